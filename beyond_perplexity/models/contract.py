@@ -1,0 +1,112 @@
+"""The contract that every language model family fulfils, and the file format of a trained model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class State(ABC):
+    """What a model remembers of B prefixes; row i belongs to prefix i."""
+
+    @abstractmethod
+    def select(self, rows: Tensor) -> State:
+        """Return the state whose row i is this state's row ``rows[i]`` (beams that fork or die).
+
+        Parameters
+        ----------
+        rows : Tensor
+            Indices, int64, shape (B',).
+        """
+
+    @abstractmethod
+    def reset(self, rows: Tensor) -> State:
+        """Return the state with the given rows put back to the empty prefix (a slot that is refilled).
+
+        Parameters
+        ----------
+        rows : Tensor
+            Indices, int64, shape (R,), without repetition.
+        """
+
+
+class LanguageModel(nn.Module, ABC):
+    """An autoregressive distribution over documents: finite token strings closed by ``</s>``.
+
+    Token ids come from a `beyond_perplexity.vocabulary.Vocabulary`: 0 is ``<s>``, 1 is ``</s>``,
+    2 is ``<unk>``. No probability is ever given to ``<s>``: its logit is minus infinity.
+
+    Attributes
+    ----------
+    vocabulary_size : int
+        V, all ids included.
+    context_length : int or None
+        The longest prefix that the model can condition on, ``<s>`` included; None: no limit.
+    """
+
+    vocabulary_size: int
+    context_length: int | None = None
+
+    @abstractmethod
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Score every next token of a batch of prefixes in one parallel pass (training, scoring).
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B, T); each row starts with ``<s>``. Rows shorter than T are filled up with any
+            valid id at their end: the model is causal, so that the filling changes nothing before it.
+
+        Returns
+        -------
+        Tensor
+            Logits, float32, (B, T, V): [:, t] is for the token after ``tokens[:, :t + 1]``.
+        """
+
+    @abstractmethod
+    def initial_state(self, batch_size: int, maximum_length: int) -> State:
+        """Return the state of B empty prefixes, on the model's device.
+
+        Parameters
+        ----------
+        batch_size : int
+            B.
+        maximum_length : int
+            Steps that any row makes at most between two resets.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Advance B prefixes by one token each.
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B,): the newest token of each prefix (``<s>`` for an empty one).
+        state : State
+            The state before these tokens; it may be overwritten.
+
+        Returns
+        -------
+        logits : Tensor
+            float32, (B, V), for the next token.
+        state : State
+            The state after these tokens.
+        """
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """JSON-serializable keyword arguments that build the same model (``family`` included)."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def parameter_count(self) -> int:
+        """Count the trained parameters, tied ones once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)

@@ -1,0 +1,254 @@
+"""Parquet shards: the one home of every schema, of atomic writing, footers and streaming reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beyond_perplexity.errors import InputError
+
+RECORD_KEY = b"beyond_perplexity"
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name.rstrip("_"), kind) for name, kind in columns.items()])
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "documents": _schema(
+        doc_id=pa.int64(),
+        split=pa.string(),
+        title=pa.string(),
+        text=pa.string(),
+        n_tokens=pa.int32(),
+    ),
+    "mentions": _schema(
+        doc_id=pa.int64(),
+        start=pa.int32(),
+        end=pa.int32(),
+        entity=pa.string(),
+        source=pa.string(),
+    ),
+    "knowledge_graph": _schema(subject=pa.string(), relation=pa.string(), object=pa.string()),
+    "aliases": _schema(entity=pa.string(), alias=pa.string()),
+    "samples": _schema(
+        doc_id=pa.int64(),
+        text=pa.string(),
+        n_tokens=pa.int32(),
+        log_prob=pa.float64(),
+        log_prob_decoding=pa.float64(),
+        finished=pa.bool_(),
+    ),
+    # One row per (statistic, key) with its number of occurrences; see tendencies/statistics.py.
+    "statistics": _schema(
+        statistic=pa.string(),
+        type=pa.string(),
+        length=pa.int32(),
+        value=pa.int32(),
+        count=pa.int64(),
+    ),
+    "training": _schema(
+        step=pa.int64(),
+        epoch=pa.float64(),
+        split=pa.string(),
+        loss=pa.float64(),
+        perplexity=pa.float64(),
+        learning_rate=pa.float64(),
+        seconds=pa.float64(),
+    ),
+    # One row per measured tendency of one body of text against a reference.
+    "tendencies": _schema(
+        source=pa.string(),
+        tendency=pa.string(),
+        measure=pa.string(),
+        value=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        p_value=pa.float64(),
+        n_reference=pa.int64(),
+        n_samples=pa.int64(),
+    ),
+}
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
+
+    Parameters
+    ----------
+    path : path
+        The final path; its folder is made when it is missing.
+
+    Yields
+    ------
+    pathlib.Path
+        The temporary path, in the same folder and with the same suffix, to be written to.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
+    try:
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+class ShardWriter:
+    """Stream record batches of one schema into one Parquet file that appears only when complete.
+
+    Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
+    rename); an exception removes what was written.
+
+    Parameters
+    ----------
+    path : path
+        The Parquet file.
+    kind : str
+        A key of `SCHEMAS`.
+    record : dict
+        The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], kind: str, record: dict[str, object]) -> None:
+        self._schema = SCHEMAS[kind]
+        self._record = record
+        self._atomic = atomic_path(path)
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> ShardWriter:
+        self._writer = pq.ParquetWriter(self._atomic.__enter__(), self._schema, compression="zstd")
+        return self
+
+    def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        columns : table, record batch, or dict of column name to array or list
+            Exactly the columns of the schema, in any order.
+
+        Raises
+        ------
+        ValueError
+            When columns are missing or superfluous.
+        """
+        assert self._writer is not None
+        names = list(columns if isinstance(columns, dict) else columns.schema.names)
+        if set(names) != set(self._schema.names):
+            raise ValueError(f"columns {sorted(names)} are not {sorted(self._schema.names)}")
+        table = pa.table({name: columns[name] for name in self._schema.names}, self._schema)
+        self._writer.write_table(table)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        from beyond_perplexity.provenance import finished
+
+        assert self._writer is not None
+        if kind is None:
+            footer = json.dumps(finished(self._record), sort_keys=True)
+            self._writer.add_key_value_metadata({RECORD_KEY: footer.encode()})
+        self._writer.close()
+        self._atomic.__exit__(kind, error, trace)
+
+
+def write_shard(
+    path: str | os.PathLike[str],
+    kind: str,
+    columns: pa.Table | dict[str, object],
+    record: dict[str, object],
+) -> None:
+    """Write one whole shard atomically; see `ShardWriter` for the parameters."""
+    with ShardWriter(path, kind, record) as writer:
+        writer.write(columns)
+
+
+def check_schema(path: str | os.PathLike[str], kind: str) -> pq.ParquetFile:
+    """Open a Parquet file after checking that it holds the columns of `kind`.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or a column is missing or of another type.
+    """
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+    held = file.schema_arrow
+    for field in SCHEMAS[kind]:
+        if field.name not in held.names:
+            raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it")
+        if held.field(field.name).type != field.type:
+            found = held.field(field.name).type
+            raise InputError(f"{path}: column '{field.name}' is {found}, expected {field.type}")
+    return file
+
+
+def read_batches(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    kind: str,
+    columns: Sequence[str],
+    batch_size: int = 16_384,
+) -> Iterator[pa.RecordBatch]:
+    """Stream the named columns of one or more shards, in order, without holding a file in memory.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        The shards, read in the given order.
+    kind : str
+        A key of `SCHEMAS`; each file is checked against it.
+    columns : sequence of str
+        The columns to read.
+    batch_size : int
+        Rows of a batch at most.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Batches with just the named columns.
+    """
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    for path in paths:
+        with check_schema(path, kind) as file:
+            yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
+
+
+def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
+    """Read the run record from the footer of a Parquet file.
+
+    Raises
+    ------
+    InputError
+        When the file has no run record.
+    """
+    metadata = pq.read_metadata(path).metadata or {}
+    if RECORD_KEY not in metadata:
+        raise InputError(f"{path}: has no run record; it was not written by this workflow")
+    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    return record

@@ -66,7 +66,7 @@ def _read_module(path: Path) -> tuple[str, tuple[Path, ...]]:
     return hashlib.sha256(dump.encode()).hexdigest(), tuple(sorted(found))
 
 
-def fingerprint(script: str | Path) -> str:
+def fingerprint(script: str | Path, *others: str | Path) -> str:
     """Hash a script together with all in-package modules that it imports, transitively.
 
     Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
@@ -75,6 +75,8 @@ def fingerprint(script: str | Path) -> str:
     ----------
     script : str or path
         The script, relative to the repository.
+    *others : str or path
+        Files it uses without naming them in an import, such as the model family of a config.
 
     Returns
     -------
@@ -86,8 +88,8 @@ def fingerprint(script: str | Path) -> str:
     FileNotFoundError
         When there is no such script.
     """
-    start = ROOT / script
-    waiting, seen = [start], {start}
+    waiting = [ROOT / path for path in (script, *others)]
+    seen = set(waiting)
     while waiting:
         _, imports = _read_module(waiting.pop())
         fresh = set(imports) - seen

@@ -75,6 +75,16 @@ SCHEMAS: dict[str, pa.Schema] = {
         n_reference=pa.int64(),
         n_samples=pa.int64(),
     ),
+    # What the figures draw, tidy: point x, y of a named curve with a band and the documents behind it.
+    "curves": _schema(
+        source=pa.string(),
+        curve=pa.string(),
+        x=pa.float64(),
+        y=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        n=pa.int64(),
+    ),
 }
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import beyond_perplexity
+from beyond_perplexity.errors import InputError
 
 PACKAGE = Path(beyond_perplexity.__file__).parent
 ROOT = PACKAGE.parent
@@ -115,6 +116,24 @@ def content_hash(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: str | Path, expected: str) -> None:
+    """Check the content of a file.
+
+    Raises
+    ------
+    InputError
+        When the SHA-256 differs; names the file, both sums and what the file begins with.
+    """
+    found = content_hash(path)
+    if found != expected:
+        with open(path, "rb") as file:
+            beginning = file.read(40)
+        raise InputError(
+            f"{path}: SHA-256 is {found}, expected {expected}; the file begins with {beginning!r}. "
+            "Check the address, or correct sha256 if the file is the right one"
+        )
 
 
 def value_hash(value: object) -> str:

@@ -196,6 +196,13 @@ def write_shard(
         writer.write(columns)
 
 
+def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+
+
 def check_schema(path: str | os.PathLike[str], kind: str) -> pq.ParquetFile:
     """Open a Parquet file after checking that it holds the columns of `kind`.
 
@@ -204,10 +211,7 @@ def check_schema(path: str | os.PathLike[str], kind: str) -> pq.ParquetFile:
     InputError
         When the file is no Parquet file or a column is missing or of another type.
     """
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+    file = _open(path)
     held = file.schema_arrow
     for field in SCHEMAS[kind]:
         if field.name not in held.names:
@@ -255,9 +259,10 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
     Raises
     ------
     InputError
-        When the file has no run record.
+        When the file is no Parquet file or has no run record.
     """
-    metadata = pq.read_metadata(path).metadata or {}
+    with _open(path) as file:
+        metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
     record: dict[str, object] = json.loads(metadata[RECORD_KEY])

@@ -1,0 +1,43 @@
+# Two commands: `make run` and `make test`. Both create .venv from requirements.lock when it is missing.
+PYTHON ?= python3
+BIN := .venv/bin
+SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
+
+.PHONY: run test lint cluster lock clean
+
+run: .venv/installed
+	$(SNAKEMAKE)
+	@if [ ! -e results/report.html ] || [ -n "$$(find results/overview results/tables results/figures -newer results/report.html)" ]; \
+	then $(SNAKEMAKE) --report results/report.html; fi
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/mypy
+	$(BIN)/snakemake --lint
+
+cluster: .venv/installed
+	$(BIN)/python -m pytest tests/cluster
+
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+# Resolves pyproject.toml anew; torch first, so that a build that fits the machine is taken.
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet torch==2.13.0
+	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,hf]'
+	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(nvidia-|triton|cuda-)' > requirements.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf results/* .snakemake

@@ -1,0 +1,81 @@
+"""Evaluate language models beyond one perplexity number. `snakemake --profile profiles/default`."""
+
+from snakemake.utils import min_version
+
+min_version("9.14")
+
+if not workflow.overwrite_configfiles:
+
+    configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/corpus.smk"
+include: "rules/train.smk"
+include: "rules/generate.smk"
+include: "rules/tendencies.smk"
+include: "rules/report.smk"
+
+
+report: REPORT_TEXT
+
+
+wildcard_constraints:
+    corpus=NAME,
+    vocabulary=NAME,
+    model=NAME,
+    decoding=NAME,
+    external=NAME,
+    shard="[0-9]{5}",
+    resample="[0-9]{3}",
+    sha256="[0-9a-f]{64}",
+    table="[1-6]",
+    figure="[a-z_0-9]+",
+
+
+localrules:
+    all,
+    corpora,
+    models,
+    samples,
+    tendencies,
+    perplexity,
+
+
+rule all:
+    """Everything: tables, figures and the first page of the report."""
+    default_target: True
+    input:
+        TABLES,
+        FIGURES,
+        OVERVIEW,
+
+
+rule corpora:
+    """The documents of every corpus."""
+    input:
+        expand("<results>/corpora/{corpus}/documents.parquet", corpus=config["corpora"]),
+
+
+rule models:
+    """Every trained model."""
+    input:
+        expand("<results>/models/{model}/model.json", model=config["models"]),
+
+
+rule perplexity:
+    """The perplexity of every model."""
+    input:
+        PERPLEXITIES,
+
+
+rule samples:
+    """Every shard of generated documents."""
+    input:
+        SAMPLES,
+
+
+rule tendencies:
+    """The measured tendencies of every body of text."""
+    input:
+        MEASURES,

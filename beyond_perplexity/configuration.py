@@ -1,0 +1,120 @@
+"""Check a run's configuration before the first job starts, and look things up in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+from beyond_perplexity.errors import InputError
+
+Config = dict[str, Any]
+
+RESERVED_MODEL = "external"
+
+
+def _filling_validator() -> type[Draft202012Validator]:
+    """Extend the validator so that it writes the defaults of the schema into the instance."""
+    check = Draft202012Validator.VALIDATORS["properties"]
+
+    def fill(
+        validator: Draft202012Validator, properties: Mapping[str, Any], instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        if isinstance(instance, dict):
+            for name, definition in properties.items():
+                if isinstance(definition, dict) and "default" in definition:
+                    instance.setdefault(name, json.loads(json.dumps(definition["default"])))
+        yield from check(validator, properties, instance, schema)
+
+    return extend(Draft202012Validator, {"properties": fill})
+
+
+def _key(path: Iterable[str | int]) -> str:
+    return ".".join(str(part) for part in path) or "the top level"
+
+
+def _explain(error: ValidationError) -> str:
+    """Say in one line which key is wrong, how, and what is allowed."""
+    if error.context:  # of several alternatives, report the one that came closest
+        return _explain(max(error.context, key=lambda e: (len(e.absolute_path), e.validator == "type")))
+    where = _key(error.absolute_path)
+    if error.validator == "additionalProperties":
+        allowed = sorted(error.schema.get("properties", {}))
+        unknown = sorted(set(error.instance) - set(allowed))
+        near = get_close_matches(unknown[0], allowed, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        key = ".".join([*map(str, error.absolute_path), unknown[0]])
+        return f"{key}: unknown key{hint}; allowed are {', '.join(allowed)}"
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        return f"{where}: key '{missing[0]}' is missing"
+    if error.validator == "enum":
+        allowed = ", ".join(map(str, error.validator_value))
+        return f"{where}: {error.instance!r} is not allowed; choose one of {allowed}"
+    return f"{where}: {error.message}"
+
+
+def _require(key: str, name: str, known: Iterable[str], kind: str) -> None:
+    known = list(known)
+    if name not in known:
+        raise InputError(f"{key}: no {kind} is named '{name}'; defined are {', '.join(known)}")
+
+
+def _check_references(config: Config) -> None:
+    for name, model in config["models"].items():
+        if name == RESERVED_MODEL:
+            raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
+        _require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
+        vocabularies = config["vocabularies"]
+        _require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+    for name in config["generation"]["models"]:
+        _require("generation.models", name, config["models"], "model")
+    for name in config["generation"]["decodings"]:
+        _require("generation.decodings", name, config["decodings"], "decoding")
+    for name, external in config["external_samples"].items():
+        key = f"external_samples.{name}.corpus"
+        _require(key, external["corpus"], config["corpora"], "corpus")
+
+
+def _check_splits(config: Config) -> None:
+    for name, corpus in config["corpora"].items():
+        given = isinstance(corpus["source"]["paths"], dict)
+        if given and "split" in corpus:
+            raise InputError(
+                f"corpora.{name}.split: source.paths already names the splits; remove one of them"
+            )
+        if not given and "split" not in corpus:
+            raise InputError(f"corpora.{name}: key 'split' is missing; give the share of each split")
+        total = sum(corpus["split"].values()) if not given else 1.0
+        if abs(total - 1.0) > 1e-9:
+            raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
+
+
+def validate(config: Config, schema_path: str | Path) -> None:
+    """Check a configuration and fill in its defaults, in place.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration as read from YAML.
+    schema_path : path
+        The JSON schema, in YAML.
+
+    Raises
+    ------
+    InputError
+        Names the path of the key, what is wrong with it and what is allowed.
+    """
+    schema = yaml.safe_load(Path(schema_path).read_text(encoding="utf-8"))
+    validator = _filling_validator()(schema)
+    errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
+    if errors:
+        raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    _check_splits(config)
+    _check_references(config)

@@ -1,0 +1,159 @@
+"""What the rules look up in a configuration: which files a run is made of and what each job needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+Config = Mapping[str, Any]
+
+COUNTED_FAMILIES = frozenset({"trigram"})
+EMBEDDED = "embedded:"
+FIGURES = (
+    "main",
+    "figure_1",
+    "figure_2",
+    "figure_3",
+    "figure_4",
+    "figure_5",
+    "figure_6",
+    "figure_8",
+    "figure_9",
+    "training",
+)
+EXTERNAL = "external"
+
+
+class Run:
+    """A validated configuration, seen as the jobs and files it stands for.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `configuration.validate`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.results: str = config.get("pathvars", {}).get("results", "results")
+        self.downloads = dict(self._remote_locations())
+
+    # ---- locations ----
+
+    def _all_locations(self) -> Iterable[str | dict[str, str]]:
+        for corpus in self.config["corpora"].values():
+            paths = corpus["source"]["paths"]
+            yield from sum(paths.values(), []) if isinstance(paths, dict) else paths
+        yield from (external["path"] for external in self.config["external_samples"].values())
+
+    def _remote_locations(self) -> Iterable[tuple[str, str]]:
+        for location in self._all_locations():
+            if isinstance(location, dict):
+                yield location["sha256"], location["url"]
+
+    def local_path(self, location: str | Mapping[str, str]) -> str:
+        """Return where a location is on this machine: itself, or its place among the downloads."""
+        if isinstance(location, str):
+            return location
+        name = PurePosixPath(location["url"].split("?")[0]).name or "download"
+        return f"{self.results}/downloads/{location['sha256']}/{name}"
+
+    def source_files(self, corpus: str) -> list[str]:
+        """List the files that a corpus is read from; what pip brought is not among them."""
+        paths = self.config["corpora"][corpus]["source"]["paths"]
+        flat = sum(paths.values(), []) if isinstance(paths, dict) else paths
+        local = [self.local_path(location) for location in flat]
+        return [path for path in local if not path.startswith(EMBEDDED)]
+
+    def corpus_options(self, corpus: str) -> str:
+        """Return the options of `scripts.extract_corpus` with every address resolved, as JSON."""
+        options = json.loads(json.dumps(self.config["corpora"][corpus]))
+        paths = options["source"]["paths"]
+        if isinstance(paths, dict):
+            local: Any = {
+                split: [self.local_path(path) for path in files] for split, files in paths.items()
+            }
+        else:
+            local = [self.local_path(path) for path in paths]
+        options["source"]["paths"] = local
+        return as_json(options)
+
+    # ---- models ----
+
+    def model(self, name: str) -> Mapping[str, Any]:
+        """Return the configuration of a model."""
+        found: Mapping[str, Any] = self.config["models"][name]
+        return found
+
+    def model_options(self, name: str) -> str:
+        """Return the options of `scripts.train` as JSON."""
+        model = self.model(name)
+        return as_json({key: model[key] for key in ("family", "architecture", "training")})
+
+    def model_code(self, name: str) -> str:
+        """Return the source file of a model's family, which its jobs depend on."""
+        return f"beyond_perplexity/models/{self.model(name)['family'].replace('-', '_')}.py"
+
+    def gpus(self, name: str) -> int:
+        """Return how many GPUs a job of a model asks for."""
+        return 0 if self.model(name)["family"] in COUNTED_FAMILIES else 1
+
+    def scored_models(self) -> list[str]:
+        """List the models of the run."""
+        return list(self.config["generation"]["models"])
+
+    # ---- samples ----
+
+    def shards(self, model: str) -> list[str]:
+        """List the shards of each decoding of a model, or of external samples: one."""
+        if model == EXTERNAL:
+            return ["00000"]
+        generation = self.config["generation"]
+        count = -(-generation["documents"] // generation["documents_per_shard"])
+        return [f"{shard:05d}" for shard in range(count)]
+
+    def shard_range(self, shard: str) -> tuple[int, int]:
+        """Return the first document id and the number of documents of a shard."""
+        generation = self.config["generation"]
+        first = int(shard) * generation["documents_per_shard"]
+        return first, min(generation["documents_per_shard"], generation["documents"] - first)
+
+    def sources(self, corpus: str | None = None) -> list[str]:
+        """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
+        generation = self.config["generation"]
+        generated = [(m, d) for m in generation["models"] for d in generation["decodings"]]
+        brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
+        return [
+            f"{first}/{second}"
+            for first, second in generated + brought
+            if corpus in (None, self.corpus_of(first, second))
+        ]
+
+    def corpus_of(self, model: str, decoding: str) -> str:
+        """Return the corpus that a body of text is compared with."""
+        external = self.config["external_samples"]
+        corpus: str = external[decoding]["corpus"] if model == EXTERNAL else self.model(model)["corpus"]
+        return corpus
+
+    def compared_corpora(self) -> list[str]:
+        """List the corpora that something is compared with, in the order of the configuration."""
+        return [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
+
+    def models_of(self, corpus: str) -> list[str]:
+        """List the models of the run that are trained on a corpus."""
+        return [name for name in self.scored_models() if self.model(name)["corpus"] == corpus]
+
+    def all_shards(self) -> list[str]:
+        """List every shard of samples."""
+        return [
+            f"<results>/samples/{source}/{shard}.parquet"
+            for source in self.sources()
+            for shard in self.shards(source.split("/")[0])
+        ]
+
+
+def as_json(value: object) -> str:
+    """Write an option as canonical JSON, so that an equal value is an equal command."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,53 @@
+# Lookups that the rules share: configuration, fingerprints, lists of targets, resources.
+import os
+import sys
+
+sys.path.insert(0, str(workflow.basedir))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(workflow.basedir), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
+from beyond_perplexity import workflow as lookups
+from beyond_perplexity.configuration import validate
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.provenance import fingerprint
+
+try:
+    validate(config, workflow.source_path("config.schema.yaml"))
+except InputError as error:
+    raise WorkflowError(str(error)) from None
+
+RUN = lookups.Run(config)
+NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
+
+SAMPLES = RUN.all_shards()
+MEASURES = [
+    f"<results>/tendencies/{source}/measures.parquet" for source in RUN.sources()
+]
+PERPLEXITIES = expand(
+    "<results>/perplexity/{model}.json", model=RUN.scored_models()
+)
+TABLES = expand(
+    "<results>/tables/{corpus}/table_{table}.{suffix}",
+    corpus=RUN.compared_corpora(),
+    table=range(1, 7),
+    suffix=["csv", "tex", "html"],
+)
+FIGURES = expand(
+    "<results>/figures/{corpus}/{figure}.{suffix}",
+    corpus=RUN.compared_corpora(),
+    figure=lookups.FIGURES,
+    suffix=["svg", "pdf"],
+)
+OVERVIEW = "<results>/overview/overview.rst"
+REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
+
+
+def growing(megabytes):
+    """Memory that doubles with every attempt."""
+    return lambda wildcards, attempt: megabytes * 2 ** (attempt - 1)
+
+
+def gpus(wildcards):
+    """One GPU for a neural model, none for an n-gram model."""
+    return RUN.gpus(wildcards.model)

@@ -1,0 +1,99 @@
+# Text becomes documents and vocabularies.
+#
+# requires  the files of config["corpora"] (a dump, text, JSONL, Parquet; local or by address)
+# makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases}.parquet
+#           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
+#           <results>/vocabularies/{corpus}/{vocabulary}.json
+# steps     download -> extract_corpus -> build_vocabulary
+
+
+rule download:
+    """Fetch a file by its address and check its SHA-256."""
+    input:
+        lambda wildcards: storage.http(RUN.downloads[wildcards.sha256]),
+    output:
+        ensure("<results>/downloads/{sha256}/{name}", non_empty=True),
+    params:
+        code=fingerprint("scripts/verify_download.py"),
+    log:
+        "<logs>/download/{sha256}/{name}.log",
+    benchmark:
+        "<benchmarks>/download/{sha256}/{name}.jsonl"
+    threads: 1
+    resources:
+        mem_mb=growing(1000),
+        runtime=120,
+    shell:
+        """
+        python -m scripts.verify_download \
+            --input {input:q} \
+            --sha256 {wildcards.sha256:q} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule extract_corpus:
+    """Read, clean, tokenize and split a corpus; gather links, aliases and triples."""
+    input:
+        files=lambda wildcards: RUN.source_files(wildcards.corpus),
+    output:
+        documents=ensure("<results>/corpora/{corpus}/documents.parquet", non_empty=True),
+        mentions="<results>/corpora/{corpus}/mentions.parquet",
+        knowledge_graph="<results>/corpora/{corpus}/knowledge_graph.parquet",
+        aliases="<results>/corpora/{corpus}/aliases.parquet",
+        report="<results>/corpora/{corpus}/extraction.json",
+    params:
+        code=fingerprint("scripts/extract_corpus.py"),
+        config=lambda wildcards: RUN.corpus_options(wildcards.corpus),
+        seed=config["seed"],
+    log:
+        "<logs>/extract_corpus/{corpus}.log",
+    benchmark:
+        "<benchmarks>/extract_corpus/{corpus}.jsonl"
+    threads: 2
+    resources:
+        mem_mb=growing(2000),
+        runtime=240,
+    shell:
+        """
+        python -m scripts.extract_corpus \
+            --config {params.config:q} \
+            --seed {params.seed} \
+            --workers {threads} \
+            --documents {output.documents:q} \
+            --mentions {output.mentions:q} \
+            --knowledge-graph {output.knowledge_graph:q} \
+            --aliases {output.aliases:q} \
+            --report {output.report:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule build_vocabulary:
+    """Build a closed or BPE vocabulary from the training split."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+    output:
+        ensure("<results>/vocabularies/{corpus}/{vocabulary}.json", non_empty=True),
+    params:
+        code=fingerprint("scripts/build_vocabulary.py"),
+        config=lambda wildcards: lookups.as_json(
+            config["vocabularies"][wildcards.vocabulary]
+        ),
+    log:
+        "<logs>/build_vocabulary/{corpus}/{vocabulary}.log",
+    benchmark:
+        "<benchmarks>/build_vocabulary/{corpus}/{vocabulary}.jsonl"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    shell:
+        """
+        python -m scripts.build_vocabulary \
+            --documents {input.documents:q} \
+            --config {params.config:q} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """

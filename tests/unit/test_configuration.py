@@ -1,0 +1,118 @@
+"""Configuration: every level rejects a typo by its path, defaults are filled, references are checked.
+
+Needs nothing but the schema. The oracle of each message is the key that the test itself broke.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from beyond_perplexity.configuration import validate
+from beyond_perplexity.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "rules" / "config.schema.yaml"
+CONFIGS = ["config.yaml", "configs/smoke.yaml", "configs/paper.yaml"]
+
+
+def load(name: str = "configs/smoke.yaml") -> dict:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def mappings(value: object, path: tuple = ()) -> list[tuple]:
+    """List the path of every mapping in a nested value."""
+    if isinstance(value, dict):
+        found = [path]
+        for key, item in value.items():
+            found += mappings(item, (*path, key))
+        return found
+    return []
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_shipped_configurations_are_valid(name):
+    validate(load(name), SCHEMA)
+
+
+NAMED = {"corpora", "vocabularies", "models", "decodings", "external_samples"}
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in mappings(load()) if not (len(p) == 1 and p[0] in NAMED)], ids=".".join
+)
+def test_a_typo_at_any_level_is_named_with_its_path(path):
+    config = load()
+    level = config
+    for key in path:
+        level = level[key]
+    level["tpyo"] = 1
+    with pytest.raises(InputError) as error:
+        validate(config, SCHEMA)
+    assert ".".join([*path, "tpyo"]) in str(error.value)
+    assert "allowed are" in str(error.value)
+
+
+def test_defaults_are_filled_in_and_equal_what_the_schema_says():
+    config = load()
+    del config["seed"]
+    validate(config, SCHEMA)
+    assert config["seed"] == 1
+    assert config["external_samples"] == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("generation", "models"), ["gpt9"], "generation.models: no model is named 'gpt9'"),
+        (("generation", "decodings"), ["greedy"], "no decoding is named 'greedy'"),
+        (("models", "trigram", "corpus"), "moon", "models.trigram.corpus: no corpus"),
+        (("models", "trigram", "vocabulary"), "moon", "models.trigram.vocabulary"),
+        (("models", "trigram", "family"), "lsmt", "models.trigram.family: 'lsmt' is not allowed"),
+        (("generation", "documents"), "many", "generation.documents: 'many' is not of type"),
+        (("seed",), -1, "seed: -1 is less than the minimum"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_path(path, value, message):
+    config = load()
+    level = config
+    for key in path[:-1]:
+        level = level[key]
+    level[path[-1]] = value
+    with pytest.raises(InputError) as error:
+        validate(config, SCHEMA)
+    assert message in str(error.value)
+
+
+def test_split_shares_must_add_up():
+    config = load()
+    config["corpora"]["wikipedia"]["split"] = {"train": 0.5, "valid": 0.1, "test": 0.1}
+    with pytest.raises(InputError, match=r"corpora\.wikipedia\.split: the shares add up to 0\.7"):
+        validate(config, SCHEMA)
+
+
+def test_the_name_of_external_samples_is_kept_for_them():
+    config = load()
+    config["models"]["external"] = copy.deepcopy(config["models"]["trigram"])
+    with pytest.raises(InputError, match=r"models\.external"):
+        validate(config, SCHEMA)
+
+
+def test_every_key_of_the_schema_has_a_description_and_refuses_others():
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+
+    def walk(node: object, path: tuple) -> None:
+        if isinstance(node, dict):
+            for key, item in (node.get("properties") or {}).items():
+                if isinstance(item, dict) and path[-1:] != ("if",):
+                    assert "description" in item or "$ref" in item, f"{path} {key}"
+            for key, item in node.items():
+                walk(item, (*path, key))
+        elif isinstance(node, list):
+            for index, item in enumerate(node):
+                walk(item, (*path, index))
+
+    walk(schema, ())

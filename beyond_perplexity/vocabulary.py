@@ -1,1 +1,285 @@
-"""Closed (word) and open (BPE) vocabularies. Interface; see the module that fills it in."""
+"""Closed (word) and open (byte-level BPE) vocabularies.
+
+Texts are documents of the corpus: tokens joined by one blank. Ids 0, 1 and 2 are ``<s>``, ``</s>``
+and ``<unk>``; no text yields 0 or 1: a literal ``</s>`` in a text is a word like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.provenance import value_hash
+from beyond_perplexity.shards import read_batches, write_json
+
+# Rust threads do not survive a fork, so they are used only where a script asks for them.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+BOS, EOS, UNK = 0, 1, 2
+SPECIAL_TOKENS = ("<s>", "</s>", "<unk>")
+N_SPECIAL = len(SPECIAL_TOKENS)
+
+
+class Vocabulary(ABC):
+    """A map between texts and sequences of token ids.
+
+    Attributes
+    ----------
+    kind : str
+        ``"closed"`` or ``"bpe"``.
+    """
+
+    BOS, EOS, UNK = BOS, EOS, UNK
+    kind: str
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """V, the number of ids, the three special ones included."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
+
+    @abstractmethod
+    def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
+        """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return everything that `load_vocabulary` needs, JSON-serializable."""
+
+    def count_unknown(self, batch: Sequence[np.ndarray]) -> np.ndarray:
+        """Count ``<unk>`` in each sequence of ids, int64, shape (len(batch),)."""
+        return np.array([np.count_nonzero(ids == UNK) for ids in batch], dtype=np.int64)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the description: equal vocabularies have equal hashes."""
+        return value_hash(self.describe())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the vocabulary to a JSON file, atomically."""
+        write_json(path, self.describe())
+
+
+class ClosedVocabulary(Vocabulary):
+    """A list of words; every other word is ``<unk>``.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words of ids 3, 4, ..., without repetition.
+    unknown_types : int
+        Number of types of the training text that are not in the list: the size of the class that
+        ``<unk>`` stands for (the unknown-penalized perplexity divides its mass among them).
+    """
+
+    kind = "closed"
+
+    def __init__(self, words: Sequence[str], unknown_types: int) -> None:
+        self._words = list(words)
+        self.unknown_types = unknown_types
+        self._tokens = np.array([*SPECIAL_TOKENS, *self._words], dtype=object)
+        self._ids = {word: index for index, word in enumerate(self._words, start=N_SPECIAL)}
+        if len(self._ids) != len(self._words):
+            raise InputError("the vocabulary names a word twice; build it again")
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[Sequence[str] | pa.Array],
+        minimum_count: int = 1,
+        maximum_size: int | None = None,
+    ) -> ClosedVocabulary:
+        """Keep the most frequent words of a stream of texts.
+
+        Parameters
+        ----------
+        texts : iterable of batches of str
+            The training text. Memory grows with its types, not with its tokens.
+        minimum_count : int
+            Words that occur less often become ``<unk>``.
+        maximum_size : int, optional
+            V at most, the three special tokens included; words of equal count are taken in the
+            order of their code points.
+
+        Returns
+        -------
+        ClosedVocabulary
+            Its words are sorted by falling count.
+        """
+        counts = count_words(texts)
+        for token in SPECIAL_TOKENS:
+            counts.pop(token, None)
+        order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        room = len(order) if maximum_size is None else max(maximum_size - N_SPECIAL, 0)
+        kept = [word for word, count in order[:room] if count >= minimum_count]
+        return cls(kept, len(order) - len(kept))
+
+    @property
+    def size(self) -> int:
+        """V, the number of ids, the three special ones included."""
+        return len(self._tokens)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
+        lookup = self._ids.get
+        return [
+            np.array([lookup(word, UNK) for word in split_words(text)], np.int32) for text in texts
+        ]
+
+    def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
+        """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""
+        return [" ".join(self._tokens[ids[ids > EOS]]) for ids in map(np.asarray, batch)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that `load_vocabulary` needs, JSON-serializable."""
+        return {"kind": self.kind, "unknown_types": self.unknown_types, "words": self._words}
+
+
+class BPEVocabulary(Vocabulary):
+    """Byte-level byte pair encoding: every text has an encoding, there is no ``<unk>``.
+
+    Merges stay inside a word and its leading blank; a text is encoded as if a blank came before it,
+    so that its first word is like any other. Ids are those of the Hugging Face tokenizer + 3: the
+    tokenizer itself knows no special token, so that none can be written in a text.
+
+    Parameters
+    ----------
+    tokenizer : tokenizers.Tokenizer
+        Made by `build` or by `load_vocabulary`.
+    """
+
+    kind = "bpe"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def build(cls, texts: Iterable[Sequence[str] | pa.Array], size: int) -> BPEVocabulary:
+        """Learn merges from a stream of texts.
+
+        Parameters
+        ----------
+        texts : iterable of batches of str
+            The training text.
+        size : int
+            V at most, the three special tokens and the 256 bytes included.
+
+        Raises
+        ------
+        InputError
+            When `size` has no room for the bytes.
+        """
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        if size < N_SPECIAL + len(alphabet):
+            least = N_SPECIAL + len(alphabet)
+            raise InputError(f"size: is {size}; a BPE vocabulary has at least {least} tokens")
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(" ", "merged_with_next"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=size - N_SPECIAL, initial_alphabet=sorted(alphabet), show_progress=False
+        )
+        stream = ([" " + text for text in _strings(batch)] for batch in texts)
+        tokenizer.train_from_iterator(stream, trainer)
+        return cls(tokenizer)
+
+    @property
+    def size(self) -> int:
+        """V, the number of ids, the three special ones included."""
+        return int(self._tokenizer.get_vocab_size()) + N_SPECIAL
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
+        spaced = [" " + text if text else "" for text in texts]
+        encodings = self._tokenizer.encode_batch_fast(spaced, add_special_tokens=False)
+        return [np.array(encoding.ids, np.int32) + np.int32(N_SPECIAL) for encoding in encodings]
+
+    def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
+        """Turn ids into texts of words joined by one blank; special tokens leave no trace.
+
+        Bytes that are no UTF-8 (a model may generate them) become U+FFFD, several blanks one.
+        """
+        shifted = [(ids[ids >= N_SPECIAL] - N_SPECIAL).tolist() for ids in map(np.asarray, batch)]
+        texts = self._tokenizer.decode_batch(shifted, skip_special_tokens=False)
+        return [" ".join(split_words(text)) for text in texts]
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that `load_vocabulary` needs, JSON-serializable."""
+        return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())}
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text at blanks; repeated blanks and blanks at the ends make no words."""
+    words = text.split(" ")
+    return [word for word in words if word] if "" in words else words
+
+
+def _strings(batch: Sequence[str] | pa.Array) -> list[str]:
+    return batch.to_pylist() if isinstance(batch, pa.Array) else list(batch)
+
+
+def count_words(texts: Iterable[Sequence[str] | pa.Array]) -> Counter[str]:
+    """Count the words of batches of texts."""
+    counts: Counter[str] = Counter()
+    for batch in texts:
+        array = batch if isinstance(batch, pa.Array) else pa.array(batch, pa.string())
+        words = pc.list_flatten(pc.split_pattern(array, " "))
+        for entry in pc.value_counts(words).to_pylist():
+            counts[entry["values"]] += entry["counts"]
+    counts.pop("", None)
+    return counts
+
+
+def read_texts(path: str | os.PathLike[str], split: str) -> Iterator[pa.Array]:
+    """Stream the texts of one split of a documents file, a batch of strings at a time.
+
+    Raises
+    ------
+    InputError
+        When the file is no documents file (see `shards.check_schema`).
+    """
+    for batch in read_batches(path, "documents", ["split", "text"], batch_size=4096):
+        chosen = batch.filter(pc.equal(batch.column("split"), split)).column("text")
+        if len(chosen):
+            yield chosen
+
+
+def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+    """Read a vocabulary that `Vocabulary.save` wrote.
+
+    Raises
+    ------
+    InputError
+        When the file is missing or is no vocabulary.
+    """
+    try:
+        held = json.loads(Path(path).read_text(encoding="utf-8"))
+        if held["kind"] == ClosedVocabulary.kind:
+            return ClosedVocabulary(held["words"], held["unknown_types"])
+        if held["kind"] == BPEVocabulary.kind:
+            return BPEVocabulary(Tokenizer.from_str(json.dumps(held["tokenizer"])))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except Exception as error:  # tokenizers raises plain Exception for a foreign description
+        raise InputError(f"{path}: is no vocabulary file ({error}); build it again") from error
+    raise InputError(f"{path}: unknown kind of vocabulary {held['kind']!r}")

@@ -1,0 +1,1 @@
+"""Language model families behind one contract."""

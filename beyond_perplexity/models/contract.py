@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class State(ABC):
 
     @abstractmethod
     def reset(self, rows: Tensor) -> State:
-        """Return the state with the given rows put back to the empty prefix (a slot that is refilled).
+        """Return the state with the given rows put back to the empty prefix (refilled slots).
 
         Parameters
         ----------
@@ -58,7 +59,7 @@ class LanguageModel(nn.Module, ABC):
         ----------
         tokens : Tensor
             int64, (B, T); each row starts with ``<s>``. Rows shorter than T are filled up with any
-            valid id at their end: the model is causal, so that the filling changes nothing before it.
+            valid id at their end: the model is causal, the filling changes nothing before it.
 
         Returns
         -------
@@ -101,6 +102,26 @@ class LanguageModel(nn.Module, ABC):
     @abstractmethod
     def config(self) -> dict[str, Any]:
         """JSON-serializable keyword arguments that build the same model (``family`` included)."""
+
+    @classmethod
+    def from_tensors(
+        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> LanguageModel:
+        """Rebuild a trained model from its `config` and its state dict.
+
+        A family whose shapes are not a matter of its config alone (counted tables) overrides this.
+
+        Parameters
+        ----------
+        config : dict
+            As given by `config`.
+        tensors : dict
+            As given by ``state_dict()``.
+        """
+        arguments = {key: value for key, value in config.items() if key != "family"}
+        model = cls(**arguments)
+        model.load_state_dict(dict(tensors))
+        return model
 
     @property
     def device(self) -> torch.device:

@@ -1,0 +1,142 @@
+"""The folder of a trained model: ``model.safetensors``, ``model.json`` and ``vocabulary.json``.
+
+The folder needs nothing else; ``model.json`` is written last: where it is, the others are whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.provenance import content_hash
+from beyond_perplexity.shards import atomic_path, write_json
+from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
+
+WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
+
+
+def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as temporary:
+        safetensors.torch.save_file(whole, temporary)
+
+
+def save_model(
+    folder: str | os.PathLike[str],
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    extra: Mapping[str, Any],
+) -> None:
+    """Write a model folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made when it is missing.
+    model : LanguageModel
+        Of any family: its config and its state dict are what is kept.
+    vocabulary : Vocabulary
+        The vocabulary whose ids the model speaks.
+    extra : dict
+        What else belongs in ``model.json``, such as the validation loss; JSON-serializable.
+    """
+    folder = Path(folder)
+    save_tensors(folder / WEIGHTS, model.state_dict())
+    vocabulary.save(folder / VOCABULARY)
+    description = {
+        **extra,
+        "config": model.config,
+        "family": model.config["family"],
+        "parameters": model.parameter_count(),
+        "weights_sha256": content_hash(folder / WEIGHTS),
+        "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size, "sha256": vocabulary.hash},
+    }
+    write_json(folder / DESCRIPTION, description)
+
+
+def load_model(
+    folder: str | os.PathLike[str], device: str | torch.device = "cpu"
+) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
+    """Read a model folder.
+
+    Parameters
+    ----------
+    folder : path
+        Written by `save_model`.
+    device : str or torch.device
+        Where the model goes; ``"auto"`` takes a GPU where there is one.
+
+    Returns
+    -------
+    model : LanguageModel
+        In evaluation mode.
+    vocabulary : Vocabulary
+    description : dict
+        The content of ``model.json``.
+
+    Raises
+    ------
+    InputError
+        When a file is missing, foreign, corrupt or does not belong to the others.
+    """
+    folder = Path(folder)
+    description = _read_description(folder)
+    vocabulary = load_vocabulary(folder / VOCABULARY)
+    if vocabulary.hash != description["vocabulary"]["sha256"]:
+        raise InputError(f"{folder / VOCABULARY}: is not the vocabulary the model was trained with")
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise InputError(f"{weights}: is missing; train the model again")
+    if content_hash(weights) != description["weights_sha256"]:
+        raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
+    try:
+        tensors = safetensors.torch.load_file(weights)
+        family = registry.find(description["config"].get("family"))
+        model = family.from_tensors(description["config"], tensors)
+    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
+        raise InputError(f"{weights}: does not fit {DESCRIPTION} ({error})") from error
+    return model.to(choose_device(device)).eval(), vocabulary, description
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        description["vocabulary"]["sha256"], description["weights_sha256"]
+        dict(description["config"])
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: is no model folder, it has no {DESCRIPTION}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: does not describe a model ({error!r})") from error
+    return description
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """Turn ``"auto"`` into a GPU where there is one, else the CPU.
+
+    Raises
+    ------
+    InputError
+        When the name is no device, or a GPU is asked for and there is none.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device: {device!r} is no device; use auto, cpu or cuda") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
+    return chosen

@@ -1,0 +1,306 @@
+"""The Transformer decoder: pre-norm blocks, GELU, output layer tied to the embedding.
+
+B rows, T positions, V ids, D width, H heads of K = D / H, L layers, M positions of the cache. With
+learned positions it is GPT-2 (exact GELU); with sinusoidal ones it is the decoder of Vaswani et al.
+(2017) with the norms moved to the front of each sub-layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.options import parse_options
+
+# Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
+BUCKET = 32
+
+
+@dataclass(frozen=True)
+class TransformerOptions:
+    """Architecture of a `Transformer`.
+
+    Attributes
+    ----------
+    layers : int
+        L, the number of blocks.
+    width : int
+        D, the width of the embedding and of the residual stream.
+    heads : int
+        H, the number of attention heads; divides D.
+    feedforward_size : int
+        Width of the hidden layer of a block's feed-forward network.
+    context_length : int
+        The longest prefix that a prediction sees, ``<s>`` included.
+    positions : "sinusoidal" or "learned"
+        How a token knows its place. Sinusoidal ones need no training, so that places that few
+        documents of a small corpus reach are not noise.
+    dropout : float
+        Probability of dropping an element of the embedding, of the attention weights and of each
+        sub-layer's output in training.
+    tie_weights : bool
+        The output layer shares the embedding's matrix.
+    """
+
+    layers: int = 2
+    width: int = 128
+    heads: int = 4
+    feedforward_size: int = 512
+    context_length: int = 512
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    dropout: float = 0.1
+    tie_weights: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.heads, self.feedforward_size, self.context_length) < 1:
+            raise ValueError("layers, heads, feedforward_size, context_length must be at least 1")
+        if self.width < 2 or self.width % self.heads or self.width % 2:
+            raise ValueError(f"width: is {self.width}, expected an even multiple of heads")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: is {self.dropout}, expected 0 <= dropout < 1")
+
+
+@dataclass(frozen=True)
+class TransformerState(State):
+    """Keys and values of B prefixes, with a length for each row.
+
+    Attributes
+    ----------
+    keys, values : Tensor
+        (L, B, H, M, K); row b is valid up to ``lengths[b]``. They are overwritten by `step`, and a
+        state shares them with what `reset` makes of it.
+    lengths : Tensor
+        int64, (B,).
+    longest : int
+        The longest of the lengths, known to the host so that a step needs no synchronization.
+    """
+
+    keys: Tensor
+    values: Tensor
+    lengths: Tensor
+    longest: int
+
+    def select(self, rows: Tensor) -> TransformerState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        lengths = self.lengths[rows]  # (B',)
+        longest = int(lengths.max()) if len(rows) else 0
+        keys, values = self.keys.index_select(1, rows), self.values.index_select(1, rows)
+        return TransformerState(keys, values, lengths, longest)
+
+    def reset(self, rows: Tensor) -> TransformerState:
+        """Return the state with the given rows put back to the empty prefix."""
+        lengths = self.lengths.index_fill(0, rows, 0)  # (B,)
+        return TransformerState(self.keys, self.values, lengths, int(lengths.max()))
+
+
+class Block(nn.Module):
+    """One pre-norm block: causal self-attention, then a feed-forward network."""
+
+    def __init__(self, options: TransformerOptions) -> None:
+        super().__init__()
+        self.heads = options.heads
+        self.dropout = options.dropout
+        self.attention_norm = nn.LayerNorm(options.width)
+        self.attention_input = nn.Linear(options.width, 3 * options.width)
+        self.attention_output = nn.Linear(options.width, options.width)
+        self.feedforward_norm = nn.LayerNorm(options.width)
+        self.feedforward_input = nn.Linear(options.width, options.feedforward_size)
+        self.feedforward_output = nn.Linear(options.feedforward_size, options.width)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map the residual stream (B, T, D) to itself; position t sees positions up to t."""
+        drop = self.dropout if self.training else 0.0
+        query, key, value = self._query_key_value(inputs)  # 3 x (B, H, T, K)
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=drop, is_causal=True
+        )
+        return self._finish(inputs, mixed)  # (B, T, D)
+
+    def step(
+        self, inputs: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Tensor
+    ) -> Tensor:
+        """Map one position (B, 1, D), after writing its key and value to the cache.
+
+        `keys` and `values` are (B, H, M, K), `lengths` (B,) the places to write to, `visible` the
+        mask (B, 1, 1, M') of the places to attend to.
+        """
+        query, key, value = self._query_key_value(inputs)  # 3 x (B, H, 1, K)
+        rows = torch.arange(len(lengths), device=lengths.device)  # (B,)
+        keys[rows, :, lengths] = key[:, :, 0].to(keys.dtype)
+        values[rows, :, lengths] = value[:, :, 0].to(values.dtype)
+        bucket = visible.shape[-1]
+        mixed = functional.scaled_dot_product_attention(
+            query, keys[:, :, :bucket], values[:, :, :bucket], attn_mask=visible
+        )  # (B, H, 1, K)
+        return self._finish(inputs, mixed)  # (B, 1, D)
+
+    def _query_key_value(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows, places, width = inputs.shape
+        joint = self.attention_input(self.attention_norm(inputs))  # (B, T, 3 D)
+        split = joint.view(rows, places, 3, self.heads, width // self.heads)  # (B, T, 3, H, K)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)  # 3 x (B, H, T, K)
+        return query, key, value
+
+    def _finish(self, inputs: Tensor, mixed: Tensor) -> Tensor:
+        joined = mixed.transpose(1, 2).flatten(2)  # (B, T, D)
+        stream = inputs + self._drop(self.attention_output(joined))  # (B, T, D)
+        hidden = functional.gelu(self.feedforward_input(self.feedforward_norm(stream)))  # (B, T, F)
+        return stream + self._drop(self.feedforward_output(hidden))  # (B, T, D)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.dropout, self.training)
+
+
+class Transformer(LanguageModel):
+    """A stack of blocks between an embedding with positions and the output layer.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `TransformerOptions`.
+    open_vocabulary : bool
+        ``<unk>`` gets no probability.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    blocks: nn.ModuleList
+    positions: Tensor
+    impossible: Tensor
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__()
+        options = parse_options(TransformerOptions, architecture, "architecture")
+        self.vocabulary_size = vocabulary_size
+        self.open_vocabulary = open_vocabulary
+        self.options = options
+        self.context_length = options.context_length
+        self.embedding = nn.Embedding(vocabulary_size, options.width)
+        table = sinusoids(options.context_length, options.width)  # (context, D)
+        if options.positions == "learned":
+            self.positions = nn.Parameter(torch.randn_like(table) * 0.1)
+        else:
+            self.register_buffer("positions", table, persistent=False)
+        self.blocks = nn.ModuleList(Block(options) for _ in range(options.layers))
+        self.final_norm = nn.LayerNorm(options.width)
+        self.output = nn.Linear(options.width, vocabulary_size, bias=False)
+        self._initialize()
+        if options.tie_weights:
+            self.output.weight = self.embedding.weight
+        impossible = torch.tensor([0, 2] if open_vocabulary else [0])
+        self.register_buffer("impossible", impossible, persistent=False)
+
+    def _initialize(self) -> None:
+        nn.init.normal_(self.embedding.weight, std=self.options.width**-0.5)
+        nn.init.normal_(self.output.weight, std=self.options.width**-0.5)
+        # Each of the 2 L sub-layers adds to the stream: together they shall add variance 1 at most.
+        shrink = (2 * self.options.layers) ** -0.5
+        for name, layer in self.blocks.named_modules():
+            if isinstance(layer, nn.Linear):
+                adds = name.endswith("_output")
+                nn.init.xavier_uniform_(layer.weight, gain=shrink if adds else 1.0)
+                nn.init.zeros_(layer.bias)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": "transformer",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "open_vocabulary": self.open_vocabulary,
+        }
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
+        if tokens.shape[1] > self.options.context_length:
+            raise ValueError(
+                f"{tokens.shape[1]} tokens exceed the context of {self.context_length}"
+            )
+        stream = self._embed(tokens, self.positions[: tokens.shape[1]])  # (B, T, D)
+        for block in self.blocks:
+            stream = block(stream)  # (B, T, D)
+        return self.final_norm(stream)  # (B, T, D)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return logits, float32, (..., V), for the output layer's input (..., D)."""
+        logits: Tensor = self.output(features).float()  # (..., V)
+        return logits.index_fill_(-1, self.impossible, -torch.inf)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
+        return self.logits(self.features(tokens))
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> TransformerState:
+        """Return the state of B empty prefixes with a cache for `maximum_length` tokens.
+
+        Raises
+        ------
+        InputError
+            When `maximum_length` is more than the context.
+        """
+        options = self.options
+        if maximum_length > options.context_length:
+            raise InputError(
+                f"maximum_length: is {maximum_length}, but this Transformer's context_length is "
+                f"{options.context_length}; ask for no more, or train it with a longer context"
+            )
+        room = math.ceil(maximum_length / BUCKET) * BUCKET
+        size = options.width // options.heads
+        shape = (options.layers, batch_size, options.heads, room, size)  # (L, B, H, M, K)
+        keys = torch.zeros(shape, device=self.device, dtype=self.embedding.weight.dtype)
+        lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
+        return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
+        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
+
+        The caches of `state` are overwritten.
+        """
+        assert isinstance(state, TransformerState)
+        bucket = (state.longest // BUCKET + 1) * BUCKET
+        places = torch.arange(bucket, device=tokens.device)  # (M',)
+        visible = (places <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M')
+        stream = self._embed(tokens[:, None], self.positions[state.lengths][:, None])  # (B, 1, D)
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            keys, values = state.keys[layer], state.values[layer]  # 2 x (B, H, M, K)
+            stream = block.step(stream, keys, values, state.lengths, visible)  # (B, 1, D)
+        logits = self.logits(self.final_norm(stream)[:, 0])  # (B, V)
+        after = TransformerState(state.keys, state.values, state.lengths + 1, state.longest + 1)
+        return logits, after
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        embedded = self.embedding(tokens) * math.sqrt(self.options.width)  # (B, T, D)
+        return functional.dropout(
+            embedded + positions, self.options.dropout, self.training
+        )  # (B, T, D)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return the position table of Vaswani et al. (2017), section 3.5: float32, (length, width).
+
+    The sines are in the first half of the columns, the cosines in the second.
+    """
+    places = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
+    rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))
+    angles = places * rates  # (length, D / 2)
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()  # (length, D)

@@ -1,0 +1,71 @@
+"""Structured options: frozen dataclasses filled from JSON, every key and type checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from beyond_perplexity.errors import InputError
+
+Options = TypeVar("Options")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in typing.get_args(hint))
+    if origin is Literal:
+        return value in typing.get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _describe(hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
+    return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def parse_options(kind: type[Options], values: object, where: str) -> Options:
+    """Build an options dataclass from a JSON object.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass; a `ValueError` of its ``__post_init__`` becomes the error's text.
+    values : dict
+        Keys are names of its fields; what is left out has the default.
+    where : str
+        The path of the object in the user's file, for the message.
+
+    Returns
+    -------
+    instance of `kind`
+
+    Raises
+    ------
+    InputError
+        When a key is unknown, missing or of the wrong type, or a cross-check fails.
+    """
+    assert dataclasses.is_dataclass(kind)
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where}: is {values!r}, expected an object of options")
+    hints = typing.get_type_hints(kind)
+    allowed = [field.name for field in dataclasses.fields(kind)]
+    for key, value in values.items():
+        if key not in allowed:
+            raise InputError(f"{where}.{key}: unknown key; allowed are {', '.join(allowed)}")
+        if not _fits(value, hints[key]):
+            raise InputError(f"{where}.{key}: is {value!r}, expected {_describe(hints[key])}")
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from error
+    except TypeError as error:
+        raise InputError(f"{where}: a required key is missing ({error})") from error

@@ -1,0 +1,1 @@
+"""Corpora: readers of the real formats, text cleaning, Moses tokenization, splits."""

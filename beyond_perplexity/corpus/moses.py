@@ -1,0 +1,286 @@
+r"""Moses tokenization by regular expressions over chunks of lines.
+
+The rules are those of the Moses project's ``tokenizer.perl`` without escaping and without splitting
+at hyphens, as sacremoses (``MosesTokenizer(language).tokenize(line, escape=False)``) reads them.
+Lines are joined by newlines and each rule runs once over a thousand of them; no rule can look past
+a newline, so that line *i* of the output is line *i* of the input whatever the chunks are.
+
+Lines in which two commas or two apostrophes touch, or one character between two apostrophes is
+claimed by both (``rock'n'roll``), depend on the order in which Moses consumes its matches. They are
+run through the sequential form of the same rules.
+
+Differences from sacremoses
+---------------------------
+All of them, by class; the test of this module checks that real text shows no other.
+
+1. A line that ends in ``.'``: sacremoses leaves double or trailing blanks around the tokens.
+   The tokens are the same; here they are joined by single blanks.
+2. The literal text ``DOTMULTI``, which sacremoses uses as its own placeholder and turns into dots.
+3. Finnish and Swedish: a colon before a lower-case letter stays inside the word (``EU:ssa``), as in
+   the Perl script; in sacremoses this rule is commented out.
+4. Chinese, Japanese, Korean: punctuation and symbols that sacremoses lists among the letters of
+   these scripts (``。``) are split off, as in the Perl script.
+5. A full stop before a lower-case letter outside the Basic Multilingual Plane, or before one that
+   Unicode gained since version 8 or the stray sign U+25CC of sacremoses' list.
+
+Shared with sacremoses against the Perl script: a non-breaking prefix at the end of a line keeps its
+full stop (``Inc.``), the Perl script splits the last word always; outside the languages zh, ja and
+ko every Chinese, Japanese or Korean character becomes a token of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+
+from beyond_perplexity.corpus.moses_data import ALNUM, CJK, NUMBER, PREFIXES
+from beyond_perplexity.errors import InputError
+
+#: ja and ko have no list of prefixes of their own and use the English one, as Moses does.
+LANGUAGES = tuple(sorted({*PREFIXES, *CJK}))
+
+CHUNK = 1000
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b]")
+_ASCII_SPECIAL = '!"#$%&()*+/:;<=>?@[\\]^_{|}~\x7f'
+_DOTS = re.compile(r"\.{2,}")
+# Not a run of dots, and at the end of a token.
+_FULL_STOP = r"\.(?<=[^ \n.]\.)(?= [^{lower}]|\n)"
+_FINAL_STOP_APOSTROPHE = re.compile(r"\.'(?=\n)")
+
+_Substitutions = tuple[tuple[re.Pattern[str], str], ...]
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The compiled rules of one language."""
+
+    ascii_special: str
+    other_special: re.Pattern[str]
+    #: For lines without and with touching commas or apostrophes.
+    regular: _Substitutions
+    sequential: _Substitutions
+    irregular: re.Pattern[str]
+    full_stop: re.Pattern[str]
+    prefixes: frozenset[str]
+    numeric_prefixes: frozenset[str]
+    letter: re.Pattern[str]
+
+
+def check_language(language: str) -> None:
+    """Raise `InputError` unless Moses rules exist for the language (a code such as ``en``)."""
+    if language not in LANGUAGES:
+        allowed = ", ".join(LANGUAGES)
+        raise InputError(
+            f"language '{language}' has no Moses tokenizer rules; use one of {allowed}"
+        )
+
+
+def _characters(ranges: str) -> set[int]:
+    found: set[int] = set()
+    for part in ranges.split():
+        first, _, last = part.partition("-")
+        found.update(range(int(first, 16), int(last or first, 16) + 1))
+    return found
+
+
+def _class(characters: Iterable[int]) -> str:
+    """Spell a set of characters as the inside of a regular expression's brackets, as ranges."""
+    spans: list[list[int]] = []
+    for code in sorted(characters):
+        if spans and code == spans[-1][1] + 1:
+            spans[-1][1] = code
+        else:
+            spans.append([code, code])
+    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in spans)
+
+
+def _compile(*rules: tuple[str, str], **classes: str) -> _Substitutions:
+    return tuple((re.compile(pattern.format(**classes)), new) for pattern, new in rules)
+
+
+# N: numbers, L: letters. The text starts and ends with a newline. A search begins with the literal
+# character, which is far faster than beginning with a class, hence the lookbehinds over it.
+_COMMA = (r",(?!(?<=[\n{N}],)[{N}])", " , ")
+_COMMA_SEQUENTIAL = (
+    (r"([^\n{N}]),", r"\1 , "),
+    (r",([^\n{N}])", r" , \1"),
+    (r"([{N}]),(?=\n)", r"\1 , "),
+)
+_ENGLISH = (
+    (r"'(?<=[^\n]')(?=[^\n])(?!(?<=[{L}{N}]')[{L}])", " ' "),
+    (r"'(?:(?<=[{L}]')(?=[{L}])|(?<=[{N}]')(?=s))", " '"),
+)
+_ENGLISH_SEQUENTIAL = (
+    (r"([^\n{L}])'([^\n{L}])", r"\1 ' \2"),
+    (r"([^\n{L}{N}])'([{L}])", r"\1 ' \2"),
+    (r"([{L}])'([^\n{L}])", r"\1 ' \2"),
+    (r"([{L}])'([{L}])", r"\1 '\2"),
+    (r"([{N}])'(s)", r"\1 '\2"),
+)
+_FRENCH = (
+    (r"'(?<=[^\n]')(?=[^\n])(?!(?<=[{L}]')[{L}])", " ' "),
+    (r"'(?<=[{L}]')(?=[{L}])", "' "),
+)
+_FRENCH_SEQUENTIAL = (
+    (r"([^\n{L}])'([^\n{L}])", r"\1 ' \2"),
+    (r"([^\n{L}])'([{L}])", r"\1 ' \2"),
+    (r"([{L}])'([^\n{L}])", r"\1 ' \2"),
+    (r"([{L}])'([{L}])", r"\1' \2"),
+)
+_APOSTROPHES = {
+    "en": (_ENGLISH, _ENGLISH_SEQUENTIAL),
+    "fr": (_FRENCH, _FRENCH_SEQUENTIAL),
+    "it": (_FRENCH, _FRENCH_SEQUENTIAL),
+}
+_OTHER_APOSTROPHES = (((r"'", " ' "),), ((r"'", " ' "),))
+
+
+@cache
+def _rules(language: str) -> _Rules:
+    check_language(language)
+    alnum = _characters(ALNUM) | _characters(CJK.get(language, ""))
+    letters = _class(code for code in alnum if not chr(code).isdecimal())
+    # Georgian was without case when Moses was written; a sentence may begin with these letters.
+    lower = _class(c for c in range(0x10000) if chr(c).islower() and not 0x10D0 <= c <= 0x10FF)
+    classes = {"L": letters, "N": _class(_characters(NUMBER))}
+    inside_words = ":" if language in {"fi", "sv"} else ""
+    colon = ((rf":(?=\n|[^{lower}])", " : "),) if inside_words else ()
+    regular, sequential = _APOSTROPHES.get(language, _OTHER_APOSTROPHES)
+    prefixes = PREFIXES.get(language, PREFIXES["en"]).split()
+    numeric = {prefix[:-1] for prefix in prefixes if prefix.endswith("#")}
+    return _Rules(
+        ascii_special="".join(c for c in _ASCII_SPECIAL if c not in inside_words),
+        other_special=re.compile(rf"[^\x00-\x7f{_class(c for c in alnum if c > 0x7F)}]+"),
+        regular=_compile(*colon, _COMMA, *regular, **classes),
+        sequential=_compile(*colon, *_COMMA_SEQUENTIAL, *sequential, **classes),
+        irregular=re.compile(r",,|'\S?'" if language in _APOSTROPHES else ",,"),
+        full_stop=re.compile(_FULL_STOP.format(lower=lower)),
+        prefixes=frozenset(prefixes) - numeric,
+        numeric_prefixes=frozenset(numeric),
+        letter=re.compile(rf"[{letters}]"),
+    )
+
+
+def _clean(line: str) -> str:
+    """Turn white space of every kind into single blanks and drop control characters."""
+    if line.isprintable():
+        return line.strip()
+    return _CONTROL.sub("", " ".join(line.split())).strip()
+
+
+def _pad_run(run: re.Match[str]) -> str:
+    return f" {' '.join(run[0])} "
+
+
+def _pad_dots(dots: re.Match[str]) -> str:
+    return f" {dots[0]} "
+
+
+def _single_blanks(text: str) -> str:
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.replace(" \n", "\n").replace("\n ", "\n")
+
+
+def _split_full_stops(text: str, rules: _Rules) -> str:
+    """Split a full stop from the end of each token, unless the token is an abbreviation."""
+
+    def split(stop: re.Match[str]) -> str:
+        end = stop.start()
+        start = max(text.rfind(" ", 0, end), text.rfind("\n", 0, end)) + 1
+        prefix = text[start:end]
+        if prefix in rules.prefixes or ("." in prefix and rules.letter.search(prefix)):
+            return "."
+        if prefix in rules.numeric_prefixes and "0" <= text[end + 2 : end + 3] <= "9":
+            return "." if text[end + 1] == " " else " ."
+        return " ."
+
+    return rules.full_stop.sub(split, text)
+
+
+def _tokenize_chunk(
+    lines: Sequence[str], rules: _Rules, substitutions: _Substitutions
+) -> list[str]:
+    """Tokenize clean lines that all take the same form of the comma and apostrophe rules."""
+    text = "\n".join(["", *lines, ""])
+    for special in rules.ascii_special:
+        text = text.replace(special, f" {special} ")
+    if not text.isascii():
+        text = rules.other_special.sub(_pad_run, text)
+    text = _DOTS.sub(_pad_dots, text)
+    for pattern, new in substitutions:
+        text = pattern.sub(new, text)
+    # Moses splits these stops last; earlier is the same, for a stop alone is left alone below.
+    text = _FINAL_STOP_APOSTROPHE.sub(" . '", text)
+    text = _split_full_stops(_single_blanks(text), rules)
+    return text[1:-1].split("\n")
+
+
+def tokenize_lines(lines: Sequence[str], language: str = "en") -> list[str]:
+    """Tokenize lines of text with the rules of Moses.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        Raw text. A line may hold white space and control characters of any kind, newlines too:
+        they become blanks or vanish.
+    language : str
+        One of `LANGUAGES`.
+
+    Returns
+    -------
+    list of str
+        As many as `lines`: the tokens of each line joined by single blanks; an empty line for a
+        line without tokens.
+
+    Raises
+    ------
+    InputError
+        When there are no rules for the language.
+    """
+    rules = _rules(language)
+    tokens: list[str] = []
+    for start in range(0, len(lines), CHUNK):
+        clean = [_clean(line) for line in lines[start : start + CHUNK]]
+        odd = [i for i, line in enumerate(clean) if rules.irregular.search(line)]
+        found = _tokenize_chunk(clean, rules, rules.regular)
+        if odd:
+            again = _tokenize_chunk([clean[i] for i in odd], rules, rules.sequential)
+            for i, line in zip(odd, again, strict=True):
+                found[i] = line
+        tokens += found
+    return tokens
+
+
+def tokenize_stream(
+    lines: Iterable[str], language: str = "en", chunk: int = CHUNK
+) -> Iterator[str]:
+    """Tokenize a stream of lines, holding one chunk of them in memory.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        See `tokenize_lines`.
+    language : str
+        One of `LANGUAGES`.
+    chunk : int
+        Lines read ahead; it does not change the result.
+
+    Yields
+    ------
+    str
+        One tokenized line for each line.
+
+    Raises
+    ------
+    InputError
+        When there are no rules for the language.
+    """
+    check_language(language)
+    remaining = iter(lines)
+    while batch := list(islice(remaining, chunk)):
+        yield from tokenize_lines(batch, language)

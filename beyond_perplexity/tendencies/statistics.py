@@ -1,0 +1,338 @@
+"""Sufficient statistics of a body of text: counted by shard, added up, read back.
+
+A statistics file (schema ``statistics``) is a long table sorted by statistic, length, value and type:
+
+=============== ==================================================================================
+statistic       rows
+=============== ==================================================================================
+``bigram_types``  ``length``, ``value`` distinct bigrams, ``count`` documents
+``length``        ``length`` tokens, ``count`` documents (``value`` null)
+``stop_words``    ``length``, ``value`` stop words, ``count`` documents: the exact fraction
+``symbols``       ``length``, ``value`` symbols, ``count`` documents: the exact fraction
+``types``         ``length``, ``value`` distinct unigrams, ``count`` documents
+``unigram``       ``type``, ``count`` occurrences (``length`` and ``value`` null)
+=============== ==================================================================================
+
+The run record of the file has two keys more: ``stop_words``, the name of the list, and
+``count_s_symbols``. Statistics are added, so the result does not depend on shards or their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.shards import SCHEMAS, ShardWriter, check_schema, read_record
+from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize
+from beyond_perplexity.tendencies.word_classes import StopWords, stop_word_mask, symbol_mask
+
+HISTOGRAMS = ("bigram_types", "length", "stop_words", "symbols", "types")
+_VALUE_BITS = 32
+
+
+@dataclass
+class Histogram:
+    """Documents by (length, value), sorted by length, then value.
+
+    Attributes
+    ----------
+    keys : numpy.ndarray of int64, shape (C,)
+        ``length << 32 | value``, strictly increasing.
+    counts : numpy.ndarray of int64, shape (C,)
+        Documents of each cell.
+    """
+
+    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, values: np.ndarray, counts: np.ndarray) -> Histogram:
+        """Build a histogram from cells in any order, adding up equal ones."""
+        keys = lengths.astype(np.int64) << _VALUE_BITS | values.astype(np.int64)
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        total = np.zeros(len(distinct), np.int64)
+        np.add.at(total, inverse, counts)
+        return cls(distinct, total)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Lengths in tokens: int64, shape (C,)."""
+        return self.keys >> _VALUE_BITS
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values (types, stop words, symbols): int64, shape (C,)."""
+        return self.keys & (2**_VALUE_BITS - 1)
+
+    def __add__(self, other: Histogram) -> Histogram:
+        return Histogram.of(
+            np.concatenate([self.lengths, other.lengths]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.counts, other.counts]),
+        )
+
+
+def _distinct_per_document(keys: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Count distinct keys of each document; the document must be the leading part of the key."""
+    keys.sort()
+    new = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return _sum_per_document(new, offsets)
+
+
+def _sum_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Sum marks (shape (T,), whose total fits int32) over each document: int64, shape (D,)."""
+    total = np.zeros(len(marks) + 1, np.int32)
+    np.cumsum(marks.astype(np.int32), out=total[1:])
+    return np.diff(total[offsets]).astype(np.int64)
+
+
+def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Count the distinct unigrams and bigrams of every document.
+
+    Parameters
+    ----------
+    batch : TokenBatch
+        D documents.
+
+    Returns
+    -------
+    unigrams, bigrams : numpy.ndarray of int64, shape (D,)
+        A document of fewer than two tokens has no bigram.
+    """
+    n_types = len(batch.types)
+    n_documents = len(batch.offsets) - 1
+    small = n_documents * n_types < 2**32
+    kind = np.uint32 if small else np.int64
+    starts = np.arange(n_documents, dtype=kind) * kind(n_types)
+    keys = np.repeat(starts, batch.lengths) + batch.ids.astype(kind)  # (T,)
+    following = np.full(len(keys), n_types, np.int64)  # (T,); n_types marks the end of a document
+    following[:-1] = batch.ids[1:]
+    filled = batch.lengths > 0
+    following[batch.offsets[1:][filled] - 1] = n_types
+    pairs = keys * np.int64(n_types + 1) + following  # (T,)
+    bigrams = _distinct_per_document(pairs, batch.offsets) - filled
+    return _distinct_per_document(keys, batch.offsets), bigrams
+
+
+class StatisticsCounter:
+    """Count the sufficient statistics of documents, batch after batch; a context manager.
+
+    Parameters
+    ----------
+    stop_words : StopWords
+        The list.
+    count_s_symbols : bool
+        Whether Unicode's S* counts as symbol.
+    type_limit : int
+        Types held in memory; see `spill.TypeCounter`.
+    """
+
+    def __init__(
+        self, stop_words: StopWords, count_s_symbols: bool = True, type_limit: int = 4_000_000
+    ) -> None:
+        self._description = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
+        self._words = pa.array(sorted(stop_words.words), pa.string())
+        self._count_s_symbols = count_s_symbols
+        self._types = TypeCounter(type_limit)
+        self._histograms = {name: Histogram() for name in HISTOGRAMS}
+
+    def __enter__(self) -> StatisticsCounter:
+        self._types.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._types.__exit__(kind, error, trace)
+
+    def add(self, texts: pa.Array) -> None:
+        """Count documents (string, shape (D,)), tokens separated by white space."""
+        batch = tokenize(texts)
+        n_types = len(batch.types)
+        self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
+        stop = stop_word_mask(batch.types, self._words)  # (V,)
+        symbol = symbol_mask(batch.types, self._count_s_symbols)  # (V,)
+        unigrams, bigrams = count_types(batch)
+        values = {
+            "bigram_types": bigrams,
+            "length": np.zeros(len(texts), np.int64),
+            "stop_words": _sum_per_document(stop[batch.ids], batch.offsets),
+            "symbols": _sum_per_document(symbol[batch.ids], batch.offsets),
+            "types": unigrams,
+        }
+        ones = np.ones(len(texts), np.int64)
+        for name, value in values.items():
+            self._histograms[name] += Histogram.of(batch.lengths, value, ones)
+
+    def write(self, path: str | Path, record: dict[str, object]) -> None:
+        """Write the statistics file atomically; `record` is the run record for its footer."""
+        _write(path, self._histograms, self._types.sorted_counts(), {**record, **self._description})
+
+
+def _rows(name: str, histogram: Histogram) -> dict[str, object]:
+    n = len(histogram.counts)
+    values = None if name == "length" else histogram.values
+    return {
+        "statistic": pa.array([name] * n, pa.string()),
+        "type": pa.nulls(n, pa.string()),
+        "length": pa.array(histogram.lengths, pa.int32()),
+        "value": pa.nulls(n, pa.int32()) if values is None else pa.array(values, pa.int32()),
+        "count": pa.array(histogram.counts, pa.int64()),
+    }
+
+
+def _write(
+    path: str | Path,
+    histograms: dict[str, Histogram],
+    unigrams: Iterable[pa.Table],
+    record: dict[str, object],
+) -> None:
+    with ShardWriter(path, "statistics", record) as writer:
+        for name in HISTOGRAMS:
+            writer.write(_rows(name, histograms[name]))
+        for table in unigrams:
+            n = table.num_rows
+            writer.write(
+                {
+                    "statistic": pa.array(["unigram"] * n, pa.string()),
+                    "type": table["type"],
+                    "length": pa.nulls(n, pa.int32()),
+                    "value": pa.nulls(n, pa.int32()),
+                    "count": table["count"],
+                }
+            )
+
+
+def _filtered(path: str | Path, unigrams: bool) -> Iterator[pa.Table]:
+    """Stream the unigram rows of a statistics file, or all the others."""
+    with check_schema(path, "statistics") as file:
+        for batch in file.iter_batches(batch_size=65_536):
+            chosen = pc.equal(batch.column("statistic"), "unigram")
+            rows = batch.filter(chosen if unigrams else pc.invert(chosen))
+            if rows.num_rows:
+                yield pa.Table.from_batches([rows])
+
+
+def _read_unigrams(path: str | Path) -> Iterator[pa.Table]:
+    for table in _filtered(path, unigrams=True):
+        yield table.select(["type", "count"])
+
+
+def _read_histograms(path: str | Path) -> dict[str, Histogram]:
+    tables = [SCHEMAS["statistics"].empty_table(), *_filtered(path, unigrams=False)]
+    table = pa.concat_tables(tables)
+    histograms = {}
+    for name in HISTOGRAMS:
+        rows = table.filter(pc.equal(table["statistic"], name))
+        columns = (rows["length"], pc.fill_null(rows["value"], 0), rows["count"])
+        histograms[name] = Histogram.of(*(column.to_numpy() for column in columns))
+    return histograms
+
+
+def description(path: str | Path) -> dict[str, object]:
+    """Return how a statistics file was counted: ``stop_words`` and ``count_s_symbols``."""
+    record = read_record(path)
+    try:
+        return {key: record[key] for key in ("stop_words", "count_s_symbols")}
+    except KeyError as error:
+        raise InputError(
+            f"{path}: its run record lacks {error}; write it with scripts.count_statistics"
+        ) from error
+
+
+def merge_statistics(
+    paths: Sequence[str | Path], output: str | Path, record: dict[str, object]
+) -> None:
+    """Add statistics files up into one; memory holds the histograms and one batch of each file.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Statistics files; the result does not depend on their order or on how text was cut into them.
+    output : path
+        The file to write.
+    record : dict
+        The run record for its footer.
+
+    Raises
+    ------
+    InputError
+        When there is no file, or files were counted with different stop words or symbols.
+    """
+    if not paths:
+        raise InputError("no statistics files to merge; name at least one")
+    described = description(paths[0])
+    total = {name: Histogram() for name in HISTOGRAMS}
+    for path in paths:
+        if description(path) != described:
+            raise InputError(
+                f"{path}: counted with {description(path)}, but {paths[0]} with {described}; "
+                "count both with the same stop words and symbols"
+            )
+        for name, histogram in _read_histograms(path).items():
+            total[name] += histogram
+    runs = (_read_unigrams(path) for path in paths)
+    _write(output, total, merge_runs(runs), {**record, **described})
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The sufficient statistics of a body of text, in memory.
+
+    Attributes
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        Types, sorted.
+    counts : numpy.ndarray of int64, shape (V,)
+        Occurrences of each type.
+    histograms : dict of str to Histogram
+        The statistics of `HISTOGRAMS`.
+    """
+
+    types: pa.Array
+    counts: np.ndarray
+    histograms: dict[str, Histogram]
+
+    @property
+    def n_documents(self) -> int:
+        """Documents, those without tokens included."""
+        return int(self.histograms["length"].counts.sum())
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens."""
+        return int(self.counts.sum())
+
+    def ranked(self, ranks: int | None = None) -> np.ndarray:
+        """Counts of types, most frequent first: int64, shape (min(V, ranks),)."""
+        return np.sort(self.counts)[::-1][:ranks]
+
+
+def read_statistics(path: str | Path) -> Statistics:
+    """Read a statistics file.
+
+    Raises
+    ------
+    InputError
+        When it is no statistics file or holds no document.
+    """
+    unigrams = list(_read_unigrams(path))
+    table = pa.concat_tables(unigrams) if unigrams else None
+    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
+    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
+    statistics = Statistics(types, counts, _read_histograms(path))
+    if statistics.n_documents == 0:
+        raise InputError(f"{path}: holds no document; count a body of text with at least one")
+    return statistics

@@ -1,0 +1,173 @@
+"""Batches of documents as arrays of type ids, by pyarrow's split and dictionary encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.shards import check_schema, read_batches
+
+_UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Documents of one batch as ids.
+
+    Attributes
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        Distinct tokens of the batch.
+    ids : numpy.ndarray of int32, shape (T,)
+        Index into `types` of every token, document after document.
+    offsets : numpy.ndarray of int64, shape (D + 1,)
+        Document d has the tokens ``ids[offsets[d]:offsets[d + 1]]``.
+    """
+
+    types: pa.Array
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of every document: int64, shape (D,)."""
+        return np.diff(self.offsets)
+
+
+def _drop_empty(types: pa.Array, ids: np.ndarray, offsets: np.ndarray) -> TokenBatch:
+    """Remove the empty tokens that the split leaves at the ends of a text and in an empty one."""
+    empty = pc.index(types, "").as_py()
+    if empty < 0:
+        return TokenBatch(types, ids, offsets)
+    kept = ids != empty
+    before = np.concatenate([[0], np.cumsum(kept)])
+    ids = ids[kept]
+    types = pa.concat_arrays([types.slice(0, empty), types.slice(empty + 1)])
+    return TokenBatch(types, ids - (ids > empty).astype(np.int32), before[offsets])
+
+
+def _has_other_space(types: pa.Array) -> bool:
+    """Say whether a type holds white space other than the blank at its end."""
+    data = np.frombuffer(types.buffers()[2] or b"", np.uint8)
+    if np.any((data - np.uint8(9) < 5) | (data - np.uint8(28) < 4)):
+        return True
+    strange = types.filter(pc.invert(pc.string_is_ascii(types)))
+    return bool(pc.any(pc.match_substring_regex(strange, _UNICODE_SPACE)).as_py())
+
+
+def tokenize(texts: pa.Array) -> TokenBatch:
+    """Split texts at white space, exactly as `str.split`, and number the types.
+
+    Parameters
+    ----------
+    texts : pyarrow.StringArray, shape (D,)
+        Documents; a null or an empty text is a document of zero tokens.
+
+    Returns
+    -------
+    TokenBatch
+        Ids by first occurrence in the batch.
+    """
+    # With a blank after each document, one array of offsets into the text cuts "token ", "token ".
+    ended = pc.binary_join_element_wise(pc.fill_null(texts, ""), "", " ")
+    data = np.frombuffer(ended.buffers()[2] or b"", np.uint8)
+    cuts = np.zeros(np.count_nonzero(data == 32) + 1, np.int32)
+    cuts[1:] = np.flatnonzero(data == 32) + 1
+    text_ends = np.frombuffer(ended.buffers()[1], np.int32)[: len(texts) + 1]
+    buffers = [None, pa.py_buffer(cuts), ended.buffers()[2]]
+    tokens = pa.Array.from_buffers(pa.string(), len(cuts) - 1, buffers)
+    encoded = tokens.dictionary_encode()
+    if _has_other_space(encoded.dictionary):
+        return tokenize(pa.array([" ".join((text or "").split()) for text in texts.to_pylist()]))
+    types = pc.ascii_rtrim(encoded.dictionary, " ")
+    return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
+
+
+def read_texts(
+    paths: Sequence[str | Path], split: str | None = None, batch_size: int = 16_384
+) -> Iterator[pa.Array]:
+    """Stream the texts of documents or samples.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
+    split : str, optional
+        Only documents of this split; needs files of kind ``documents``.
+    batch_size : int
+        Documents of a batch at most.
+
+    Yields
+    ------
+    pyarrow.StringArray
+        Texts in the order of the files.
+
+    Raises
+    ------
+    InputError
+        When a file has neither form, or a split is asked of a file without one.
+    """
+    for path in paths:
+        kind = "documents" if _has_split(path) else "samples"
+        if kind == "samples" and split is not None:
+            raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
+        columns = ["text"] if split is None else ["text", "split"]
+        for batch in read_batches(path, kind, columns, batch_size):
+            if split is None:
+                yield batch.column("text")
+            else:
+                yield batch.filter(pc.equal(batch.column("split"), split)).column("text")
+
+
+def _has_split(path: str | Path) -> bool:
+    try:
+        return "split" in pq.read_schema(path).names
+    except (pa.ArrowInvalid, OSError):
+        check_schema(path, "documents")
+        raise
+
+
+def read_resample(
+    paths: Sequence[str | Path], split: str | None, size: int, resample: int, seed: int
+) -> Iterator[pa.Array]:
+    """Stream a random subset of the documents, drawn without replacement.
+
+    Parameters
+    ----------
+    paths, split
+        As for `read_texts`.
+    size : int
+        Documents of the subset.
+    resample, seed : int
+        The subset is drawn from the stream (`seed`, ``"resample"``, `resample`).
+
+    Yields
+    ------
+    pyarrow.StringArray
+        Texts of the subset, in the order of the files.
+
+    Raises
+    ------
+    InputError
+        When there are fewer documents than `size`.
+    """
+    total = sum(len(texts) for texts in read_texts(paths, split))
+    if not 0 < size <= total:
+        raise InputError(
+            f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
+            f"give a size from 1 to {total}"
+        )
+    drawn = np.zeros(total, bool)
+    drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
+    start = 0
+    for texts in read_texts(paths, split):
+        yield texts.filter(pa.array(drawn[start : start + len(texts)]))
+        start += len(texts)

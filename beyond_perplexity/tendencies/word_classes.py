@@ -1,0 +1,160 @@
+"""Stop words and symbols: two classes of types whose share of a document is a tendency."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+
+_PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
+_PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
+_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+
+
+@dataclass(frozen=True)
+class StopWords:
+    """A list of stop words with the name that every table shows.
+
+    Attributes
+    ----------
+    name : str
+        ``"gensim"``, ``"nltk"``, or the file's name with the start of its SHA-256.
+    words : frozenset of str
+        Lower-cased words, contractions also in the form the Moses tokenizer gives them.
+    """
+
+    name: str
+    words: frozenset[str]
+
+
+def moses_forms(word: str) -> tuple[str, ...]:
+    """Split a contraction as the English Moses tokenizer does: ``don't`` into ``don`` and ``'t``.
+
+    Parameters
+    ----------
+    word : str
+        An entry of a stop word list.
+
+    Returns
+    -------
+    tuple of str
+        The tokens that the entry becomes; the word alone when it has no inner apostrophe.
+    """
+    first, *rest = _APOSTROPHE.split(word.replace("’", "'"))
+    return (first, *("'" + part for part in rest))
+
+
+def _with_forms(words: list[str]) -> frozenset[str]:
+    lowered = [word.strip().lower() for word in words if word.strip()]
+    return frozenset(lowered) | {form for word in lowered for form in moses_forms(word)}
+
+
+def _nltk_words() -> list[str]:
+    import nltk
+
+    try:
+        return list(nltk.corpus.stopwords.words("english"))
+    except LookupError as error:
+        raise InputError(
+            "stop words 'nltk': NLTK's stop word data is not installed; run "
+            "'python -m nltk.downloader stopwords', or give the path of a list or 'gensim'"
+        ) from error
+
+
+def _file_words(path: Path) -> StopWords:
+    try:
+        content = path.read_bytes()
+        words = _with_forms(content.decode("utf-8").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"stop words '{path}': not readable as UTF-8 text with one word a line ({error}); "
+            "give such a file, 'gensim' or 'nltk'"
+        ) from error
+    if not words:
+        raise InputError(f"stop words '{path}': the file holds no word; give one word a line")
+    return StopWords(f"{path.name}:{hashlib.sha256(content).hexdigest()[:8]}", words)
+
+
+def load_stop_words(spec: str = "gensim") -> StopWords:
+    """Load a stop word list.
+
+    Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe is
+    taken in its own form and as its Moses tokens; the list then matches text tokenized either way.
+
+    Parameters
+    ----------
+    spec : str
+        ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed), or the
+        path of a UTF-8 file with one word a line.
+
+    Returns
+    -------
+    StopWords
+        The lower-cased words and the name of the list.
+
+    Raises
+    ------
+    InputError
+        When the list cannot be found or read.
+    """
+    if spec == "gensim":
+        from gensim.parsing.preprocessing import STOPWORDS
+
+        return StopWords("gensim", _with_forms(sorted(STOPWORDS)))
+    if spec == "nltk":
+        return StopWords("nltk", _with_forms(_nltk_words()))
+    return _file_words(Path(spec))
+
+
+def stop_word_mask(types: pa.Array, words: pa.Array) -> np.ndarray:
+    """Say which types are stop words.
+
+    Parameters
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        Distinct tokens.
+    words : pyarrow.StringArray
+        The stop words.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (V,)
+        True at stop words.
+    """
+    return np.asarray(pc.is_in(types, value_set=words))
+
+
+def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
+    """Say which types are symbols: made only of punctuation and numerals.
+
+    Parameters
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        Distinct tokens.
+    count_s_symbols : bool
+        Whether Unicode's category S* (currency, mathematical, modifier, other) counts beside P* and N*.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (V,)
+        True at symbols.
+    """
+    pattern = _PUNCTUATION_NUMBERS_AND_SYMBOLS if count_s_symbols else _PUNCTUATION_AND_NUMBERS
+    # Most types begin with a letter of ASCII; the regular expression sees only the others.
+    mask = ~_begins_with_letter(types)
+    mask[mask] = pc.match_substring_regex(types.filter(pa.array(mask)), pattern)
+    return mask
+
+
+def _begins_with_letter(types: pa.Array) -> np.ndarray:
+    _, offsets, data = types.buffers()
+    first = np.frombuffer(offsets, np.int32)[types.offset : types.offset + len(types)]
+    text = np.append(np.frombuffer(data or b"", np.uint8), np.uint8(0))
+    return (text[first] | 32) - np.uint8(97) < 26

@@ -9,6 +9,11 @@ if not workflow.overwrite_configfiles:
     configfile: "config.yaml"
 
 
+pathvars:
+    logs="<results>/logs",
+    benchmarks="<results>/benchmarks",
+
+
 include: "rules/common.smk"
 include: "rules/corpus.smk"
 include: "rules/train.smk"

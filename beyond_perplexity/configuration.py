@@ -104,7 +104,7 @@ def validate(config: Config, schema_path: str | Path) -> None:
     config : dict
         The configuration as read from YAML.
     schema_path : path
-        The JSON schema, in YAML.
+        The JSON schema, in YAML; `options.schema.yaml` beside it adds definitions.
 
     Raises
     ------
@@ -112,6 +112,8 @@ def validate(config: Config, schema_path: str | Path) -> None:
         Names the path of the key, what is wrong with it and what is allowed.
     """
     schema = yaml.safe_load(Path(schema_path).read_text(encoding="utf-8"))
+    options = Path(schema_path).with_name("options.schema.yaml").read_text(encoding="utf-8")
+    schema["$defs"].update(yaml.safe_load(options))
     validator = _filling_validator()(schema)
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
     if errors:

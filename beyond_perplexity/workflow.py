@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 Config = Mapping[str, Any]
 
@@ -104,6 +105,10 @@ class Run:
         """List the models of the run."""
         return list(self.config["generation"]["models"])
 
+    def symbols_flag(self) -> str:
+        """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""
+        return "--" + ("" if self.config["tendencies"]["count_s_symbols"] else "no-") + "count-s-symbols"
+
     # ---- samples ----
 
     def shards(self, model: str) -> list[str]:
@@ -157,3 +162,56 @@ class Run:
 def as_json(value: object) -> str:
     """Write an option as canonical JSON, so that an equal value is an equal command."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+class PlannedJob(NamedTuple):
+    """A job that a run would start, as the dry run sees it.
+
+    Attributes
+    ----------
+    rule : str
+        Name of its rule.
+    gpus : int
+        GPUs it asks for.
+    minutes : float
+        The run time it asks for.
+    """
+
+    rule: str
+    gpus: int
+    minutes: float
+
+
+def summarize(run: Run, jobs: Iterable[PlannedJob]) -> str:
+    """Say what a run is about, for the end of a dry run.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    jobs : iterable of PlannedJob
+        The jobs that are still to be done.
+
+    Returns
+    -------
+    str
+        Lines of text: corpora, models, decodings, documents, jobs per rule, GPU-hours at most.
+    """
+    jobs = list(jobs)
+    generation = run.config["generation"]
+    generated = len(generation["models"]) * len(generation["decodings"])
+    per_rule = Counter(job.rule for job in jobs)
+    gpu_hours = sum(job.gpus * job.minutes for job in jobs) / 60
+    documents = generated * generation["documents"]
+    lines = [
+        "This run",
+        f"  corpora      {', '.join(run.config['corpora'])}",
+        f"  models       {', '.join(generation['models']) or 'none'}",
+        f"  decodings    {', '.join(generation['decodings']) or 'none'}",
+        f"  documents    {documents:,} ({generated} bodies of {generation['documents']:,})",
+        f"  brought      {', '.join(run.config['external_samples']) or 'none'}",
+        f"  jobs         {len(jobs):,} to do"
+        + "".join(f"\n    {count:>8,}  {rule}" for rule, count in sorted(per_rule.items())),
+        f"  GPU-hours    {gpu_hours:,.1f} at most (the run time that each GPU job may take)",
+    ]
+    return "\n".join(lines)

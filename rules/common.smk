@@ -1,4 +1,5 @@
 # Lookups that the rules share: configuration, fingerprints, lists of targets, resources.
+import atexit
 import os
 import sys
 
@@ -51,3 +52,25 @@ def growing(megabytes):
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
     return RUN.gpus(wildcards.model)
+
+
+def print_summary():
+    """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
+    try:
+        if workflow.dryrun:
+            jobs = [
+                lookups.PlannedJob(
+                    job.rule.name,
+                    int(job.resources.get("gpu", 0)),
+                    float(job.resources.get("runtime", 0)),
+                )
+                for job in workflow.dag.needrun_jobs()
+                if job.rule.name not in LOCAL_TARGETS
+            ]
+            print("\n" + lookups.summarize(RUN, jobs), file=sys.stderr)
+    except AttributeError:  # the plan was never made: an error before, or another subcommand
+        pass
+
+
+LOCAL_TARGETS = {"all", "corpora", "models", "samples", "tendencies", "perplexity"}
+atexit.register(print_summary)

@@ -1,0 +1,88 @@
+"""The part of the configuration schema that follows from the options dataclasses in the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import types
+import typing
+from typing import Any, Literal
+
+OPTIONS = {
+    "architecture-lstm": "beyond_perplexity.models.lstm:LSTMOptions",
+    "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
+    "architecture-trigram": "beyond_perplexity.models.trigram:TrigramOptions",
+    "training": "beyond_perplexity.training:TrainingOptions",
+    "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
+    "measurement": "beyond_perplexity.tendencies.options:MeasurementOptions",
+}
+
+_NAMES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}
+
+
+def _type_schema(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        parts = [_type_schema(argument) for argument in arguments]
+        if all(set(part) == {"type"} for part in parts):
+            return {"type": [part["type"] for part in parts]}
+        return {"anyOf": parts}
+    if origin in (list, tuple):
+        return {"type": "array", "items": _type_schema(arguments[0])}
+    return {"type": _NAMES[hint]}
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """Read what the numpydoc docstring says of each field, as one line."""
+    text = inspect.getdoc(kind) or ""
+    found = re.findall(r"^(\w+) : [^\n]*\n((?:[ ]{4}[^\n]*\n?|\n)+)", text, flags=re.MULTILINE)
+    return {name: " ".join(body.split()) for name, body in found}
+
+
+def option_schema(kind: type) -> dict[str, Any]:
+    """Describe an options dataclass as a JSON schema.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass whose docstring describes every field in a numpydoc section.
+
+    Returns
+    -------
+    dict
+        An object schema that refuses unknown keys, with types, descriptions and defaults in words.
+
+    Raises
+    ------
+    ValueError
+        When the docstring leaves a field out.
+    """
+    assert dataclasses.is_dataclass(kind)
+    hints = typing.get_type_hints(kind)
+    descriptions = _descriptions(kind)
+    properties = {}
+    required = []
+    for field in dataclasses.fields(kind):
+        if field.name not in descriptions:
+            raise ValueError(f"{kind.__name__}: the docstring does not describe '{field.name}'")
+        words = descriptions[field.name]
+        if field.default is dataclasses.MISSING:
+            required.append(field.name)
+        else:
+            words += f" Default: {field.default}."
+        properties[field.name] = {"description": words, **_type_schema(hints[field.name])}
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    return {**schema, "required": required} if required else schema
+
+
+def all_option_schemas() -> dict[str, Any]:
+    """Describe every options dataclass that a configuration can fill, by the name of its definition."""
+    found = {}
+    for name, reference in OPTIONS.items():
+        module, _, kind = reference.partition(":")
+        found[name] = option_schema(getattr(importlib.import_module(module), kind))
+    return found

@@ -1,0 +1,101 @@
+"""A copy of the checkout in which the tests of the workflow run Snakemake, and one finished tiny run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ["--configfile", "configs/smoke.yaml"]
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout and how to run Snakemake in it."""
+
+    path: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line of a run."""
+        return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+
+    def snakemake(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end and return what it printed."""
+        environment = {**os.environ, "PYTHONPATH": "", "XDG_CACHE_HOME": str(self.path / ".cache")}
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.path,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"snakemake {' '.join(arguments)} failed:\n{done.stdout[-6000:]}")
+        return done
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """Return the jobs per rule that a dry run of the tiny run lists."""
+        printed = self.snakemake("--dry-run", *SMOKE, *arguments).stdout
+        counts = {}
+        for line in printed.partition("\nThis run\n")[2].splitlines():
+            words = line.split()
+            if len(words) == 2 and words[0].isdigit():
+                counts[words[1]] = int(words[0])
+        return counts
+
+    def results(self) -> dict[str, str]:
+        """Return a digest of every result: bytes of tables and figures, rows of Parquet files."""
+        folder = self.path / "results"
+        found = {}
+        for path in sorted(folder.rglob("*")):
+            relative = path.relative_to(folder)
+            if path.is_dir() or relative.parts[0] in {"logs", "benchmarks", "checkpoints"}:
+                continue
+            if path.suffix == ".parquet":
+                content = repr(pq.read_table(path, columns=_columns(path)).to_pylist()).encode()
+            elif path.suffix in {".csv", ".tex", ".svg", ".pdf", ".safetensors"}:
+                content = path.read_bytes()
+            else:
+                continue
+            found[str(relative)] = hashlib.sha256(content).hexdigest()
+        return found
+
+
+def _columns(path: Path) -> list[str]:
+    """Name the columns whose values a repetition must reproduce: all but measured seconds."""
+    return [name for name in pq.read_schema(path).names if name != "seconds"]
+
+
+def copy_checkout(target: Path) -> Checkout:
+    """Copy what git tracks or would track, without results and environments."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        source = ROOT / name
+        if source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name)
+    return Checkout(target)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """An untouched copy of the checkout."""
+    return copy_checkout(tmp_path / "checkout")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A copy of the checkout with a finished tiny run; tests that change it put it back."""
+    copy = copy_checkout(tmp_path_factory.mktemp("finished") / "checkout")
+    copy.snakemake(*SMOKE)
+    return copy

@@ -1,0 +1,63 @@
+"""The plan of the workflow: dry runs of every target, lint, configuration errors, the summary.
+
+Needs Snakemake; starts no job. The oracle of a count is the configuration it was planned from.
+"""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.workflow.conftest import SMOKE
+
+TARGETS = ["all", "corpora", "models", "perplexity", "samples", "tendencies"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_can_be_planned(checkout, target):
+    assert "job" in checkout.snakemake("--dry-run", *SMOKE, target).stdout
+
+
+@pytest.mark.parametrize("config", ["config.yaml", "configs/paper.yaml"])
+def test_every_shipped_configuration_can_be_planned(checkout, config):
+    printed = checkout.snakemake("--dry-run", "--configfile", config).stdout
+    assert "This run" in printed
+
+
+def test_lint_is_silent(checkout):
+    printed = checkout.snakemake("--lint").stdout
+    assert "Congratulations" in printed
+
+
+def test_the_summary_counts_what_the_configuration_says(checkout):
+    config = yaml.safe_load((checkout.path / "configs" / "smoke.yaml").read_text())
+    generation = config["generation"]
+    sources = len(generation["models"]) * len(generation["decodings"])
+    shards = generation["documents"] // generation["documents_per_shard"]
+    jobs = checkout.planned()
+    assert jobs["generate"] == jobs["count_samples"] == sources * shards
+    assert jobs["merge_statistics"] == jobs["measure_tendencies"] == sources
+    assert jobs["train"] == len(generation["models"])
+    printed = checkout.snakemake("--dry-run", *SMOKE).stdout
+    assert f"documents    {sources * generation['documents']:,}" in printed
+    neural = len([m for m in generation["models"] if m != "trigram"])
+    hours = neural * 24 + neural * 1 + neural * len(generation["decodings"]) * shards * 1.5
+    assert f"GPU-hours    {hours:,.1f}" in printed
+
+
+def test_a_typo_in_the_configuration_stops_the_run_before_it_starts(checkout):
+    path = checkout.path / "configs" / "smoke.yaml"
+    path.write_text(path.read_text().replace("documents_per_shard", "documents_per_shrad"))
+    done = checkout.snakemake(*SMOKE, check=False)
+    assert done.returncode
+    assert "generation.documents_per_shrad: unknown key" in done.stdout
+    assert "did you mean 'documents_per_shard'" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (checkout.path / "results" / "corpora").exists()
+
+
+def test_results_can_be_moved_by_a_path_variable(checkout):
+    printed = checkout.snakemake(
+        "--dry-run", *SMOKE, "--config", 'pathvars={"results":"elsewhere"}', "corpora"
+    ).stdout
+    assert "elsewhere/corpora/wikipedia/documents.parquet" in printed

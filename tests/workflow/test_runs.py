@@ -1,0 +1,135 @@
+"""Runs of the workflow: what is rerun when something changes, and that results never depend on it.
+
+Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corpus to the figures. The
+oracle of every rerun is the first, uninterrupted run, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import SMOKE, Checkout
+
+SHARD = "results/samples/trigram/ancestral/00001.parquet"
+
+
+@contextmanager
+def edited(path: Path, old: str, new: str):
+    """Change a text file for the time of a test."""
+    before = path.read_text(encoding="utf-8")
+    assert old in before
+    path.write_text(before.replace(old, new, 1), encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+def test_a_run_ends_in_tables_and_figures(finished):
+    results = finished.path / "results"
+    for table in range(1, 7):
+        assert (results / f"tables/wikipedia/table_{table}.csv").stat().st_size > 0
+    assert (results / "figures/wikipedia/main.svg").stat().st_size > 0
+    assert (results / "overview/overview.rst").stat().st_size > 0
+    assert not list(results.rglob("*.partial*"))
+
+
+def test_a_second_run_does_nothing(finished):
+    assert "Nothing to be done" in finished.snakemake(*SMOKE).stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["beyond_perplexity/shards.py", "beyond_perplexity/models/lstm.py", "scripts/generate.py"],
+)
+def test_a_comment_reruns_nothing(finished, path):
+    first_import = "from __future__ import annotations\n"
+    with edited(finished.path / path, first_import, first_import + "\n# A remark.\n"):
+        assert "Nothing to be done" in finished.snakemake("--dry-run", *SMOKE).stdout
+
+
+def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
+    path = finished.path / "beyond_perplexity/models/lstm.py"
+    with edited(path, "from __future__ import annotations\n", "import math\n"):
+        jobs = finished.planned()
+    assert jobs["train"] == 1
+    assert jobs["generate"] == jobs["count_samples"] == 4
+    assert "extract_corpus" not in jobs
+    assert "build_vocabulary" not in jobs
+
+
+def test_an_edit_of_a_figure_reruns_no_measurement(finished):
+    path = finished.path / "beyond_perplexity/figures/style.py"
+    with edited(path, "from __future__ import annotations\n", "import math\n"):
+        jobs = finished.planned()
+    assert jobs["plot"] > 0
+    assert set(jobs) <= {"plot", "write_overview"}
+
+
+def test_a_lost_shard_is_made_again_alike_and_nothing_else(finished):
+    before = finished.results()
+    (finished.path / SHARD).unlink()
+    jobs = finished.planned()
+    assert jobs["generate"] == jobs["count_samples"] == 1
+    assert jobs["merge_statistics"] == jobs["measure_tendencies"] == 1
+    assert "train" not in jobs
+    finished.snakemake(*SMOKE)
+    assert finished.results() == before
+
+
+def test_smaller_shards_give_the_same_samples_statistics_and_tests(finished, checkout):
+    smaller = checkout.path / "configs" / "smoke.yaml"
+    text = smaller.read_text().replace("documents_per_shard: 30", "documents_per_shard: 17")
+    smaller.write_text(text)
+    for folder in ("corpora", "vocabularies", "models"):
+        _copy_results(finished, checkout, folder)
+    targets = [f"results/tendencies/trigram/{d}/measures.parquet" for d in ("ancestral", "beam")]
+    checkout.snakemake(*SMOKE, "--rerun-triggers", "mtime", "--", *targets)
+    expected, found = finished.results(), checkout.results()
+    compared = [name for name in found if "merged" in name or "tendencies/trigram" in name]
+    assert compared
+    assert {name: found[name] for name in compared} == {name: expected[name] for name in compared}
+
+
+def _copy_results(source: Checkout, target: Checkout, folder: str) -> None:
+    (target.path / "results").mkdir(exist_ok=True)
+    command = ["cp", "-a", f"{source.path}/results/{folder}", f"{target.path}/results/"]
+    subprocess.run(command, check=True)
+
+
+def _kill_when(checkout: Checkout, happened) -> None:
+    """Start a run and kill its whole process group as soon as something has happened."""
+    process = subprocess.Popen(
+        checkout.command(*SMOKE),
+        cwd=checkout.path,
+        env={**os.environ, "PYTHONPATH": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while not happened():
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.1)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
+    checkpoints = checkout.path / "results" / "checkpoints" / "lstm"
+    _kill_when(checkout, lambda: any(p.is_file() for p in checkpoints.rglob("*")))
+    assert not (checkout.path / "results/models/lstm/model.json").exists()
+    checkout.snakemake("--unlock", *SMOKE)
+    samples = checkout.path / "results" / "samples"
+    _kill_when(checkout, lambda: any(samples.rglob("*.parquet")))
+    checkout.snakemake("--unlock", *SMOKE)
+    checkout.snakemake(*SMOKE, "--rerun-incomplete")
+    assert checkout.results() == finished.results()

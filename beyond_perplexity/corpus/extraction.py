@@ -1,0 +1,278 @@
+"""The extraction of a corpus: streaming, parallel, in order.
+
+The reading process streams batches of raw pages or records; workers clean, link, tokenize and split
+them; their results come back in order and go to disk. Neither the corpus nor its redirects are ever
+held in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import tempfile
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mwparserfromhell.parser import ParserError
+from tqdm import tqdm
+
+from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
+from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
+from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
+from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.readers import READERS, Problems, Record, Skips, resolve_path
+from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
+
+BATCH_ITEMS = 1000
+BATCH_CHARACTERS = 1 << 18
+
+Triple = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive pages or records of one file.
+
+    Parameters
+    ----------
+    first : int
+        Number of the first item in the whole corpus.
+    items : list of RawPage or Record
+        What to extract.
+    split : str or None
+        The split that the file gives.
+    namespaces : frozenset of str
+        The wiki's namespaces; empty for other formats.
+    """
+
+    first: int
+    items: Sequence[RawPage | Record]
+    split: str | None
+    namespaces: frozenset[str]
+
+
+@dataclass
+class Extracted:
+    """What a worker made of one batch; lines for the sorter, and what else a page tells."""
+
+    documents: list[EncodedDocument] = field(default_factory=list)
+    redirects: list[tuple[str, str]] = field(default_factory=list)
+    triples: list[Triple] = field(default_factory=list)
+    skips: Skips = field(default_factory=Skips)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """The work on one batch, free of state, so that it can be sent to any process."""
+
+    options: ExtractionOptions
+    seed: int
+
+    def __call__(self, batch: Batch) -> Extracted:
+        """Extract a batch of pages or records."""
+        result = Extracted()
+        sources: list[tuple[int, str, str, Paragraph]] = []  # item, title, place, paragraph
+        for number, item in enumerate(batch.items, batch.first):
+            if isinstance(item, Record):
+                result.counts["records"] += 1
+                sources.append((number, item.title, item.place, Paragraph(item.text)))
+            else:
+                page = _read_page(item, result)
+                paragraphs = self._read_article(page, item, batch, result) if page else []
+                sources += ((number, page.title, page.title, p) for p in paragraphs if page)
+        self._finish(sources, batch.split, result)
+        return result
+
+    def _read_article(
+        self, page: Page, raw: RawPage, batch: Batch, result: Extracted
+    ) -> list[Paragraph]:
+        """Parse an article, keep its triples, and return its paragraphs with all mentions."""
+        try:
+            article = parse_article(page.text, batch.namespaces)
+        except (ParserError, RecursionError) as error:
+            result.skips.add(
+                f"markup that cannot be parsed ({type(error).__name__})", raw.describe()
+            )
+            return []
+        result.counts["articles"] += 1
+        result.counts["articles_with_infobox"] += article.infoboxes > 0
+        title = normalize_title(page.title) or page.title
+        result.triples += ((title, relation, target) for relation, target in article.triples)
+        add_matches(page.title, article.paragraphs)
+        return article.paragraphs
+
+    def _finish(
+        self,
+        sources: list[tuple[int, str, str, Paragraph]],
+        split: str | None,
+        result: Extracted,
+    ) -> None:
+        """Preprocess all paragraphs of a batch at once and encode those that are kept."""
+        limits = self.options.documents
+        paragraphs = [paragraph for *_, paragraph in sources]
+        tokenized = tokenize(paragraphs, self.options.preprocessing.apply)
+        previous, index = -1, 0
+        for (number, title, place, paragraph), (tokens, mentions) in zip(
+            sources, tokenized, strict=True
+        ):
+            index = index + 1 if number == previous else 0
+            previous = number
+            if len(tokens) < max(limits.minimum_tokens, 1):
+                reason = "shorter than minimum_tokens" if tokens else "empty document"
+                result.skips.add(reason, place)
+                continue
+            if limits.maximum_tokens is not None and len(tokens) > limits.maximum_tokens:
+                result.skips.add("longer than maximum_tokens", place)
+                continue
+            result.counts.update(f"{mention[3]} found" for mention in paragraph.mentions)
+            result.counts.update(f"{mention[3]} kept" for mention in mentions)
+            # the raw text where there is no title: the same whatever the preprocessing is
+            chosen = split or self.options.split.choose(title or paragraph.text)
+            document = Document(chosen, title, " ".join(tokens), len(tokens), mentions)
+            result.documents.append(document.encode(self.seed, (number, index)))
+
+
+def _read_page(raw: RawPage, result: Extracted) -> Page | None:
+    """Parse a page; count it; return it when it is an article with text to read."""
+    result.counts["pages"] += 1
+    try:
+        page = parse_page(raw)
+    except PageError as error:
+        result.skips.add(str(error), raw.describe())
+        return None
+    if page.namespace != 0:
+        result.skips.add("page of another namespace", page.title)
+    elif page.redirect is not None:
+        target = normalize_title(page.redirect)
+        result.counts["redirects"] += 1
+        if target is None:
+            result.skips.add("redirect out of the articles", page.title)
+        else:
+            result.redirects.append((normalize_title(page.title) or page.title, target))
+    elif page.model != "wikitext":
+        result.skips.add(f"page of content model {page.model}", page.title)
+    else:
+        return page
+    return None
+
+
+def _items(
+    options: ExtractionOptions, problems: Problems
+) -> Iterator[tuple[RawPage | Record, str | None, frozenset[str]]]:
+    for name, split in options.source.files():
+        path = resolve_path(name)
+        if options.source.format == "mediawiki":
+            stream = PageStream(path, problems)
+            for page in stream:
+                yield page, split, stream.namespaces
+        else:
+            for record in READERS[options.source.format](path, problems):
+                yield record, split, frozenset()
+
+
+def _batches(options: ExtractionOptions, problems: Problems) -> Iterator[Batch]:
+    """Cut the corpus into batches of limited size, each of one file's kind."""
+    first = 0
+    waiting: list[RawPage | Record] = []
+    characters = 0
+    common: tuple[str | None, frozenset[str]] = (None, frozenset())
+    for item, split, namespaces in _items(options, problems):
+        full = characters >= BATCH_CHARACTERS or len(waiting) >= BATCH_ITEMS
+        if waiting and (full or (split, namespaces) != common):
+            yield Batch(first, waiting, *common)
+            first += len(waiting)
+            waiting, characters = [], 0
+        common = (split, namespaces)
+        waiting.append(item)
+        characters += len(item.xml if isinstance(item, RawPage) else item.text)
+    if waiting:
+        yield Batch(first, waiting, *common)
+
+
+def _map_ordered(
+    extractor: Extractor, batches: Iterable[Batch], workers: int
+) -> Iterator[Extracted]:
+    """Extract batches in parallel, give the results in order, hold a bounded number of them."""
+    if workers == 1:
+        yield from map(extractor, batches)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        waiting: deque[Future[Extracted]] = deque()
+        try:
+            for batch in batches:
+                waiting.append(pool.submit(extractor, batch))
+                if len(waiting) > 4 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def extract(
+    options: ExtractionOptions,
+    outputs: Outputs,
+    record: dict[str, object],
+    *,
+    seed: int,
+    workers: int,
+) -> dict[str, object]:
+    """Extract a corpus; either all outputs appear or none.
+
+    Parameters
+    ----------
+    options : ExtractionOptions
+        What to read and how.
+    outputs : Outputs
+        Where to write. Temporary files, about as large as the text, lie beside the documents.
+    record : dict
+        The run record for the footers.
+    seed : int
+        Of the shuffle.
+    workers : int
+        Processes; the tables do not depend on it.
+
+    Returns
+    -------
+    dict
+        The report: counts of pages, articles, redirects, mentions by source, documents and tokens
+        per split, and skips by reason with the first places.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be read (see `SourceOptions.on_error`) or no document is left.
+    """
+    outputs.documents.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix=".extraction-", dir=outputs.documents.parent)
+        )
+        sorter = stack.enter_context(DocumentSorter(Path(folder)))
+        redirects = stack.enter_context(Redirects(Path(folder) / "redirects.sqlite"))
+        gathered = Gathered(sorter, redirects, Path(folder) / "triples.jsonl", Skips())
+        _gather(options, gathered, seed, workers)
+        return write_tables(options, outputs, record, gathered)
+
+
+def _gather(options: ExtractionOptions, gathered: Gathered, seed: int, workers: int) -> None:
+    problems = Problems(options.source.on_error == "skip", gathered.skips)
+    results = _map_ordered(Extractor(options, seed), _batches(options, problems), workers)
+    with (
+        open(gathered.triples, "w", encoding="utf-8") as triples,
+        tqdm(mininterval=1, unit=" documents") as progress,
+    ):
+        for result in results:
+            gathered.sorter.add(result.documents)
+            gathered.redirects.add(result.redirects)
+            triples.writelines(json.dumps(triple) + "\n" for triple in result.triples)
+            gathered.skips.merge(result.skips)
+            gathered.counts.update(result.counts)
+            progress.update(len(result.documents))

@@ -1,0 +1,343 @@
+"""Wikitext to paragraphs of visible text with the links inside them, and infobox links.
+
+Templates, references, tables, lists, headings, files, categories, formulas, comments and HTML tags
+go; the visible text of links and of formatting stays. Links travel through the cleaning as marks of
+control characters, which XML cannot hold, so that their places stay exact whatever is removed
+around them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import mwparserfromhell
+from mwparserfromhell.nodes import (
+    ExternalLink,
+    Heading,
+    HTMLEntity,
+    Node,
+    Tag,
+    Text,
+    Wikilink,
+)
+from mwparserfromhell.wikicode import Wikicode
+
+# A mark is OPEN index MIDDLE anchor CLOSE; INDENTED is the blank that begins a preformatted line.
+OPEN, MIDDLE, CLOSE, INDENTED = "\x01", "\x02", "\x03", "\x04"
+_MARK = re.compile(f"{OPEN}(\\d+){MIDDLE}([^{CLOSE}]*){CLOSE}")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+# These go before the parser sees them: it is the slow part, and references alone are a quarter.
+_UNSEEN = re.compile(
+    r"(<nowiki>.*?</nowiki>)|<!--.*?(?:-->|\Z)"
+    r"|<(ref|math|chem|ce|gallery|timeline|score|source|syntaxhighlight|pre|hiero|imagemap|graph"
+    r"|mapframe|templatedata|references|style|script)\b[^<>]*?(?:/>|>.*?</\2\s*>)",
+    re.DOTALL | re.IGNORECASE,
+)
+_DROPPED_TAGS = frozenset(
+    {
+        "ce",
+        "chem",
+        "gallery",
+        "graph",
+        "hiero",
+        "imagemap",
+        "mapframe",
+        "math",
+        "pre",
+        "ref",
+        "references",
+        "score",
+        "script",
+        "source",
+        "style",
+        "syntaxhighlight",
+        "table",
+        "td",
+        "templatedata",
+        "th",
+        "timeline",
+        "tr",
+    }
+)
+_BLOCK_TAGS = frozenset(
+    {"blockquote", "center", "div", "dl", "hr", "ol", "p", "poem", "section", "ul"}
+)
+_LIST_TAGS = frozenset({"dd", "dt", "li"})
+
+_TRAIL = re.compile(f"{CLOSE}([a-z]+)")
+_QUOTES = re.compile("'{2,}")
+_MAGIC_WORD = re.compile(r"__[A-Z]{3,}__")
+# What removed templates leave in parentheses: "( ; born 1900)", "()".
+_EMPTY_PARENTHESES = re.compile(r" ?\([\s,;:]*\)")
+_HOLLOW_START = re.compile(r"\(\s*(?:[,;:]\s*)+")
+_NO_PARAGRAPH = ("*", "#", ":", ";", "=", "{|", "|", "!", INDENTED)
+_INFOBOX = re.compile(r"infobox|taxobox|geobox|^speciesbox", re.IGNORECASE)
+_NO_TITLE = re.compile(r"[\[\]{}<>|\x00-\x1f]")
+_LANGUAGE_PREFIX = re.compile(r"[a-z]{2,3}(-[a-z-]+)?|simple")
+# Links to sister projects and the namespaces that every wiki understands, lower case.
+_ALWAYS_ELSEWHERE = frozenset(
+    {
+        "b",
+        "c",
+        "category",
+        "commons",
+        "d",
+        "doi",
+        "draft",
+        "file",
+        "help",
+        "http",
+        "https",
+        "image",
+        "m",
+        "media",
+        "mediawiki",
+        "meta",
+        "module",
+        "mw",
+        "n",
+        "portal",
+        "project",
+        "q",
+        "s",
+        "special",
+        "species",
+        "talk",
+        "template",
+        "user",
+        "v",
+        "w",
+        "wikibooks",
+        "wikidata",
+        "wikinews",
+        "wikipedia",
+        "wikiquote",
+        "wikisource",
+        "wikispecies",
+        "wikiversity",
+        "wikivoyage",
+        "wikt",
+        "wiktionary",
+    }
+)
+
+
+@dataclass
+class Paragraph:
+    """One paragraph of visible text.
+
+    Parameters
+    ----------
+    text : str
+        On one line, without edge blanks.
+    mentions : list of (int, int, str, str)
+        Character span [start, end) in `text`, entity (a title), source (link, title, alias);
+        ordered, without overlap.
+    """
+
+    text: str
+    mentions: list[tuple[int, int, str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Article:
+    """What one page holds.
+
+    Parameters
+    ----------
+    paragraphs : list of Paragraph
+        In the order of the page.
+    triples : list of (str, str)
+        Infobox parameter and the title that its value links to, each pair once.
+    infoboxes : int
+        Number of infoboxes.
+    """
+
+    paragraphs: list[Paragraph]
+    triples: list[tuple[str, str]]
+    infoboxes: int
+
+
+def normalize_title(target: str, namespaces: frozenset[str] = frozenset()) -> str | None:
+    """Return the title of the article that a link's target names.
+
+    Parameters
+    ----------
+    target : str
+        As written: underscores, sections, a small first letter.
+    namespaces : frozenset of str
+        The wiki's own namespaces, lower case.
+
+    Returns
+    -------
+    str or None
+        None when it leads elsewhere: another namespace, another wiki, a section of the same page.
+    """
+    target = html.unescape(target).split("#")[0].replace("_", " ")
+    title = " ".join(target.split()).removeprefix(":").strip()
+    prefix, colon, _ = title.partition(":")
+    lowered = prefix.strip().lower()
+    elsewhere = lowered in namespaces or lowered in _ALWAYS_ELSEWHERE
+    if _NO_TITLE.search(title):
+        return None
+    if colon and (elsewhere or lowered.endswith(" talk") or _LANGUAGE_PREFIX.fullmatch(prefix)):
+        return None
+    return title[:1].upper() + title[1:] or None
+
+
+class _Flattener:
+    """Turn the nodes of one page into text with marks; `entities` holds the links' titles."""
+
+    def __init__(self, namespaces: frozenset[str]) -> None:
+        self.namespaces = namespaces
+        self.entities: list[str] = []
+        self._handlers: dict[type[Node], Callable[[Any, bool], str]] = {
+            Text: self._text,
+            HTMLEntity: self._entity,
+            Wikilink: self._wikilink,
+            ExternalLink: self._external_link,
+            Tag: self._tag,
+            Heading: lambda node, top: "\n\n",
+        }
+
+    def flatten(self, code: Wikicode, top: bool = False) -> str:
+        """Return the visible text; nodes without a handler (templates, comments) have none."""
+        handlers = self._handlers
+        return "".join(
+            handlers[type(node)](node, top) for node in code.nodes if type(node) in handlers
+        )
+
+    def _text(self, node: Text, top: bool) -> str:
+        value = _CONTROL.sub("", str(node.value))
+        return value.replace("\n ", f"\n{INDENTED}") if top else value
+
+    def _entity(self, node: HTMLEntity, top: bool) -> str:
+        return _CONTROL.sub("", str(node.normalize()))
+
+    def _wikilink(self, node: Wikilink, top: bool) -> str:
+        target = str(node.title).strip()
+        entity = normalize_title(target, self.namespaces)
+        if entity is None and not target.startswith((":", "#")) and self._is_hidden(target):
+            return ""
+        shown = self.flatten(node.text) if node.text is not None else target.removeprefix(":")
+        anchor = " ".join(_MARK.sub(r"\2", shown).split())
+        if entity is None or not anchor:
+            return anchor
+        self.entities.append(entity)
+        return f"{OPEN}{len(self.entities) - 1}{MIDDLE}{anchor}{CLOSE}"
+
+    def _is_hidden(self, target: str) -> bool:
+        """Tell whether a link shows nothing here: a file, a category, the page in a language."""
+        prefix = target.partition(":")[0].strip()
+        visible = {"wikt", "wiktionary", "commons", "wikipedia", "project", "help", "portal"}
+        return prefix.lower() not in visible and len(prefix) > 1
+
+    def _external_link(self, node: ExternalLink, top: bool) -> str:
+        if node.title is not None:
+            return self.flatten(node.title)
+        return "" if node.brackets else str(node.url)
+
+    def _tag(self, node: Tag, top: bool) -> str:
+        name = str(node.tag).strip().lower()
+        if name in _DROPPED_TAGS:
+            return ""
+        if node.wiki_markup and name in _LIST_TAGS:
+            return str(node.wiki_markup)
+        inside = self.flatten(node.contents, top) if node.contents is not None else ""
+        if name in _LIST_TAGS:
+            return f"\n* {inside}\n"
+        if name in _BLOCK_TAGS:
+            return f"\n\n{inside}\n\n"
+        return " " if name == "br" else inside
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Join the lines of each paragraph; lists, indented lines and remains of tables are none."""
+    waiting: list[str] = []
+    for line in text.split("\n"):
+        content = line.strip(f" \t{INDENTED}")
+        if content and not line.startswith(_NO_PARAGRAPH):
+            waiting.append(content)
+        elif waiting:
+            yield " ".join(waiting)
+            waiting = []
+    if waiting:
+        yield " ".join(waiting)
+
+
+def _clean(block: str) -> str:
+    block = _QUOTES.sub(lambda found: "'" if len(found[0]) == 4 else "", block)
+    block = _MAGIC_WORD.sub("", block).replace(INDENTED, " ")
+    block = _HOLLOW_START.sub("(", _EMPTY_PARENTHESES.sub("", block))
+    # a link's trail belongs to it: [[dog]]s shows the link "dogs"
+    return " ".join(_TRAIL.sub(rf"\1{CLOSE}", block).split())
+
+
+def _unmark(block: str, entities: list[str]) -> Paragraph:
+    """Take the marks out of a block and remember where they stood."""
+    pieces = _MARK.split(block)
+    paragraph = Paragraph("")
+    parts = [pieces[0]]
+    length = len(pieces[0])
+    for index, anchor, following in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        span = (length, length + len(anchor), entities[int(index)], "link")
+        if anchor:
+            paragraph.mentions.append(span)
+        parts += [anchor, following]
+        length += len(anchor) + len(following)
+    paragraph.text = "".join(parts)
+    return paragraph
+
+
+def _infobox_links(
+    code: Wikicode, namespaces: frozenset[str]
+) -> tuple[int, dict[tuple[str, str], None]]:
+    infoboxes = 0
+    found: dict[tuple[str, str], None] = {}
+    for template in code.ifilter_templates(recursive=False):
+        if not _INFOBOX.search(str(template.name).strip()):
+            continue
+        infoboxes += 1
+        for parameter in template.params:
+            for link in parameter.value.filter_wikilinks():
+                entity = normalize_title(str(link.title), namespaces)
+                if entity is not None:
+                    found[" ".join(str(parameter.name).split()), entity] = None
+    return infoboxes, found
+
+
+def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Article:
+    """Parse the wikitext of one page.
+
+    Parameters
+    ----------
+    wikitext : str
+        The source of the page.
+    namespaces : frozenset of str
+        The wiki's own namespaces, lower case: links into them are no mentions.
+
+    Returns
+    -------
+    Article
+        Paragraphs with their links, and the infobox parameters with a linked value.
+
+    Raises
+    ------
+    mwparserfromhell.parser.ParserError
+        When the parser gives up; also `RecursionError` for markup nested absurdly deep.
+    """
+    source = _UNSEEN.sub(lambda found: found[1] or "", wikitext)
+    # quotes are cleaned here: the parser's own handling of unbalanced ones is slow
+    code = mwparserfromhell.parse(source, skip_style_tags=True)
+    flattener = _Flattener(namespaces)
+    text = flattener.flatten(code, top=True)
+    paragraphs = [
+        _unmark(block, flattener.entities) for raw in _blocks(text) if (block := _clean(raw))
+    ]
+    infoboxes, triples = _infobox_links(code, namespaces)
+    return Article(paragraphs, list(triples), infoboxes)

@@ -1,0 +1,312 @@
+"""Streaming readers of corpus files: compression, checksums, plain text, JSONL and Parquet.
+
+Every reader holds one chunk or row group at a time. What cannot be read is an `InputError` or,
+where the configuration says so, a skip that is counted and listed.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib.resources
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.provenance import content_hash
+
+CHUNK_BYTES = 1 << 20
+LISTED = 20
+
+# The corpora that installed packages ship: name after "embedded:" -> package, path inside it.
+EMBEDDED = {
+    "enwiki-excerpt": (
+        "gensim",
+        "test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2",
+    ),
+}
+
+
+@dataclass
+class Skips:
+    """What was left out: how often for each reason, and where for the first few.
+
+    Parameters
+    ----------
+    counts : Counter of str
+        Occurrences by reason.
+    places : dict of str to list of str
+        The first `LISTED` places (titles, lines, bytes) by reason.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, place: str, count: int = 1) -> None:
+        """Count skips for a reason and list where, unless enough are listed."""
+        self.counts[reason] += count
+        listed = self.places.setdefault(reason, [])
+        if len(listed) < LISTED:
+            listed.append(place)
+
+    def merge(self, other: Skips) -> None:
+        """Add the skips of a later part of the corpus."""
+        self.counts.update(other.counts)
+        for reason, places in other.places.items():
+            listed = self.places.setdefault(reason, [])
+            listed += places[: LISTED - len(listed)]
+
+    def to_json(self) -> dict[str, dict[str, object]]:
+        """Return ``{reason: {"count": int, "first": [place, ...]}}``."""
+        return {
+            reason: {"count": count, "first": self.places[reason]}
+            for reason, count in sorted(self.counts.items())
+        }
+
+
+@dataclass
+class Problems:
+    """What happens on unreadable input: an error, or a skip that is counted.
+
+    Parameters
+    ----------
+    skip : bool
+        Whether to skip (``on_error: skip``) instead of raising.
+    skips : Skips
+        Where skips are counted.
+    """
+
+    skip: bool
+    skips: Skips = field(default_factory=Skips)
+
+    def report(self, reason: str, place: str, detail: str) -> None:
+        """Raise an `InputError` about this place, or count it when skipping.
+
+        Raises
+        ------
+        InputError
+            With ``place: reason (detail)``, unless `skip`.
+        """
+        if not self.skip:
+            advice = "repair the input, or set source.on_error to skip"
+            raise InputError(f"{place}: {reason} ({detail}); {advice}")
+        self.skips.add(reason, place)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One document as a file gives it.
+
+    Parameters
+    ----------
+    place : str
+        File and line or row.
+    title : str
+        Empty when the file has none.
+    text : str
+        The raw text, without line breaks.
+    """
+
+    place: str
+    title: str
+    text: str
+
+
+def resolve_path(name: str) -> Path:
+    """Find a source file: a path, or ``embedded:NAME`` for one that an installed package ships.
+
+    Raises
+    ------
+    InputError
+        When there is no such file or no such embedded corpus.
+    """
+    path = Path(name)
+    if name.startswith("embedded:"):
+        known = name.removeprefix("embedded:")
+        if known not in EMBEDDED:
+            raise InputError(f"{name}: no such embedded corpus; there are {', '.join(EMBEDDED)}")
+        package, inside = EMBEDDED[known]
+        # The package is installed as plain files, so that the resource is a path.
+        path = Path(str(importlib.resources.files(package).joinpath(inside)))
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; check source.paths")
+    return path
+
+
+def check_sha256(path: str | Path, expected: str) -> None:
+    """Compare a file with its published SHA-256.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    expected : str
+        64 hexadecimal digits, in either case.
+
+    Raises
+    ------
+    InputError
+        When they differ; names the file, what was expected and what was found.
+    """
+    found = content_hash(path)
+    if found != expected.strip().lower():
+        raise InputError(
+            f"{path}: SHA-256 is {found}, expected {expected}; fetch the file again, "
+            "or correct the checksum"
+        )
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Open a file for reading, decompressing what its first bytes say is bz2 or gzip."""
+    with open(path, "rb") as file:
+        magic = file.read(3)
+    if magic == b"BZh":
+        return cast("IO[bytes]", bz2.open(path, "rb"))
+    if magic.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    return open(path, "rb")
+
+
+def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
+    """Stream the decompressed bytes of a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Plain, gzip or bz2 (several streams in one file too); recognized by the first bytes.
+    problems : Problems
+        A truncated or damaged archive is reported here, after all that could be read.
+
+    Yields
+    ------
+    bytes
+        At most `CHUNK_BYTES`.
+    """
+    position = 0
+    try:
+        with _open(path) as file:
+            # read1: a plain read loses what it has gathered when the archive breaks off
+            while chunk := file.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+                yield chunk
+                position += len(chunk)
+    except (EOFError, OSError, zlib.error) as error:
+        place = f"{path}: decompressed byte {position}"
+        problems.report("truncated or damaged archive", place, str(error))
+
+
+def _read_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+    """Give the decoded lines of a UTF-8 file with their numbers, which start at 1."""
+    rest = b""
+    number = 0
+    for chunk in read_chunks(path, problems):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            yield from _decode(path, number, line, problems)
+    if rest:
+        yield from _decode(path, number + 1, rest, problems)
+
+
+def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[tuple[int, str]]:
+    place = f"{path}: line {number}"
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte {line[error.start]:#04x} at byte {error.start} of the line"
+        problems.report("not UTF-8", place, detail)
+        return
+    if "\0" in text:
+        problems.report("holds NUL characters", place, "UTF-16 or binary?")
+        return
+    yield number, text
+
+
+def read_text(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read plain text, one document a line; see `read_chunks` for the parameters."""
+    for number, line in _read_lines(path, problems):
+        yield Record(f"{path}: line {number}", "", line.strip())
+
+
+def _fields(place: str, value: object) -> Record | str:
+    """Take text and title of one JSON value; a sentence about what is wrong when that fails."""
+    if not isinstance(value, dict):
+        return "not an object"
+    text = value.get("text")
+    if not isinstance(text, str):
+        return "field 'text' is missing" if text is None else "field 'text' is no string"
+    title = value.get("title")
+    if title is not None and not isinstance(title, str):
+        return "field 'title' is no string"
+    return Record(place, title or "", " ".join(text.split()))
+
+
+def read_jsonl(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read JSON objects, one a line: field ``text``, optional ``title``; see `read_chunks`."""
+    for number, line in _read_lines(path, problems):
+        place = f"{path}: line {number}"
+        if not line.strip():
+            problems.skips.add("empty line", place)
+            continue
+        try:
+            record = _fields(place, json.loads(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            problems.report("not JSON", place, str(error))
+            continue
+        if isinstance(record, str):
+            problems.report("unusable JSON line", place, record)
+        else:
+            yield record
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _text_columns(path: Path, schema: pa.Schema) -> list[str]:
+    if "text" not in schema.names:
+        raise InputError(f"{path}: column 'text' is missing; there are {', '.join(schema.names)}")
+    columns = ["text", "title"] if "title" in schema.names else ["text"]
+    for name in columns:
+        if not _is_string(schema.field(name).type):
+            raise InputError(
+                f"{path}: column '{name}' is {schema.field(name).type}, expected string"
+            )
+    return columns
+
+
+def read_parquet(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read a Parquet file: column ``text``, optional ``title``; see `read_chunks`.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or its columns are missing or of another type.
+    """
+    row = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = _text_columns(path, file.schema_arrow)
+            for batch in file.iter_batches(batch_size=4096, columns=columns):
+                for value in batch.to_pylist():
+                    place = f"{path}: row {row}"
+                    row += 1
+                    record = _fields(place, value)
+                    if isinstance(record, str):
+                        problems.report("row without text", place, record)
+                    else:
+                        yield record
+    except (pa.ArrowException, OSError) as error:
+        problems.report("not a readable Parquet file", f"{path}: row {row}", str(error))
+
+
+READERS = {"text": read_text, "jsonl": read_jsonl, "parquet": read_parquet}

@@ -1,0 +1,176 @@
+"""From what was extracted to the tables and the report."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from beyond_perplexity.corpus.documents import DocumentSorter
+from beyond_perplexity.corpus.links import Redirects
+from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.readers import Skips
+from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.shards import ShardWriter, atomic_path
+
+ROWS = 16_384
+MENTION_SOURCES = ("link", "title", "alias")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that an extraction writes: four tables of `shards.SCHEMAS` and a JSON report."""
+
+    documents: Path
+    mentions: Path
+    knowledge_graph: Path
+    aliases: Path
+    report: Path
+
+
+@dataclass
+class Gathered:
+    """What was extracted, on disk, with its counts."""
+
+    sorter: DocumentSorter
+    redirects: Redirects
+    triples: Path
+    skips: Skips
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class _Rows:
+    """Rows on their way to one table, written `ROWS` at a time."""
+
+    def __init__(self, writer: ShardWriter, *columns: str) -> None:
+        self._writer = writer
+        self._columns = columns
+        self._rows: list[tuple[object, ...]] = []
+        self.count = 0
+
+    def add(self, *row: object) -> None:
+        """Add one row, its values in the order of the columns."""
+        self._rows.append(row)
+        self.count += 1
+        if len(self._rows) >= ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._columns)
+        self._writer.write(dict(zip(self._columns, map(list, columns), strict=True)))
+        self._rows = []
+
+
+def write_tables(
+    options: ExtractionOptions, outputs: Outputs, record: dict[str, object], gathered: Gathered
+) -> dict[str, object]:
+    """Write the tables and the report; either all appear or none.
+
+    Parameters
+    ----------
+    options : ExtractionOptions
+        Of the extraction.
+    outputs : Outputs
+        Where to write.
+    record : dict
+        The run record for the footers.
+    gathered : Gathered
+        What was extracted.
+
+    Returns
+    -------
+    dict
+        The report; see `extraction.extract`.
+
+    Raises
+    ------
+    InputError
+        When no document is left.
+    """
+    with ExitStack() as stack:
+
+        def table(path: Path, kind: str, *columns: str) -> _Rows:
+            return _Rows(stack.enter_context(ShardWriter(path, kind, record)), *columns)
+
+        documents = table(
+            outputs.documents, "documents", "doc_id", "split", "title", "text", "n_tokens"
+        )
+        mentions = table(outputs.mentions, "mentions", "doc_id", "start", "end", "entity", "source")
+        graph = table(outputs.knowledge_graph, "knowledge_graph", "subject", "relation", "object")
+        aliases = table(outputs.aliases, "aliases", "entity", "alias")
+        splits = _write_documents(options, gathered, documents, mentions)
+        _write_triples(gathered, graph)
+        _write_aliases(gathered, aliases)
+        if not documents.count:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in gathered.skips.counts.items())
+            raise InputError(
+                f"{options.source.files()[0][0]}: no document is left of this corpus "
+                f"({reasons or 'it is empty'}); check source and documents.minimum_tokens"
+            )
+        for rows in (documents, mentions, graph, aliases):
+            rows.flush()
+        report = _report(options, gathered, splits)
+        report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
+        target = stack.enter_context(atomic_path(outputs.report))
+        text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
+        target.write_text(text + "\n", encoding="utf-8")
+    return report
+
+
+def _write_documents(
+    options: ExtractionOptions, gathered: Gathered, documents: _Rows, mentions: _Rows
+) -> dict[str, Counter[str]]:
+    splits = {split: Counter(documents=0, tokens=0) for split in SPLITS}
+    ordered = gathered.sorter.documents(options.documents.deduplicate, gathered.skips)
+    for doc_id, document in enumerate(ordered):
+        documents.add(doc_id, document.split, document.title, document.text, document.n_tokens)
+        splits[document.split].update(documents=1, tokens=document.n_tokens)
+        for start, end, entity, source in document.mentions:
+            mentions.add(doc_id, start, end, gathered.redirects.resolve(entity) or entity, source)
+            gathered.counts[f"{source} written"] += 1
+    return splits
+
+
+def _write_triples(gathered: Gathered, graph: _Rows) -> None:
+    resolve = gathered.redirects.resolve
+    with open(gathered.triples, encoding="utf-8") as file:
+        for subject, triples in groupby(map(json.loads, file), key=lambda triple: triple[0]):
+            # a redirect and its target in one parameter become one triple
+            unique = dict.fromkeys(
+                (relation, resolve(target) or target) for _, relation, target in triples
+            )
+            for relation, target in unique:
+                graph.add(subject, relation, target)
+
+
+def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
+    for alias, entity in gathered.redirects.aliases():
+        if entity is None:
+            gathered.skips.add("redirect in a circle", alias)
+        else:
+            aliases.add(entity, alias)
+
+
+def _report(
+    options: ExtractionOptions, gathered: Gathered, splits: dict[str, Counter[str]]
+) -> dict[str, object]:
+    counts = gathered.counts
+    names = ("pages", "articles", "articles_with_infobox", "redirects", "records")
+    found: dict[str, object] = {name: counts[name] for name in names}
+    return found | {
+        "sources": [path for path, _ in options.source.files()],
+        "splits": {split: dict(numbers) for split, numbers in splits.items()},
+        "documents": sum(numbers["documents"] for numbers in splits.values()),
+        "tokens": sum(numbers["tokens"] for numbers in splits.values()),
+        # found in the text, kept on edges of tokens, written after deduplication
+        "mentions": {
+            source: {stage: counts[f"{source} {stage}"] for stage in ("found", "kept", "written")}
+            for source in MENTION_SOURCES
+        },
+        "skips": gathered.skips.to_json(),
+    }

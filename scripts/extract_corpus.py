@@ -1,0 +1,53 @@
+"""Extract a corpus: documents, mentions, knowledge graph, aliases and a report of all skips."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.provenance import run_record
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", required=True, help="options of the corpus, a JSON object")
+    parser.add_argument("--paths", nargs="+", help="files to read instead of source.paths")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the shuffle")
+    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    for name in ("documents", "mentions", "knowledge-graph", "aliases"):
+        parser.add_argument(f"--{name}", type=Path, required=True, help="Parquet file to write")
+    parser.add_argument("--report", type=Path, required=True, help="JSON file of counts and skips")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    try:
+        config = json.loads(arguments.config)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--config: not JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise InputError("--config: expected a JSON object")
+    if arguments.workers < 1:
+        raise InputError(f"--workers: is {arguments.workers}, expected at least 1")
+    if arguments.paths and isinstance(config.get("source"), dict):
+        config["source"]["paths"] = arguments.paths
+    options = ExtractionOptions.from_config(config)
+    outputs = Outputs(
+        arguments.documents,
+        arguments.mentions,
+        arguments.knowledge_graph,
+        arguments.aliases,
+        arguments.report,
+    )
+    record = run_record("scripts/extract_corpus.py", config, seed=arguments.seed)
+    extract(options, outputs, record, seed=arguments.seed, workers=arguments.workers)
+
+
+if __name__ == "__main__":
+    run_command(main)

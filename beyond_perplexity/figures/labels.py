@@ -1,0 +1,230 @@
+"""Names, order, colours and marks of models and decodings, the same in every figure and table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from beyond_perplexity.errors import InputError
+
+REFERENCE = "reference"
+EXTERNAL = "external"
+
+# Okabe and Ito (2008) without black, which is the test set's; wine instead of the yellow, which is
+# too light for a line on white, and a grey for an eighth model.
+PALETTE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#882255",
+    "#7F7F7F",
+)
+REFERENCE_COLOUR = "#000000"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
+
+MODEL_NAMES = {
+    "transformer": "Transformer",
+    "transformer-adaptive-softmax": "Transformer (AS)",
+    "cnn": "CNN",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "trigram": "Trigram",
+}
+DECODING_NAMES = {
+    "ancestral": "Ancestral",
+    "nucleus": "Nucleus",
+    "beam": "Beam",
+    "top_k": "Top-k",
+    "typical": "Typical",
+    "min_p": "Min-p",
+    EXTERNAL: "Brought samples",
+}
+
+Style = str | tuple[int, tuple[int, ...]]
+
+
+class Source(NamedTuple):
+    """A body of text: the samples of a model under a decoding, brought samples, or the test set."""
+
+    model: str
+    decoding: str
+
+
+def parse_source(name: str) -> Source:
+    """Split the name of a source.
+
+    Parameters
+    ----------
+    name : str
+        ``"reference"``, ``"{model}/{decoding}"`` or ``"external/{name}"``.
+
+    Returns
+    -------
+    Source
+        Brought samples stand in the column of decodings as ``external``, under their own name; the
+        test set has no decoding.
+
+    Raises
+    ------
+    InputError
+        When the name has another form.
+    """
+    if name == REFERENCE:
+        return Source(REFERENCE, "")
+    first, slash, second = name.partition("/")
+    if not (slash and first and second):
+        raise InputError(
+            f"source '{name}' is neither 'reference' nor 'MODEL/DECODING' nor 'external/NAME'"
+        )
+    return Source(name, EXTERNAL) if first == EXTERNAL else Source(first, second)
+
+
+def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
+    """Sort names: the listed ones in their listed order, then the others by the alphabet."""
+    order = {name: place for place, name in enumerate(listed)}
+    return sorted(set(names), key=lambda name: (order.get(name, len(order)), name))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How models and decodings are called, and in which order they stand.
+
+    The place of a model in `models` fixes its colour and mark. Give every figure of a report the
+    same labels, and a model looks the same in all of them, also where some models are missing.
+
+    Attributes
+    ----------
+    models : list of str
+        Models of the config, in order.
+    decodings : list of str
+        Decodings of the config, in order.
+    names : dict of str to str
+        What is printed for a model or decoding, where that is not obvious from its own name.
+    families : dict of str to str
+        Model to its family (``"lstm"``, ...), for the published values of its row. A model that is
+        missing here counts as of the family that bears its name.
+    kinds : dict of str to str
+        Decoding to its kind (``"nucleus"``, ...), likewise.
+    reference : str
+        What the test set is called.
+    """
+
+    models: list[str] = field(default_factory=list)
+    decodings: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    reference: str = "Test set"
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Labels:
+        """Read labels from the JSON of a command line.
+
+        Parameters
+        ----------
+        text : str, optional
+            A JSON object with the attributes as its keys, all optional; None gives empty labels.
+
+        Raises
+        ------
+        InputError
+            When it is no JSON object, or a key is unknown or not of the right kind.
+        """
+        if text is None:
+            return cls()
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"--labels is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise InputError("--labels is not a JSON object")
+        known, empty = cls.__dataclass_fields__, cls()
+        for key, entry in value.items():
+            if key not in known:
+                raise InputError(f"--labels: unknown key '{key}'; the keys are {', '.join(known)}")
+            if not isinstance(entry, type(getattr(empty, key))):
+                kind = type(getattr(empty, key)).__name__
+                raise InputError(f"--labels: key '{key}' is {entry!r}, expected a {kind}")
+        return cls(**value)
+
+    def model(self, name: str) -> str:
+        """Return the printed label of a model."""
+        if name == REFERENCE:
+            return self.reference
+        plain = name.removeprefix(f"{EXTERNAL}/")
+        return self.names.get(name) or MODEL_NAMES.get(name) or plain.replace("_", " ")
+
+    def decoding(self, name: str) -> str:
+        """Return the printed label of a decoding."""
+        known = self.names.get(name) or DECODING_NAMES.get(name)
+        return known or name.replace("_", " ").capitalize()
+
+    def source(self, name: str) -> str:
+        """Return the printed label of a source: the model, and the decoding where there is one."""
+        model, decoding = parse_source(name)
+        if decoding in ("", EXTERNAL):
+            return self.model(model)
+        return f"{self.model(model)}, {self.decoding(decoding).lower()}"
+
+    def sort_models(self, names: Iterable[str]) -> list[str]:
+        """Sort models: as listed, then by the alphabet, brought samples last."""
+        ordered = _listed_first(names, self.models)
+        return sorted(ordered, key=lambda name: name.startswith(f"{EXTERNAL}/"))
+
+    def sort_decodings(self, names: Iterable[str]) -> list[str]:
+        """Sort decodings: as listed, then the known ones in their usual order, then the rest."""
+        usual = [name for name in DECODING_NAMES if name not in self.decodings]
+        ordered = _listed_first(names, [*self.decodings, *usual])
+        return sorted(ordered, key=lambda name: name == EXTERNAL)
+
+    def sort_sources(self, names: Iterable[str]) -> list[str]:
+        """Sort sources by model, then by decoding; the test set first."""
+        given = list(dict.fromkeys(names))
+        parsed = {name: parse_source(name) for name in given}
+        models = self.sort_models({source.model for source in parsed.values()} - {REFERENCE})
+        decodings = self.sort_decodings({source.decoding for source in parsed.values()} - {""})
+        places = {name: place for place, name in enumerate([REFERENCE, *models])}
+        columns = {name: place for place, name in enumerate(["", *decodings])}
+        return sorted(given, key=lambda n: (places[parsed[n].model], columns[parsed[n].decoding]))
+
+
+class Looks:
+    """The fixed colour and mark of each model, and the line style of each decoding.
+
+    Parameters
+    ----------
+    labels : Labels
+        The listed models come first, whether the table has them or not.
+    sources : iterable of str
+        The sources of the table.
+    """
+
+    def __init__(self, labels: Labels, sources: Iterable[str]) -> None:
+        parsed = [parse_source(name) for name in sources]
+        models = {source.model for source in parsed} - {REFERENCE}
+        decodings = {source.decoding for source in parsed} - {""}
+        self._models = labels.sort_models(models | set(labels.models))
+        self._decodings = labels.sort_decodings(decodings | set(labels.decodings))
+
+    def colour(self, model: str) -> str:
+        """Return the colour of a model, as hexadecimal digits."""
+        if model == REFERENCE:
+            return REFERENCE_COLOUR
+        return PALETTE[self._models.index(model) % len(PALETTE)]
+
+    def marker(self, model: str) -> str:
+        """Return the mark of a model; a ninth model repeats the first's colour, not its mark."""
+        place = self._models.index(model)
+        return MARKERS[(place + place // len(PALETTE)) % len(MARKERS)]
+
+    def line_style(self, decoding: str) -> Style:
+        """Return the line style of a decoding; the test set's is solid."""
+        if decoding in ("", EXTERNAL):
+            return "-"
+        return LINE_STYLES[self._decodings.index(decoding) % len(LINE_STYLES)]

@@ -1,0 +1,69 @@
+"""Frequency against rank of types (Zipf's law): Figure 6 of the tendencies paper."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.style import (
+    draw_line,
+    handle,
+    legend_below,
+    model_handles,
+    panels,
+    select,
+    styled,
+    thin,
+)
+
+FIT_COLOUR, FIT_STYLE = "#555555", (0, (2, 2))
+
+
+def _draw_fit(axis: Axes, fit: pd.DataFrame) -> None:
+    axis.plot(fit["x"], fit["y"], color=FIT_COLOUR, linestyle=FIT_STYLE, linewidth=1, zorder=4)
+
+
+@styled
+def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``curves``; takes ``rank_frequency`` (x rank, y relative frequency) and, where it is
+        there, ``zipf_fit`` of the reference.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per decoding, a line per model.
+
+    Raises
+    ------
+    InputError
+        When the curve is missing.
+    """
+    curves = select(table, "rank_frequency")
+    fit = table[(table["curve"] == "zipf_fit") & (table["source"] == REFERENCE)].sort_values("x")
+    sources = labels.sort_sources(curves["source"])
+    looks = Looks(labels, sources)
+    figure, placed = panels(
+        sources, labels, xlabel="Rank of the type", ylabels=["Relative frequency"]
+    )
+    for decoding, (axis,) in placed.items():
+        axis.set(xscale="log", yscale="log")
+        for name in sources:
+            if parse_source(name).decoding in ("", decoding):
+                draw_line(axis, thin(curves[curves["source"] == name], log=True), name, looks)
+        if not fit.empty:
+            _draw_fit(axis, thin(fit, log=True))
+    entries = model_handles(sources, labels, looks)
+    if not fit.empty:
+        title = f"Zipf fit, {labels.reference.lower()}"
+        entries.append(handle(title, FIT_COLOUR, None, FIT_STYLE))
+    legend_below(figure, entries)
+    return figure

@@ -1,0 +1,267 @@
+"""What all figures share: sizes, fonts, panels, lines, legends, and saving with stable bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.shards import atomic_path
+
+COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
+PAGE_WIDTH = 6.8  # inches, both columns
+MARKS_PER_LINE = 6
+
+RC: Any = {
+    "font.size": 8.0,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.6,
+    "axes.linewidth": 0.7,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "svg.hashsalt": "beyond-perplexity",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "figure.dpi": 100.0,
+}
+
+P = ParamSpec("P")
+
+
+def styled(
+    function: Callable[Concatenate[pd.DataFrame, Labels, P], Figure],
+) -> Callable[Concatenate[pd.DataFrame, Labels, P], Figure]:
+    """Let a figure's function run with the package's fonts and lines, not the user's."""
+
+    @wraps(function)
+    def inner(table: pd.DataFrame, labels: Labels, *args: P.args, **kwargs: P.kwargs) -> Figure:
+        with package_style():
+            return function(table, labels, *args, **kwargs)
+
+    return inner
+
+
+@contextmanager
+def package_style() -> Iterator[None]:
+    """Switch matplotlib's settings to the package's for a while."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)
+        yield
+
+
+def save(figure: Figure, paths: Sequence[str | Path]) -> None:
+    """Write a figure atomically; the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    paths : sequence of paths
+        The suffix of each says its format: svg, pdf or png.
+
+    Raises
+    ------
+    InputError
+        When a suffix is none of these.
+    """
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+    for path in map(Path, paths):
+        if path.suffix not in undated:
+            raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
+    for path in map(Path, paths):
+        with package_style(), atomic_path(path) as temporary:
+            metadata = undated[path.suffix]
+            figure.savefig(temporary, format=path.suffix[1:], metadata=metadata, dpi=200)
+
+
+def select(curves: pd.DataFrame, curve: str) -> pd.DataFrame:
+    """Take the points of one curve, in the order of x within each source.
+
+    Raises
+    ------
+    InputError
+        When the table has no such curve.
+    """
+    chosen = curves[curves["curve"] == curve]
+    if chosen.empty:
+        held = ", ".join(sorted(set(curves["curve"]))) or "none"
+        raise InputError(f"the curves have no '{curve}' (they have: {held})")
+    return chosen.sort_values(["source", "x"], kind="stable")
+
+
+def panels(
+    sources: Sequence[str],
+    labels: Labels,
+    *,
+    xlabel: str,
+    ylabels: Sequence[str],
+    height: float = 2.1,
+) -> tuple[Figure, dict[str, list[Axes]]]:
+    """Lay out one column of panels per decoding; one row of more than four panels is wrapped.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        The sources to be drawn; their decodings are the columns.
+    labels : Labels
+        Order and titles of the decodings.
+    xlabel : str
+        What all panels have on their x axis.
+    ylabels : sequence of str
+        What the panels of each row have on their y axis; its length is the number of rows.
+    height : float
+        Height of a panel, inches.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : dict of str to list of Axes
+        For each decoding its panels, from top to bottom; all share their axes row by row.
+
+    Raises
+    ------
+    InputError
+        When there is no source but the reference.
+    """
+    decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
+    if not decodings:
+        raise InputError("there is nothing to draw: the table has no source but the reference")
+    rows, n = len(ylabels), len(decodings)
+    columns = n if rows > 1 or n <= 4 else 3
+    lines = rows if rows > 1 else -(-n // columns)
+    width = PAGE_WIDTH if columns > 1 else COLUMN_WIDTH * 1.25
+    figure = Figure(figsize=(width, height * lines + 0.6), layout="constrained")
+    sharey: Any = "row" if rows > 1 else True
+    grid = figure.subplots(lines, columns, sharex=True, sharey=sharey, squeeze=False)
+    if rows > 1:
+        placed = {name: list(grid[:, place]) for place, name in enumerate(decodings)}
+    else:
+        placed = {name: [axis] for name, axis in zip(decodings, grid.flat, strict=False)}
+        for axis in list(grid.flat)[n:]:
+            axis.set_visible(False)
+    for place, (name, column) in enumerate(placed.items()):
+        if decodings != [EXTERNAL]:
+            column[0].set_title(labels.decoding(name))
+        if rows > 1 or place + columns >= n:
+            column[-1].set_xlabel(xlabel)
+            column[-1].tick_params(labelbottom=True)
+        if place == 0 or (rows == 1 and place % columns == 0):
+            for axis, ylabel in zip(column, ylabels, strict=True):
+                axis.set_ylabel(ylabel)
+    return figure, placed
+
+
+def draw_line(
+    axis: Axes,
+    points: pd.DataFrame,
+    source: str,
+    looks: Looks,
+    *,
+    band: bool = False,
+    marks: bool = True,
+) -> None:
+    """Draw one source's line, with its band between ``low`` and ``high`` when asked.
+
+    Parameters
+    ----------
+    axis : Axes
+        The panel.
+    points : pandas.DataFrame
+        Columns x, y, and low, high for the band; in the order of x.
+    source : str
+        Name of the source: colour and mark by its model, line style by its decoding.
+    looks : Looks
+        Where the colours come from.
+    band, marks : bool
+        Whether to fill the band, and to mark a few points of the line.
+    """
+    model, decoding = parse_source(source)
+    colour = looks.colour(model)
+    x, y = points["x"].to_numpy(), points["y"].to_numpy()
+    is_reference = model == REFERENCE
+    if band:
+        low, high = points["low"].to_numpy(), points["high"].to_numpy()
+        axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(
+        x,
+        y,
+        color=colour,
+        linestyle=looks.line_style(decoding),
+        linewidth=1.6 if is_reference else 1.1,
+        zorder=3 if is_reference else 2.5,
+        marker=looks.marker(model) if marks and not is_reference else None,
+        markevery=max(1, len(x) // MARKS_PER_LINE),
+    )
+
+
+def handle(label: str, colour: str, marker: str | None = None, line_style: Any = "-") -> Line2D:
+    """Make an entry of a legend."""
+    return Line2D([], [], color=colour, marker=marker, linestyle=line_style, label=label)
+
+
+def model_handles(
+    sources: Sequence[str], labels: Labels, looks: Looks, *, lines: bool = True
+) -> list[Line2D]:
+    """Make the legend's entries: the test set where it is drawn, then every model once."""
+    models = {parse_source(name).model for name in sources}
+    entries = []
+    if REFERENCE in models:
+        entries.append(handle(labels.reference, looks.colour(REFERENCE)))
+    for model in labels.sort_models(models - {REFERENCE}):
+        style = "-" if lines else "none"
+        entries.append(handle(labels.model(model), looks.colour(model), looks.marker(model), style))
+    return entries
+
+
+def legend_below(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """Put one legend under all panels, outside of them, so that it covers no data."""
+    longest = max(len(str(entry.get_label())) for entry in handles)
+    width = 0.6 + 0.062 * longest  # inches of an entry: the line, and characters of 7.5 points
+    figure.legend(
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=min(max(1, int(figure.get_figwidth() / width)), len(handles)),
+        columnspacing=1.4,
+        handlelength=2.4,
+    )
+
+
+def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:
+    """Keep about n points: what the eye can tell apart, so that the files stay small.
+
+    Parameters
+    ----------
+    points : pandas.DataFrame
+        In the order of x.
+    n : int
+        Points to keep at most.
+    log : bool
+        Space them evenly in the logarithm of their place, for a logarithmic axis.
+    """
+    if len(points) <= n:
+        return points
+    space = np.geomspace if log else np.linspace
+    places = np.unique(space(1, len(points), n).round().astype(int) - 1)
+    return points.iloc[places]

@@ -1,0 +1,188 @@
+"""Types against tokens of a document (Heaps' law): Figures 1, 3 and 4 of the tendencies paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.style import (
+    COLUMN_WIDTH,
+    draw_line,
+    handle,
+    legend_below,
+    model_handles,
+    panels,
+    select,
+    styled,
+)
+
+CURVE = "type_token_unigrams"
+KS_ROWS = {
+    "ks_types_model": "$D_{p_\\theta}$\nto its own Heaps fit",
+    "ks_types_reference": "$D_{\\hat{p}}$\nto the test set's fit",
+    "ks_types_empirical": "$D_p$\nto the test set",
+}
+EXTREMES = 2
+SMOOTHING = 15  # lengths
+
+
+def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
+    """Average the relative error of the mean number of types over the lengths of both."""
+    shared = points.set_index("x")["y"].to_frame().join(reference.rename("true"), how="inner")
+    return float(((shared["y"] - shared["true"]).abs() / shared["true"]).mean())
+
+
+def _choose(curves: pd.DataFrame, labels: Labels, sources: Sequence[str] | None) -> list[str]:
+    """Take the sources asked for, or the two closest to the test set and the two farthest."""
+    held = labels.sort_sources(set(curves["source"]) - {REFERENCE})
+    if sources is not None:
+        for name in sources:
+            if name not in held:
+                raise InputError(f"no source '{name}' to draw; there are {', '.join(held)}")
+        return list(sources)
+    reference = curves[curves["source"] == REFERENCE].set_index("x")["y"]
+    far = {name: _mean_error(curves[curves["source"] == name], reference) for name in held}
+    ordered = sorted(held, key=lambda name: far[name])
+    chosen = {*ordered[:EXTREMES], *ordered[-EXTREMES:]}
+    return [name for name in held if name in chosen]
+
+
+@styled
+def type_token_overview(
+    table: pd.DataFrame, labels: Labels, sources: Sequence[str] | None = None
+) -> Figure:
+    """Draw mean types against length of a few sources, each with its band (paper, Fig. 1).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``curves``; takes ``type_token_unigrams``: x tokens, y mean types, low and high.
+    labels : Labels
+        Names and order.
+    sources : sequence of str, optional
+        What to draw beside the test set; default: the two closest to it and the two farthest, by
+        the mean relative error of the number of types.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When the curve or a source is missing.
+    """
+    curves = select(table, CURVE)
+    chosen = _choose(curves, labels, sources)
+    looks = Looks(labels, set(curves["source"]))
+    figure = Figure(figsize=(COLUMN_WIDTH * 1.25, 3.1), layout="constrained")
+    axis = figure.subplots()
+    entries = []
+    for name in [REFERENCE, *chosen]:
+        points = curves[curves["source"] == name]
+        if points.empty:
+            continue
+        draw_line(axis, points, name, looks, band=True)
+        model, decoding = parse_source(name)
+        marker = None if name == REFERENCE else looks.marker(model)
+        style = looks.line_style(decoding)
+        entries.append(handle(labels.source(name), looks.colour(model), marker, style))
+    axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)")
+    axis.set_xlim(left=0)
+    axis.set_ylim(bottom=0)
+    legend_below(figure, entries)
+    return figure
+
+
+@styled
+def type_token(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw mean types against length: a panel per decoding, a line per model (paper, Fig. 3).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``curves``; takes ``type_token_unigrams``: x tokens, y mean types.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When the curve is missing.
+    """
+    curves = select(table, CURVE)
+    sources = labels.sort_sources(curves["source"])
+    looks = Looks(labels, sources)
+    figure, placed = panels(
+        sources, labels, xlabel="Length (tokens)", ylabels=["Types (distinct tokens)"]
+    )
+    for decoding, (axis,) in placed.items():
+        for name in sources:
+            points = curves[curves["source"] == name]
+            if name == REFERENCE:
+                draw_line(axis, points, name, looks, band=True)
+            elif parse_source(name).decoding == decoding:
+                draw_line(axis, points, name, looks)
+        axis.set_xlim(left=0)
+        axis.set_ylim(bottom=0)
+    legend_below(figure, model_handles(sources, labels, looks))
+    return figure
+
+
+def _running_median(values: pd.Series) -> pd.Series:
+    return values.rolling(SMOOTHING, center=True, min_periods=1).median()
+
+
+@styled
+def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the KS distance of the number of types at every length (paper, Fig. 4).
+
+    Three rows: against the Poisson law with the sample's own Heaps parameters, with the test set's
+    parameters, and against the test set's documents of that length. A column per decoding. The
+    faint line has every length, the strong one is the running median of 15 lengths.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``curves``; takes ``ks_types_model``, ``ks_types_reference`` and
+        ``ks_types_empirical``: x tokens, y distance in [0, 1].
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When a curve is missing.
+    """
+    rows = [select(table, curve) for curve in KS_ROWS]
+    sources = labels.sort_sources({name for curves in rows for name in curves["source"]})
+    looks = Looks(labels, sources)
+    figure, placed = panels(
+        sources, labels, xlabel="Length (tokens)", ylabels=list(KS_ROWS.values()), height=1.45
+    )
+    for decoding, column in placed.items():
+        for axis, curves in zip(column, rows, strict=True):
+            for name in sources:
+                points = curves[curves["source"] == name]
+                if points.empty or parse_source(name).decoding not in ("", decoding):
+                    continue
+                colour = looks.colour(parse_source(name).model)
+                axis.plot(points["x"], points["y"], color=colour, alpha=0.2, linewidth=0.6)
+                smooth = points.assign(y=_running_median(points["y"]))
+                draw_line(axis, smooth, name, looks)
+            axis.set_ylim(0, 1.02)
+            axis.set_xlim(left=0)
+    legend_below(figure, model_handles(sources, labels, looks))
+    return figure

@@ -1,0 +1,93 @@
+"""Vocabulary statistics of every body of text: Figure 2 of the tendencies paper."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+
+MEASURES = {
+    "n_types": "Types",
+    "n_tokens": "Tokens",
+    "novel_types": "Types not in\n{reference}",
+    "coverage": "Share of the types\nof {reference} used",
+}
+UNIT_STEPS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def short_number(value: float, _place: object = None) -> str:
+    """Write a number with a unit prefix: 57,450,000 as 57.4M."""
+    for step, letter in UNIT_STEPS:
+        if abs(value) >= step:
+            return f"{value / step:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], looks: Looks) -> None:
+    for name, value in values.items():
+        colour = looks.colour(parse_source(name).model)
+        axis.barh(places[name], value, height=0.68, color=colour, alpha=0.85)
+        axis.annotate(
+            short_number(value),
+            (value, places[name]),
+            xytext=(2, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=6.5,
+        )
+
+
+@styled
+def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the number of types and tokens of every source, and how it shares the test set's types.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``tendencies``; takes the tendency ``vocabulary``, measures ``n_types``,
+        ``n_tokens``, ``novel_types``, ``coverage`` (as far as they are there); the test set's own
+        end in ``_reference``.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per measure, a bar per source.
+
+    Raises
+    ------
+    InputError
+        When there is none of the measures.
+    """
+    rows = table[table["tendency"] == "vocabulary"]
+    held = [name for name in MEASURES if name in set(rows["measure"])]
+    if not held:
+        raise InputError("the measures have no tendency 'vocabulary' to draw")
+    sources = [REFERENCE, *labels.sort_sources(rows["source"])]
+    looks = Looks(labels, sources)
+    places = {name: place for place, name in enumerate(sources)}
+    size = (PAGE_WIDTH, 0.75 + 0.19 * len(sources))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(held), sharey=True, squeeze=False)[0]
+    for axis, measure in zip(axes, held, strict=True):
+        chosen = rows[rows["measure"] == measure]
+        own = dict(zip(chosen["source"], chosen["value"], strict=True))
+        total = rows[rows["measure"] == f"{measure}_reference"]["value"]
+        if len(total):
+            own[REFERENCE] = float(total.iloc[0])
+        _draw_bars(axis, own, places, looks)
+        axis.set_title(MEASURES[measure].format(reference=labels.reference.lower()))
+        axis.margins(x=0.28)
+        axis.set_xlim(left=0)
+        axis.xaxis.set_major_locator(MaxNLocator(3))
+        axis.xaxis.set_major_formatter(FuncFormatter(short_number))
+        axis.grid(visible=False, axis="y")
+    axes[0].set_yticks(list(places.values()), [labels.source(name) for name in sources])
+    axes[0].set_ylim(len(sources) - 0.5, -0.5)
+    return figure

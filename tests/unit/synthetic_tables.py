@@ -1,0 +1,130 @@
+"""Tables of measures and curves as the workflow makes them, for tests of figures and tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from beyond_perplexity.figures.labels import REFERENCE
+from beyond_perplexity.shards import SCHEMAS
+
+TWO_SAMPLE = ("length", "stop_words", "symbols")
+MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}
+
+
+def sources_of(models: list[str], decodings: list[str]) -> list[str]:
+    return [f"{model}/{decoding}" for model in models for decoding in decodings]
+
+
+def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
+    """Make a table of schema ``tendencies`` with every measure of every source."""
+    random = np.random.default_rng(seed)
+    rows: list[tuple[object, ...]] = []
+
+    def add(source: str, tendency: str, measure: str, value: float, p: float | None) -> None:
+        half = abs(value) * 0.05
+        p_value = np.nan if p is None else p
+        rows.append((source, tendency, measure, value, value - half, value + half, p_value))
+
+    for source in sources:
+        far = 0.01 + 0.4 * random.random() ** 3
+        p = float(random.choice([1 / 1001, 0.02, 0.4]))
+        add(source, "rank_frequency", "zipf_s", 1.2 + far / 30, None)
+        add(source, "rank_frequency", "zipf_s_reference", 1.1997, None)
+        for measure, value in (("model", 0.15), ("reference", 0.145)):
+            add(source, "rank_frequency", f"ks_zipf_{measure}", value + far / 20, None)
+        add(source, "rank_frequency", "ks_empirical", far / 5, p)
+        for tendency, beta, alpha in (
+            ("type_token_unigrams", 0.841, 1.39),
+            ("type_token_bigrams", 0.966, 1.099),
+        ):
+            add(source, tendency, "heaps_beta", beta + far / 20, None)
+            add(source, tendency, "heaps_alpha", alpha, None)
+            add(source, tendency, "heaps_beta_reference", beta, None)
+            add(source, tendency, "heaps_alpha_reference", alpha, None)
+            add(source, tendency, "ks_empirical", far, p)
+        add(source, "unigram", "tvd", far / 2, p)
+        add(source, "unigram", "max_difference", far / 10, p)
+        for tendency in TWO_SAMPLE:
+            mean = MEANS[tendency]
+            add(source, tendency, "mean", mean * (1 - far), None)
+            add(source, tendency, "mean_reference", mean, None)
+            add(source, tendency, "mean_difference", -mean * far, p)
+            add(source, tendency, "ks", far, p)
+        for measure, value in (("n_types", 61_234.0), ("n_tokens", 1_234_567.0)):
+            add(source, "vocabulary", measure, round(value * (1 - far)), None)
+            add(source, "vocabulary", f"{measure}_reference", value, None)
+        add(source, "vocabulary", "novel_types", round(9000 * far), None)
+        add(source, "vocabulary", "coverage", 1 - far, None)
+    names = ["source", "tendency", "measure", "value", "low", "high", "p_value"]
+    table = pd.DataFrame(rows, columns=names)
+    return table.assign(n_reference=20_000, n_samples=20_000)
+
+
+def make_curves(sources: list[str], seed: int = 1) -> pd.DataFrame:
+    """Make a table of schema ``curves`` with every curve of every source and the reference."""
+    random = np.random.default_rng(seed)
+    parts = []
+    for source in [REFERENCE, *sources]:
+        shift = 0.0 if source == REFERENCE else random.normal() * 0.03
+        parts += _curves_of(source, shift, random)
+    return pd.concat(parts, ignore_index=True)[SCHEMAS["curves"].names]
+
+
+def _part(
+    source: str, curve: str, x: np.ndarray, y: np.ndarray, band: np.ndarray | None = None
+) -> pd.DataFrame:
+    low, high = (np.nan, np.nan) if band is None else (y - band, y + band)
+    columns = {"source": source, "curve": curve, "x": x, "y": y, "low": low, "high": high, "n": 100}
+    return pd.DataFrame(columns)
+
+
+def _density(x: np.ndarray, mean: float, width: float) -> np.ndarray:
+    y = np.exp(-(((x - mean) / width) ** 2) / 2)
+    return y / (y.sum() * (x[1] - x[0]))
+
+
+def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[pd.DataFrame]:
+    lengths = np.arange(1.0, 501)
+    ranks = np.arange(1.0, 10_001)
+    fractions = np.linspace(0.01, 0.99, 50)
+    levels = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
+    zipf = ranks**-1.2 / 5.6
+    types = 1.39 * lengths ** (0.841 + shift)
+    parts = [
+        _part(source, "type_token_unigrams", lengths, types, np.sqrt(types)),
+        _part(source, "rank_frequency", ranks, zipf * (1 + shift * np.log(ranks))),
+        _part(source, "zipf_fit", ranks, zipf * 0.9),
+        _part(source, "stop_words_density", fractions, _density(fractions, 0.284 + shift, 0.09)),
+        _part(source, "symbols_density", fractions, _density(fractions, 0.149 + shift, 0.06)),
+        _part(source, "length_quantiles", levels, 57 * np.exp(levels * 2.6 - 1.5 + shift)),
+        _part(source, "length_mean", np.array([0.0]), np.array([57.45 * (1 + shift)])),
+    ]
+    if source != REFERENCE:
+        for curve, level in (("model", 0.1), ("reference", 0.2), ("empirical", 0.25)):
+            noise = random.normal(size=500) * 0.02
+            y = np.clip(level + abs(shift) * 5 * lengths / 500 + noise, 0, 1)
+            parts.append(_part(source, f"ks_types_{curve}", lengths, y))
+    return parts
+
+
+def make_training(models: list[str]) -> pd.DataFrame:
+    """Make a table of schema ``training`` with the column ``model`` beside."""
+    steps = np.arange(0, 400)
+    parts = []
+    for place, model in enumerate(models):
+        for split, offset in (("train", 0.0), ("valid", 0.3)):
+            kept = steps if split == "train" else steps[::40]
+            loss = 4.2 + place * 0.2 + offset + 4 * np.exp(-kept / 60)
+            columns = {
+                "step": kept,
+                "epoch": kept / 40,
+                "split": split,
+                "loss": loss,
+                "perplexity": np.exp(loss),
+                "learning_rate": 1e-3,
+                "seconds": kept * 0.1,
+                "model": model,
+            }
+            parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)

@@ -157,7 +157,7 @@ def _rules(language: str) -> _Rules:
         other_special=re.compile(rf"[^\x00-\x7f{_class(c for c in alnum if c > 0x7F)}]+"),
         regular=_compile(*colon, _COMMA, *regular, **classes),
         sequential=_compile(*colon, *_COMMA_SEQUENTIAL, *sequential, **classes),
-        irregular=re.compile(r",,|'\S?'" if language in _APOSTROPHES else ",,"),
+        irregular=re.compile(r",,|'.?'" if language in _APOSTROPHES else ",,"),
         full_stop=re.compile(_FULL_STOP.format(lower=lower)),
         prefixes=frozenset(prefixes) - numeric,
         numeric_prefixes=frozenset(numeric),
@@ -167,7 +167,7 @@ def _rules(language: str) -> _Rules:
 
 def _clean(line: str) -> str:
     """Turn white space of every kind into single blanks and drop control characters."""
-    if line.isprintable():
+    if line.isprintable() and "  " not in line:
         return line.strip()
     return _CONTROL.sub("", " ".join(line.split())).strip()
 

@@ -94,15 +94,15 @@ def _philox(key: int, items: Tensor, counters: Tensor) -> Tensor:
     items : Tensor
         Second key word, int64, (B, 1).
     counters : Tensor
-        First counter word, int64, (1, C).
+        First counter word, int64, (B, C).
 
     Returns
     -------
     Tensor
         Unsigned words held in int64, (B, C, 4).
     """
-    zero = torch.zeros_like(items + counters)  # (B, C)
-    x0, x1, x2, x3 = zero + counters, zero, zero, zero
+    zero = torch.zeros_like(counters)  # (B, C)
+    x0, x1, x2, x3 = counters, zero, zero, zero
     second = items
     for step in range(10):
         first = _signed((key + step * _WEYL[0]) & ((1 << 64) - 1))
@@ -113,9 +113,9 @@ def _philox(key: int, items: Tensor, counters: Tensor) -> Tensor:
     return torch.stack((x0, x1, x2, x3), -1)
 
 
-def _uniforms_numpy(key: int, items: Tensor, start: int, count: int) -> Tensor:
+def _uniforms_numpy(key: int, items: Tensor, starts: Tensor, count: int) -> Tensor:
     out = np.empty((len(items), count))
-    for row, item in enumerate(items.tolist()):
+    for row, (item, start) in enumerate(zip(items.tolist(), starts.tolist(), strict=True)):
         keys = np.array([key, item], dtype=np.uint64)
         generator = np.random.Generator(np.random.Philox(key=keys, counter=start // 4))
         out[row] = generator.random(start % 4 + count)[start % 4 :]
@@ -126,7 +126,7 @@ def uniforms(
     seed: int,
     purpose: str,
     items: Tensor,
-    start: int,
+    start: int | Tensor,
     count: int,
     device: torch.device | str = "cpu",
 ) -> Tensor:
@@ -141,8 +141,8 @@ def uniforms(
         See `stream`.
     items : Tensor
         int64, (B,), not negative.
-    start : int
-        Position of the first number in each stream.
+    start : int or Tensor
+        Position of the first number in each stream; one for all, or int64, (B,).
     count : int
         How many numbers of each stream, N.
     device : torch.device or str
@@ -154,11 +154,13 @@ def uniforms(
         float64 in [0, 1), (B, N).
     """
     key, device = stream_key(seed, purpose), torch.device(device)
+    starts = torch.as_tensor(start).expand(len(items))  # (B,)
     if device.type == "cpu" and len(items) <= _NUMPY_ITEMS:
-        return _uniforms_numpy(key, items, start, count)
-    first, last = start // 4, (start + count + 3) // 4
+        return _uniforms_numpy(key, items, starts, count)
+    items, starts = items.to(device)[:, None], starts.to(device)[:, None]  # (B, 1), (B, 1)
     # NumPy counts up before it makes a block of four, so that its first block has counter 1.
-    counters = torch.arange(first + 1, last + 1, device=device)[None]  # (1, C)
-    words = _philox(key, items.to(device)[:, None], counters)  # (B, C, 4)
-    bits = (words >> 11) & ((1 << 53) - 1)
-    return (bits.double() * 2.0**-53).flatten(1)[:, start % 4 : start % 4 + count]  # (B, N)
+    blocks = torch.arange(1, count // 4 + 3, device=device)  # (C,)
+    words = _philox(key, items, starts // 4 + blocks).flatten(1)  # (B, 4 C)
+    wanted = starts % 4 + torch.arange(count, device=device)  # (B, N)
+    bits = (words.gather(1, wanted) >> 11) & ((1 << 53) - 1)  # (B, N)
+    return bits.double() * 2.0**-53

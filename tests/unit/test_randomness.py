@@ -30,6 +30,14 @@ def test_uniforms_equal_numpy_bit_for_bit(
     assert np.array_equal(found.numpy(), expected(3, "generate/lstm/nucleus", items, start, count))
 
 
+@pytest.mark.parametrize("items", [5, 200])  # NumPy's generators and tensor arithmetic
+def test_each_item_may_have_its_own_start(items: int) -> None:
+    starts = [(7 * item) % 50 for item in range(items)]
+    found = uniforms(1, "x", torch.arange(items), torch.tensor(starts), 6).numpy()
+    for item, start in enumerate(starts):
+        assert np.array_equal(found[item : item + 1], expected(1, "x", [item], start, 6))
+
+
 def test_tensor_philox_equals_numpy_over_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(randomness, "_NUMPY_ITEMS", 0)
     items = list(range(300))

@@ -1,0 +1,267 @@
+"""Draw the next token of B prefixes from logits: inverse-CDF kernels without a sort of V.
+
+B rows, V tokens, W candidates. Uniform numbers come from outside, one for a token, so that a row's
+draw depends on its own logits and number alone. The order of the inverse CDF is a convention that
+the n-gram decoder shares: ancestral, min_p and beam draws go by token id; nucleus, top_k and
+typical draws by the rank that the truncation gives (ties by id).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.vocabulary import UNK
+
+BLOCK = 256  # first level of the two-level CDF
+TOLERANCE = 1e-6  # see DecodingOptions
+WIDTHS = (64, 512)  # candidates tried before a full sort
+SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
+_LOW = 0xFFFFFFFF
+
+
+class Draw(NamedTuple):
+    """Drawn tokens int64 (B,), their log probability and that under the decoding, float64 (B,)."""
+
+    token: Tensor
+    log_prob: Tensor
+    log_prob_decoding: Tensor
+
+
+@dataclass
+class Weights:
+    """Unnormalized probabilities of B rows.
+
+    Attributes
+    ----------
+    weight : Tensor
+        float32, (B, V) rounded up to whole blocks: exp((logit - top) / temperature), 0 for what is
+        excluded.
+    sums : Tensor
+        float32, (B, blocks): the sum of each block of `weight`.
+    top : Tensor
+        float32, (B, 1): the largest logit.
+    log_total : Tensor
+        float64, (B,): the logarithm of the model's normalizer (temperature 1, nothing excluded),
+        relative to `top`.
+    """
+
+    weight: Tensor
+    sums: Tensor
+    top: Tensor
+    log_total: Tensor
+
+    def resum(self) -> Weights:
+        """Sum the blocks again, after `weight` has changed."""
+        self.sums = self.weight.unflatten(1, (-1, BLOCK)).sum(-1)  # (B, blocks)
+        return self
+
+
+def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False) -> Weights:
+    """Turn logits into unnormalized probabilities; see `Weights`.
+
+    Parameters
+    ----------
+    logits : Tensor
+        float32, (B, V); minus infinity for what is impossible.
+    temperature : float
+        Divides the logits.
+    exclude_unknown : bool
+        ``<unk>`` gets weight 0, where anything else has weight.
+    """
+    rows, size = logits.shape
+    padded = -(-size // BLOCK) * BLOCK
+    top = logits.amax(-1, keepdim=True)  # (B, 1)
+    weight = torch.empty((rows, padded), dtype=logits.dtype, device=logits.device)  # (B, padded)
+    torch.sub(logits, top, out=weight[:, :size])
+    weight[:, size:] = -torch.inf
+    weights = Weights(weight, top, top, top[:, 0])
+    if temperature == 1:
+        weight.exp_()
+        weights.resum()
+        weights.log_total = weights.sums.double().sum(-1).log()  # (B,)
+    else:
+        weights.log_total = weight.exp().sum(-1, dtype=torch.float64).log()  # (B,)
+        weight.div_(temperature).exp_()
+        weights.resum()
+    if exclude_unknown:
+        unknown = weight[:, UNK].clone()  # (B,)
+        weight[:, UNK] = 0
+        weights.resum()
+        alone = weights.sums.sum(-1) == 0  # (B,)
+        weight[:, UNK] = torch.where(alone, unknown, 0)
+        weights.sums[:, 0] = weight[:, :BLOCK].sum(-1)
+    return weights
+
+
+def _search(cumulative: Tensor, share: Tensor) -> Tensor:
+    """Find the first index whose cumulative weight exceeds the given share of the last one.
+
+    `cumulative` is float64 (B, N), `share` float64 (B, 1) in [0, 1); the result int64 (B, 1). An
+    index of weight 0 is never found, unless all are.
+    """
+    total = cumulative[:, -1:]  # (B, 1)
+    target = torch.minimum(share * total, total * (1 - 2.0**-52))  # (B, 1)
+    return torch.searchsorted(cumulative, target, right=True).clamp_(max=cumulative.shape[1] - 1)
+
+
+def pick(weights: Weights, uniform: Tensor) -> Tensor:
+    """Draw one token of each row by the inverse CDF in the order of ids.
+
+    Parameters
+    ----------
+    weights : Weights
+        Of B rows.
+    uniform : Tensor
+        float64, (B,), in [0, 1).
+
+    Returns
+    -------
+    Tensor
+        int64, (B,). In a row without any weight it means nothing.
+    """
+    rows = torch.arange(len(uniform), device=uniform.device)  # (B,)
+    cumulative = weights.sums.double().cumsum(-1)  # (B, blocks)
+    block = _search(cumulative, uniform[:, None])[:, 0]  # (B,)
+    size = weights.sums[rows, block].double()  # (B,)
+    rest = uniform * cumulative[:, -1] - (cumulative[rows, block] - size)  # (B,)
+    inner = weights.weight.unflatten(1, (-1, BLOCK))[rows, block].double().cumsum(-1)  # (B, BLOCK)
+    share = (rest / size).clamp(0, 1)  # (B,)
+    return block * BLOCK + _search(inner, share[:, None])[:, 0]  # (B,)
+
+
+def _rank(score: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Rank each row by falling score, ties by id; return the first ids and the lowest score."""
+    size = score.shape[1]
+    if width < size:
+        values, ids = score.topk(width, dim=1, sorted=False)  # (B, W)
+    else:
+        values, ids = score, torch.arange(size, device=score.device).expand_as(score)  # (B, V)
+    bits = values.view(torch.int32).long()  # (B, W)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, W): sorts as the floats do
+    packed = ((ordered << 32) | (_LOW - ids)).sort(dim=1, descending=True).values  # (B, W)
+    return _LOW - (packed & _LOW), values.amin(1)  # (B, W), (B,)
+
+
+def _cut(cumulative: Tensor, limit: Tensor | int) -> Tensor:
+    """Find the last index of each row's set, int64 (B,): a mass reached or a count of tokens."""
+    if isinstance(limit, int):
+        return torch.full_like(cumulative[:, 0], limit - 1, dtype=torch.int64)
+    return torch.searchsorted(cumulative, limit[:, None])[:, 0]
+
+
+class _Truncated(NamedTuple):
+    token: Tensor  # int64, (B,)
+    mass: Tensor  # float64, (B,): the weight of the set
+
+
+def _draw_ranked(
+    weight: Tensor, score: Tensor, limit: Tensor | int, uniform: Tensor, widths: tuple[int, ...]
+) -> _Truncated:
+    """Draw from the first tokens by falling score, as many as `limit` says.
+
+    The candidates of a row are the W best; when they do not settle the set (the mass is not
+    reached, or the score at the cut ties with the worst candidate), the row goes on to the next
+    width and in the end to a full sort. The result is that of the full sort.
+    """
+    token = torch.zeros(len(uniform), dtype=torch.int64, device=uniform.device)  # (B,)
+    mass = torch.zeros_like(uniform)  # (B,)
+    waiting = torch.arange(len(uniform), device=uniform.device)  # (B,)
+    size = score.shape[1]
+    for width in (*(w for w in widths if w < size), size):
+        unsettled = []
+        for rows in waiting.split(SORT_ROWS if width == size else len(uniform)):
+            ids, lowest = _rank(score[rows], width)  # (R, W), (R,)
+            cumulative = weight[rows].gather(1, ids).double().cumsum(-1)  # (R, W)
+            cut = _cut(cumulative, limit if isinstance(limit, int) else limit[rows])  # (R,)
+            last = cut.clamp(max=width - 1)[:, None]  # (R, 1)
+            edge = score[rows].gather(1, ids.gather(1, last))[:, 0]  # (R,)
+            settled = (cut < width) & (edge > lowest) | (width == size)  # (R,)
+            held = cumulative.gather(1, last)  # (R, 1)
+            inside = torch.minimum(cumulative, held)  # (R, W): no weight after the cut
+            found = ids.gather(1, _search(inside, uniform[rows, None]))[:, 0]  # (R,)
+            token[rows], mass[rows] = found, held[:, 0]
+            unsettled.append(rows[~settled])
+        waiting = torch.cat(unsettled)
+        if not len(waiting):
+            break
+    return _Truncated(token, mass)
+
+
+def _typical_score(weights: Weights, total: Tensor) -> Tensor:
+    """Return -|surprisal - entropy| of each token, float32 (B, padded); -inf where impossible."""
+    weight = weights.weight
+    surprisal = total.log()[:, None].float() - weight.log()  # (B, padded)
+    entropy = (weight / total[:, None].float() * surprisal.nan_to_num(0, 0, 0)).sum(-1)  # (B,)
+    return -(surprisal - entropy[:, None]).abs()
+
+
+def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
+    """Draw the next token of each row.
+
+    Parameters
+    ----------
+    logits : Tensor
+        float32, (B, V).
+    uniform : Tensor
+        float64, (B,), in [0, 1).
+    options : DecodingOptions
+        Of any kind but beam.
+    """
+    weights = weigh(logits, options.temperature, options.unknown == "exclude")
+    widths = WIDTHS if logits.device.type == "cpu" else WIDTHS[-1:]
+    if options.kind == "min_p":
+        weight = weights.weight
+        least = weight.amax(-1, keepdim=True) * (options.p or 0) * (1 - TOLERANCE)  # (B, 1)
+        weight.masked_fill_(weight < least, 0)
+        weights.resum()
+    total = weights.sums.double().sum(-1)  # (B,)
+    if options.kind in ("ancestral", "min_p"):
+        token, mass = pick(weights, uniform), total  # (B,), (B,)
+    elif options.kind == "top_k":
+        count = min(options.k or 1, logits.shape[1])
+        token, mass = _draw_ranked(weights.weight, weights.weight, count, uniform, (count + 1,))
+    else:
+        limit = total * ((options.mass or 1) - TOLERANCE)  # (B,)
+        nucleus = options.kind == "nucleus"
+        score = weights.weight if nucleus else _typical_score(weights, total)  # (B, padded)
+        token, mass = _draw_ranked(weights.weight, score, limit, uniform, widths)
+    chosen = logits.gather(1, token[:, None])[:, 0].double() - weights.top[:, 0].double()  # (B,)
+    log_prob = chosen - weights.log_total  # (B,)
+    plain = options.temperature == 1
+    tempered = chosen if plain else chosen / options.temperature  # (B,)
+    return Draw(token, log_prob, tempered - mass.log())
+
+
+def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw several tokens of each row without replacement: each from what is left, by id.
+
+    Parameters
+    ----------
+    weights : Weights
+        Of B rows; what is drawn loses its weight.
+    uniforms : Tensor
+        float64, (B, k), in [0, 1).
+
+    Returns
+    -------
+    tokens : Tensor
+        int64, (B, k), in the order of the draws.
+    valid : Tensor
+        bool, (B, k): false where nothing was left to draw.
+    """
+    rows = torch.arange(len(uniforms), device=uniforms.device)  # (B,)
+    blocks = weights.weight.unflatten(1, (-1, BLOCK))  # (B, blocks, BLOCK)
+    tokens, valid = [], []
+    for uniform in uniforms.unbind(1):
+        token = pick(weights, uniform)  # (B,)
+        valid.append(weights.weight[rows, token] > 0)
+        tokens.append(token)
+        weights.weight[rows, token] = 0
+        block = token // BLOCK  # (B,)
+        weights.sums[rows, block] = blocks[rows, block].sum(-1)  # (B,)
+    return torch.stack(tokens, 1), torch.stack(valid, 1)

@@ -1,0 +1,314 @@
+"""The decoding engine and its kernels, all kinds but beam.
+
+Oracles: exact enumeration of the truncated distributions of a table model (chi-square), a plain
+NumPy implementation with a full sort, rescoring by the parallel pass, and invariance of texts under
+batch size, shard size and threads for every neural family. Needs nothing beyond the package.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from beyond_perplexity.decoding import engine, kernels
+from beyond_perplexity.decoding.engine import Document, SamplingEngine
+from beyond_perplexity.decoding.kernels import draw, weigh
+from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.randomness import stream
+from tests.unit.decoding_models import TableModel
+
+UNK = 2
+DECODINGS = [
+    {"kind": "ancestral"},
+    {"kind": "ancestral", "temperature": 0.6, "unknown": "exclude"},
+    {"kind": "nucleus", "mass": 0.7},
+    {"kind": "nucleus", "mass": 0.8, "temperature": 1.7},
+    {"kind": "top_k", "k": 2},
+    {"kind": "top_k", "k": 3, "unknown": "exclude", "temperature": 1.3},
+    {"kind": "typical", "mass": 0.6},
+    {"kind": "typical", "mass": 0.8, "temperature": 0.8},
+    {"kind": "min_p", "p": 0.3},
+    {"kind": "min_p", "p": 0.2, "unknown": "exclude", "temperature": 1.5},
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:
+    """Apply a decoding to one distribution, by the definitions, with full sorts."""
+    q = p.astype(float).copy()
+    if options.unknown == "exclude":
+        q[UNK] = 0
+    with np.errstate(divide="ignore"):
+        q = np.exp(np.log(q) / options.temperature)
+    q /= q.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surprisal = -np.log(q)
+        entropy = np.nansum(q * surprisal)
+    if options.kind == "ancestral":
+        return q
+    if options.kind == "min_p":
+        keep = q >= options.p * q.max() * (1 - 1e-6)
+    else:
+        score = np.abs(surprisal - entropy) if options.kind == "typical" else -q
+        order = np.argsort(score, kind="stable")
+        size = options.k
+        if options.mass is not None:
+            size = int(np.searchsorted(np.cumsum(q[order]), options.mass - 1e-6)) + 1
+        keep = np.isin(np.arange(len(q)), order[:size])
+    q[~keep] = 0
+    return q / q.sum()
+
+
+def enumerate_documents(
+    model: TableModel, options: DecodingOptions
+) -> Iterator[tuple[tuple[int, ...], float, float]]:
+    """Give every document with its log probability under the model and under the decoding."""
+    waiting = [((), 0.0, 0.0)]
+    while waiting:
+        text, log_p, log_q = waiting.pop()
+        place = min(len(text), len(model.table) - 1)
+        p = model.table[place, text[-1] if text else 0].double().exp().numpy()
+        q = truncate(p, options)
+        for token in np.flatnonzero(q):
+            item = (log_p + np.log(p[token]), log_q + np.log(q[token]))
+            if token == 1:
+                yield text, *item
+            else:
+                waiting.append(((*text, int(token)), *item))
+
+
+def generate(
+    model: LanguageModel, options: dict[str, object], count: int, batch: int = 256, **others: int
+) -> list[Document]:
+    arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
+    machine = SamplingEngine(
+        model,
+        parse_decoding(options),
+        arguments["seed"],
+        "test",
+        arguments["maximum_length"],
+        batch,
+    )
+    return list(machine.documents(arguments["first"], count))
+
+
+def same(a: list[Document], b: list[Document]) -> bool:
+    return len(a) == len(b) and all(
+        x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("values", DECODINGS, ids=str)
+def test_samples_follow_the_exact_distribution(values: dict[str, object]) -> None:
+    model = TableModel.random(seed=3)
+    exact = {text: rest for text, *rest in enumerate_documents(model, parse_decoding(values))}
+    assert np.isclose(sum(np.exp(log_q) for _, log_q in exact.values()), 1)
+    count = 10_000
+    documents = generate(model, values, count, batch=2048)
+    assert [document.doc_id for document in documents] == list(range(count))
+    for document in documents[:2000]:
+        log_p, log_q = exact[tuple(document.tokens.tolist())]
+        assert np.allclose(
+            [document.log_prob, document.log_prob_decoding], [log_p, log_q], atol=1e-5
+        )
+    observed = Counter(tuple(document.tokens.tolist()) for document in documents)
+    assert set(observed) <= set(exact)
+    expected = {text: count * np.exp(log_q) for text, (_, log_q) in exact.items()}
+    common = [text for text, value in expected.items() if value >= 5]
+    seen = [observed[text] for text in common]
+    wanted = [expected[text] for text in common]
+    if sum(wanted) < count - 1e-6:
+        seen.append(count - sum(seen))
+        wanted.append(count - sum(wanted))
+    if len(wanted) > 1:
+        assert chisquare(seen, wanted).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("values", DECODINGS, ids=str)
+@pytest.mark.parametrize("spread", [0.0, 0.5, 4.0])  # flat: full sort; peaked: the first candidates
+def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> None:
+    options = parse_decoding(values)
+    generator = torch.Generator().manual_seed(1)
+    logits = spread * torch.randn(40, 1500, generator=generator)
+    logits[:, 0] = -torch.inf
+    logits[::2] = (logits[::2] * 4).round() / 4  # ties
+    uniform = torch.rand(40, dtype=torch.float64, generator=generator)
+    found = draw(logits, uniform, options)
+    for row in range(40):
+        p = logits[row].double().softmax(-1).numpy()
+        q = truncate(p, options)
+        if options.kind in ("ancestral", "min_p"):
+            order = np.arange(len(q))
+        elif options.kind == "typical":
+            whole = truncate(
+                p, DecodingOptions("ancestral", None, None, None, None, options.temperature)
+            )
+            with np.errstate(divide="ignore"):
+                surprisal = -np.log(whole)
+            entropy = np.nansum(whole * np.where(whole > 0, surprisal, 0))
+            order = np.argsort(np.abs(surprisal - entropy).round(5), kind="stable")
+        else:
+            order = np.argsort(-q.astype(np.float32), kind="stable")
+        cumulative = np.cumsum(q[order])
+        token = int(found.token[row])
+        place = int(np.flatnonzero(order == token)[0])
+        # The number lies in the token's interval, up to the rounding of float32 sums.
+        assert cumulative[place] - q[token] - 1e-4 <= uniform[row] <= cumulative[place] + 1e-4
+        assert np.isclose(found.log_prob[row], np.log(p[token]), atol=1e-5)
+        assert np.isclose(found.log_prob_decoding[row], np.log(q[token]), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["nucleus", "typical", "top_k"])
+def test_few_candidates_give_the_result_of_the_full_sort(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+    logits = 2 * torch.randn(64, 3000, generator=generator)
+    logits[::2] = logits[::2].round()  # many ties, also at the cut
+    uniform = torch.rand(64, dtype=torch.float64, generator=generator)
+    options = DecodingOptions(kind)  # type: ignore[arg-type]
+    few = draw(logits, uniform, options)
+    monkeypatch.setattr(kernels, "WIDTHS", ())
+    whole = draw(logits, uniform, options)
+    if kind == "top_k":  # its width is not in WIDTHS: hide the padding instead
+        ids = torch.argsort(logits, dim=1, descending=True, stable=True)[:, :50]
+        p = logits.gather(1, ids).double().softmax(-1).cumsum(-1)
+        place = torch.searchsorted(p, uniform[:, None])
+        assert torch.equal(few.token, ids.gather(1, place)[:, 0])
+    assert torch.equal(few.token, whole.token)
+    assert torch.allclose(few.log_prob_decoding, whole.log_prob_decoding, atol=1e-9)
+
+
+def test_unknown_stays_where_nothing_else_is_possible() -> None:
+    logits = torch.full((2, 5), -torch.inf)
+    logits[:, UNK] = 0
+    logits[1, 4] = -3
+    weights = weigh(logits, exclude_unknown=True).weight
+    assert weights[0, UNK] > 0
+    assert weights[1, UNK] == 0
+
+
+def test_draw_is_independent_of_the_other_rows() -> None:
+    generator = torch.Generator().manual_seed(3)
+    logits = 2 * torch.randn(64, 1000, generator=generator)
+    uniform = torch.rand(64, dtype=torch.float64, generator=generator)
+    for values in DECODINGS:
+        options = parse_decoding(values)
+        whole = draw(logits, uniform, options)
+        for rows in (slice(0, 1), slice(5, 21), slice(32, 64)):
+            part = draw(logits[rows], uniform[rows], options)
+            for a, b in zip(part, whole, strict=True):
+                assert torch.equal(a, b[rows])
+
+
+FAMILIES = {
+    "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
+    "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
+}
+
+
+def small_model(family: str, size: int = 300) -> LanguageModel:
+    torch.manual_seed(4)
+    model = registry.build({"family": family, "architecture": FAMILIES[family]}, size)
+    return model.eval()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", ["ancestral", "nucleus"])
+def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) -> None:
+    model, values = small_model(family, size=100), {"kind": kind}
+    expected = generate(model, values, 40, batch=32)
+    assert same(expected, generate(model, values, 40, batch=1))
+    assert same(expected, generate(model, values, 40, batch=64))
+    parts = [generate(model, values, n, 16, first=f) for f, n in ((0, 7), (7, 20), (27, 13))]
+    assert same(expected, sum(parts, []))
+    torch.set_num_threads(2)
+    assert same(expected[:20], generate(model, values, 20, batch=48))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_prob_equals_rescoring(family: str) -> None:
+    """Refilled slots must start from the empty prefix: a leak of state would show here."""
+    model = small_model(family, size=20)  # short documents, so that slots are refilled often
+    documents = generate(model, {"kind": "ancestral"}, 100, batch=16)
+    assert len({len(document.tokens) for document in documents}) > 5
+    for document in documents:
+        tokens = torch.tensor([[0, *document.tokens.tolist(), 1]])
+        with torch.inference_mode():
+            scores = model(tokens[:, :-1]).double().log_softmax(-1)[0]
+        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
+        expected = steps.sum() if document.finished else steps[:-1].sum()
+        assert np.isclose(document.log_prob, float(expected), rtol=1e-5, atol=1e-4)
+        assert np.isclose(document.log_prob_decoding, document.log_prob, atol=1e-9)
+
+
+def test_maximum_length_cuts_and_flags() -> None:
+    model = small_model("lstm")
+    documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
+    whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
+    for cut, full in zip(documents, whole, strict=True):
+        assert cut.finished == (len(full.tokens) < 6)
+        assert np.array_equal(cut.tokens, full.tokens[:6])
+
+
+def test_steps_between_looks_of_the_host_do_not_change_a_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The structure of the GPU path: several steps are made before ended slots are noticed."""
+    model = small_model("transformer", size=60)
+    expected = generate(model, {"kind": "ancestral"}, 40, batch=16)
+    machine = SamplingEngine(model, DecodingOptions("ancestral"), 7, "test", 50, 16)
+    machine._interval = 8
+    monkeypatch.setattr(engine, "WINDOW", 9)
+    assert same(expected, list(machine.documents(0, 40)))
+
+
+def test_document_draws_from_its_own_stream() -> None:
+    model = TableModel.random(seed=5)
+    document = generate(model, {"kind": "ancestral"}, 9)[8]
+    numbers, text = stream(7, "test", 8).random(10), []
+    for place, number in enumerate(numbers):
+        p = model.table[min(place, 2), text[-1] if text else 0].double().exp().cumsum(0)
+        text.append(int(np.searchsorted(p.numpy(), number * float(p[-1]))))
+        if text[-1] == 1:
+            break
+    assert document.tokens.tolist() == text[:-1]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "nucleus", "k": 3}, "k: is not an option of nucleus"),
+        ({"kind": "nucleus", "mass": 0}, "mass: is 0"),
+        ({"kind": "top_k", "k": 0}, "k: is 0"),
+        ({"kind": "ancestral", "temperature": 0}, "temperature: is 0"),
+        ({"kind": "greedy"}, "decoding.kind: is 'greedy'"),
+        ({"kind": "nucleus", "top_p": 0.9}, "decoding.top_p: unknown key"),
+        ({}, "decoding"),
+    ],
+)
+def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_decoding(values)
+
+
+def test_too_long_documents_are_refused() -> None:
+    with pytest.raises(InputError, match="maximum length: is 513"):
+        generate(small_model("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)

@@ -1,0 +1,282 @@
+"""The cleaning steps of XLM, each a pure function, and the switches that put them together.
+
+Every function takes and returns a string of one or of many lines: newlines stay where they are and
+no line sees another, so that a thousand texts joined by newlines cost one pass of each rule.
+
+The order is that of XLM (Conneau and Lample 2019) and of the tendencies paper: replace Unicode
+punctuation, normalize punctuation, remove non-printing characters, Moses tokenizer, lower case,
+remove accents.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES, check_language, tokenize_lines
+from beyond_perplexity.errors import InputError
+
+_UNICODE_PUNCTUATION = str.maketrans(
+    {
+        **dict(zip("，、∶：？！；～’━％", ",,::?!;~'-%", strict=True)),
+        **dict(zip("（）〈〉【】０１２３４５６７８９", "()<>[]0123456789", strict=True)),
+        **dict.fromkeys("”“《》「」", '"'),
+        "…": "...",
+    }
+)
+_WIDE_STOP = re.compile(r"[。．][^\S\n]*")
+
+# (what must occur, pattern or None for that literal, replacement), in the order of the Perl script.
+_Step = tuple[str, re.Pattern[str] | None, str]
+_BLANKS: _Step = ("  ", re.compile("  +"), " ")
+_NO_BREAK = "\u00a0"
+_PUNCTUATION: tuple[_Step, ...] = (
+    ("\r", None, ""),
+    ("(", None, " ("),
+    (")", None, ") "),
+    _BLANKS,
+    (") ", re.compile(r" (?<=\) )(?=[.!:?;,])"), ""),
+    ("( ", None, "("),
+    (" )", None, ")"),
+    (" %", re.compile(r" (?<=\d )(?=%)"), ""),
+    (" :", None, ":"),
+    (" ;", None, ";"),
+    ("`", None, "'"),
+    ("''", None, ' " '),
+    ("„", None, '"'),
+    ("“", None, '"'),
+    ("”", None, '"'),
+    ("–", None, "-"),
+    ("—", None, " - "),
+    _BLANKS,
+    ("´", None, "'"),
+    ("‘", None, "'"),
+    ("‚", None, "'"),
+    ("’", None, "'"),
+    ("''", None, '"'),
+    ("…", None, "..."),
+    (f"{_NO_BREAK}«{_NO_BREAK}", None, '"'),
+    (f"«{_NO_BREAK}", None, '"'),
+    ("«", None, '"'),
+    (f"{_NO_BREAK}»{_NO_BREAK}", None, '"'),
+    (f"{_NO_BREAK}»", None, '"'),
+    ("»", None, '"'),
+    (f"{_NO_BREAK}%", None, "%"),
+    (f"nº{_NO_BREAK}", None, "nº "),
+    (f"{_NO_BREAK}:", None, ":"),
+    (f"{_NO_BREAK}ºC", None, " ºC"),
+    (f"{_NO_BREAK}cm", None, " cm"),
+    (f"{_NO_BREAK}?", None, "?"),
+    (f"{_NO_BREAK}!", None, "!"),
+    (f"{_NO_BREAK};", None, ";"),
+    (f",{_NO_BREAK}", None, ", "),
+    _BLANKS,
+)
+_ENGLISH_QUOTES: tuple[_Step, ...] = (('"', re.compile(r'"([,.]+)'), r'\1"'),)
+_CONTINENTAL_QUOTES: tuple[_Step, ...] = (
+    (',"', None, '",'),
+    ('."', re.compile(r'(\.+)"([^\S\n]*[^<\n])'), r'"\1\2'),
+)
+_QUOTES = {"en": _ENGLISH_QUOTES, **dict.fromkeys(("de", "es", "fr"), _CONTINENTAL_QUOTES)}
+_DIGIT_GROUP = re.compile(rf"(\d){_NO_BREAK}(\d)")
+_DECIMAL_COMMA = {"cs", "de", "es", "fr"}
+
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_UNUSUAL = re.compile(r"[^\n -~]+")
+
+
+def replace_unicode_punctuation(text: str) -> str:
+    """Replace full-width and typographic punctuation and full-width digits by their ASCII forms.
+
+    Parameters
+    ----------
+    text : str
+        One or more lines.
+
+    Returns
+    -------
+    str
+        As many lines; the result of Moses' ``replace-unicode-punctuation.perl`` on each.
+    """
+    if text.isascii():
+        return text
+    text = _WIDE_STOP.sub(". ", text)
+    return _NON_ASCII.sub(lambda run: run[0].translate(_UNICODE_PUNCTUATION), text)
+
+
+def normalize_punctuation(text: str, language: str = "en") -> str:
+    """Normalize quotes, dashes, parentheses and the blanks around punctuation.
+
+    Parameters
+    ----------
+    text : str
+        One or more lines.
+    language : str
+        English puts a comma or full stop before a closing quote, German, Spanish and French after
+        it; Czech, German, Spanish and French write a decimal comma for a no-break space between
+        digits, all others a point.
+
+    Returns
+    -------
+    str
+        As many lines, stripped; the result of Moses' ``normalize-punctuation.perl`` on each, as
+        sacremoses reads it (a single right quote is an apostrophe).
+    """
+    for needle, pattern, new in (*_PUNCTUATION, *_QUOTES.get(language, ())):
+        if needle in text:
+            text = pattern.sub(new, text) if pattern else text.replace(needle, new)
+    if _NO_BREAK in text:
+        mark = "," if language in _DECIMAL_COMMA else "."
+        text = _DIGIT_GROUP.sub(rf"\1{mark}\2", text)
+    return "\n".join([line.strip() for line in text.split("\n")])
+
+
+def remove_non_printing(text: str) -> str:
+    """Replace each character of the Unicode categories C* but the newline by a blank.
+
+    Parameters
+    ----------
+    text : str
+        One or more lines.
+
+    Returns
+    -------
+    str
+        As many lines, of the same lengths; what Moses' ``remove-non-printing-char.perl`` does.
+        (sacremoses drops the characters instead of writing blanks.)
+    """
+
+    def blank(run: re.Match[str]) -> str:
+        return "".join([" " if unicodedata.category(c)[0] == "C" else c for c in run[0]])
+
+    return _UNUSUAL.sub(blank, text)
+
+
+def lower_case(text: str) -> str:
+    """Lower-case one or more lines by the rules of Unicode, without regard to the language."""
+    return text.lower()
+
+
+def remove_accents(text: str) -> str:
+    """Decompose characters (NFD) and drop their non-spacing marks (category Mn), as XLM does.
+
+    Parameters
+    ----------
+    text : str
+        One or more lines.
+
+    Returns
+    -------
+    str
+        As many lines, in the normal form NFD: a Hangul syllable becomes its letters.
+    """
+
+    def strip(run: re.Match[str]) -> str:
+        return "".join([c for c in run[0] if unicodedata.category(c) != "Mn"])
+
+    if text.isascii():
+        return text
+    return _NON_ASCII.sub(strip, unicodedata.normalize("NFD", text))
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Which cleaning steps a corpus gets; the defaults are XLM's.
+
+    Raises
+    ------
+    InputError
+        When a value is not allowed.
+    """
+
+    replace_unicode_punctuation: bool = True  #: ASCII for full-width and typographic punctuation
+    normalize_punctuation: bool = True  #: quotes, dashes and the blanks around punctuation
+    remove_non_printing: bool = True  #: blanks for control, format and unassigned characters
+    tokenizer: str = "moses"  #: "moses", or "none": split at white space only
+    language: str = "en"  #: of the punctuation and tokenizer rules
+    lower_case: bool = True  #: lower case
+    remove_accents: bool = True  #: drop non-spacing marks after decomposition
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            kind = type(field.default)
+            if type(value) is not kind:
+                expected = "true or false" if kind is bool else "a string"
+                raise InputError(f"preprocessing: '{field.name}' is {value!r}; give {expected}")
+        if self.tokenizer not in ("moses", "none"):
+            raise InputError(
+                f"preprocessing: tokenizer '{self.tokenizer}' is unknown; use moses or none"
+            )
+        if self.tokenizer == "moses":
+            check_language(self.language)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Preprocessing:
+        """Make the switches from a config section.
+
+        Parameters
+        ----------
+        config : mapping
+            Any of the fields; those left out keep their defaults.
+
+        Raises
+        ------
+        InputError
+            When a key is unknown or a value not allowed.
+        """
+        allowed = [field.name for field in fields(cls)]
+        for key in config:
+            if key not in allowed:
+                raise InputError(
+                    f"preprocessing: unknown key '{key}'; allowed are {', '.join(allowed)}"
+                )
+        return cls(**config)  # type: ignore[arg-type]
+
+    def apply(self, texts: Sequence[str]) -> list[str]:
+        """Run the steps that are on, in XLM's order (see the module).
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Texts of one or more lines each.
+
+        Returns
+        -------
+        list of str
+            One line of tokens per text, joined by single blanks: newlines and all other white
+            space have become blanks.
+        """
+        done: list[str] = []
+        for start in range(0, len(texts), CHUNK):
+            done += self._apply_chunk(texts[start : start + CHUNK])
+        return done
+
+    def _apply_chunk(self, texts: Sequence[str]) -> list[str]:
+        lines = "\n".join([text.replace("\r\n", " ").replace("\n", " ") for text in texts])
+        if self.replace_unicode_punctuation:
+            lines = replace_unicode_punctuation(lines)
+        if self.normalize_punctuation:
+            lines = normalize_punctuation(lines, self.language)
+        if self.remove_non_printing:
+            lines = remove_non_printing(lines)
+        if self.tokenizer == "moses":
+            lines = "\n".join(tokenize_lines(lines.split("\n"), self.language))
+        if self.lower_case:
+            lines = lower_case(lines)
+        if self.remove_accents:
+            lines = remove_accents(lines)
+        return [" ".join(line.split()) for line in lines.split("\n")]
+
+
+__all__ = [
+    "LANGUAGES",
+    "Preprocessing",
+    "lower_case",
+    "normalize_punctuation",
+    "remove_accents",
+    "remove_non_printing",
+    "replace_unicode_punctuation",
+]

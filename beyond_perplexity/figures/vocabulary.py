@@ -12,10 +12,10 @@ from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_sou
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 MEASURES = {
-    "n_types": "Types",
-    "n_tokens": "Tokens",
-    "novel_types": "Types not in\n{reference}",
-    "coverage": "Share of the types\nof {reference} used",
+    "types": "Types",
+    "tokens": "Tokens",
+    "novel_types": "Share of types\nnot in {reference}",
+    "coverage": "Share of tokens\nof {reference} known",
 }
 UNIT_STEPS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -44,13 +44,15 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
 
 @styled
 def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the number of types and tokens of every source, and how it shares the test set's types.
+    """Draw the number of types and tokens of every source, and what it shares with the test set.
+
+    A token of the test set is known to a source that has its type.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Schema ``tendencies``; takes the tendency ``vocabulary``, measures ``n_types``,
-        ``n_tokens``, ``novel_types``, ``coverage`` (as far as they are there); the test set's own
+        Schema ``tendencies``; takes the tendency ``vocabulary``, measures ``types``,
+        ``tokens``, ``novel_types``, ``coverage`` (as far as they are there); the test set's own
         end in ``_reference``.
     labels : Labels
         Names and order.

@@ -51,10 +51,10 @@ def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
             add(source, tendency, "mean_reference", mean, None)
             add(source, tendency, "mean_difference", -mean * far, p)
             add(source, tendency, "ks", far, p)
-        for measure, value in (("n_types", 61_234.0), ("n_tokens", 1_234_567.0)):
+        for measure, value in (("types", 61_234.0), ("tokens", 1_234_567.0)):
             add(source, "vocabulary", measure, round(value * (1 - far)), None)
             add(source, "vocabulary", f"{measure}_reference", value, None)
-        add(source, "vocabulary", "novel_types", round(9000 * far), None)
+        add(source, "vocabulary", "novel_types", far / 3, None)
         add(source, "vocabulary", "coverage", 1 - far, None)
     names = ["source", "tendency", "measure", "value", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=names)

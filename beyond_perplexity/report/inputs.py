@@ -1,0 +1,76 @@
+"""Reading what tables and figures are made of: measures, curves, training curves, descriptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.shards import SCHEMAS, check_schema
+
+Paths = Sequence[str | Path]
+
+
+def read_tables(paths: Paths, kind: str) -> pd.DataFrame:
+    """Read Parquet files of one schema into one table; a row that two files share is kept once.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        For the schema ``training`` the folder of each names the model, in a column ``model``.
+    kind : str
+        A key of `SCHEMAS`.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    InputError
+        When no path is given, or a file is not of that schema.
+    """
+    if not paths:
+        raise InputError(f"no {kind} file was given")
+    parts = []
+    for path in paths:
+        with check_schema(path, kind) as file:
+            part = file.read(columns=SCHEMAS[kind].names).to_pandas()
+        parts.append(part.assign(model=_owner(path)) if kind == "training" else part)
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
+
+
+def _owner(path: str | Path) -> str:
+    return Path(path).resolve().parent.name
+
+
+def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[str, Any]]:
+    """Read JSON objects by the name of their model.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        JSON files.
+    named_by_folder : bool
+        Whether the folder names the model (``lstm/model.json``) or the file (``lstm.json``).
+
+    Raises
+    ------
+    InputError
+        When a file is missing or holds no JSON object.
+    """
+    found = {}
+    for path in paths:
+        try:
+            value = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: not a readable JSON file ({error})") from error
+        if not isinstance(value, dict):
+            raise InputError(f"{path}: holds no JSON object")
+        found[_owner(path) if named_by_folder else Path(path).stem] = value
+    return found

@@ -1,7 +1,7 @@
-"""Time and memory of the statistics of one shard against a plain program of split, Counter and set.
+"""Time and memory of the statistics of one shard against a plain program of Counter and set.
 
-Run ``python -m benchmarks.statistics``. Both count the same documents, read from the same Parquet file,
-in one run; the plain program is what a user would write, with the class of every type cached.
+Run ``python -m benchmarks.statistics``. Both count the same documents, read from the same Parquet
+file, in one run; the plain program is what a user would write, with the class of every type cached.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import tempfile
 import time
 import unicodedata
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beyond_perplexity.provenance import run_record
 from beyond_perplexity.shards import ShardWriter, read_batches
@@ -77,7 +77,7 @@ def plain(path: Path) -> dict[str, Counter[object]]:
             counts["unigram"].update(tokens)
             counts["length"][n, 0] += 1
             counts["types"][n, len(set(tokens))] += 1
-            counts["bigram_types"][n, len(set(zip(tokens, tokens[1:], strict=False)))] += 1
+            counts["bigram_types"][n, len(set(pairwise(tokens)))] += 1
             counts["stop_words"][n, sum(token in STOP_WORDS.words for token in tokens)] += 1
             for token in tokens:
                 if token not in symbol:
@@ -136,14 +136,9 @@ def main() -> None:
             print(f"{name:6s} {value:7.3f} s {tokens / value / 1e6:6.2f} M tokens/s")
         print(f"ratio  {best['plain'] / best['ours']:7.2f}")
         for n in (1, options.repeat):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.statistics",
-                "--child",
-                output,
-                *[shard] * n,
-            ]
+            shards = [str(shard)] * n
+            command = [sys.executable, "-m", "benchmarks.statistics", "--child", str(output)]
+            command += shards
             peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             print(f"peak memory of {n * options.documents:8d} documents: {float(peak):6.0f} MiB")
 

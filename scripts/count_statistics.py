@@ -9,7 +9,7 @@ from tqdm import tqdm
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.provenance import run_record
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import read_resample, read_texts
+from beyond_perplexity.tendencies.tokens import count_documents, read_resample, read_texts
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 
@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--split", help="count only this split of documents")
     parser.add_argument("--resample", type=int, help="number of a random subset of the documents")
     parser.add_argument("--size", type=int, help="documents of the random subset")
+    parser.add_argument("--size-of-split", help="take as many documents as this split has")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random subset")
     parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     parser.add_argument(
@@ -32,15 +33,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.split and options.kind == "samples":
         raise InputError("--split: samples have no split; leave it out")
-    if (options.resample is None) != (options.size is None):
-        raise InputError("--resample and --size: give both, to draw a subset, or none of them")
+    size = options.size
+    if options.size_of_split:
+        size = count_documents(options.input, options.size_of_split)
+    if (options.resample is None) != (size is None):
+        raise InputError("--resample needs --size or --size-of-split, and they need --resample")
     record = run_record("scripts/count_statistics.py", vars(options), seed=options.seed)
     if options.resample is None:
         batches = read_texts(options.input, options.split)
     else:
-        batches = read_resample(
-            options.input, options.split, options.size, options.resample, options.seed
-        )
+        batches = read_resample(options.input, options.split, size, options.resample, options.seed)
     stop_words = load_stop_words(options.stop_words)
     with StatisticsCounter(stop_words, options.count_s_symbols) as counter:
         for texts in tqdm(batches, desc="batches", mininterval=1):

@@ -92,8 +92,8 @@ class TypeCounter:
     Parameters
     ----------
     limit : int
-        Rows (types, with repetitions between batches) held in memory before they are added up; when the
-        distinct ones alone exceed half of it, they are spilled.
+        Rows (types, with repetitions between batches) held in memory before they are added up; when
+        the distinct ones alone exceed half of it, they are spilled.
     """
 
     def __init__(self, limit: int = 4_000_000) -> None:

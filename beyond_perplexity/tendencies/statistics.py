@@ -1,6 +1,6 @@
 """Sufficient statistics of a body of text: counted by shard, added up, read back.
 
-A statistics file (schema ``statistics``) is a long table sorted by statistic, length, value and type:
+A statistics file (schema ``statistics``) is a long table sorted by statistic, length, value, type:
 
 =============== ==================================================================================
 statistic       rows
@@ -112,7 +112,7 @@ def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
     n_documents = len(batch.offsets) - 1
     small = n_documents * n_types < 2**32
     kind = np.uint32 if small else np.int64
-    starts = np.arange(n_documents, dtype=kind) * kind(n_types)
+    starts = (np.arange(n_documents) * n_types).astype(kind)
     keys = np.repeat(starts, batch.lengths) + batch.ids.astype(kind)  # (T,)
     following = np.full(len(keys), n_types, np.int64)  # (T,); n_types marks the end of a document
     following[:-1] = batch.ids[1:]
@@ -252,6 +252,24 @@ def description(path: str | Path) -> dict[str, object]:
         ) from error
 
 
+def check_comparable(*paths: str | Path) -> dict[str, object]:
+    """Return the common `description` of statistics files.
+
+    Raises
+    ------
+    InputError
+        When they were counted with different stop words or symbols.
+    """
+    described = description(paths[0])
+    for path in paths[1:]:
+        if description(path) != described:
+            raise InputError(
+                f"{path}: counted with {description(path)}, but {paths[0]} with {described}; "
+                "count both with the same stop words and symbols"
+            )
+    return described
+
+
 def merge_statistics(
     paths: Sequence[str | Path], output: str | Path, record: dict[str, object]
 ) -> None:
@@ -260,7 +278,7 @@ def merge_statistics(
     Parameters
     ----------
     paths : sequence of paths
-        Statistics files; the result does not depend on their order or on how text was cut into them.
+        Statistics files; the result depends neither on their order nor on the cuts.
     output : path
         The file to write.
     record : dict
@@ -273,14 +291,9 @@ def merge_statistics(
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")
-    described = description(paths[0])
+    described = check_comparable(*paths)
     total = {name: Histogram() for name in HISTOGRAMS}
     for path in paths:
-        if description(path) != described:
-            raise InputError(
-                f"{path}: counted with {description(path)}, but {paths[0]} with {described}; "
-                "count both with the same stop words and symbols"
-            )
         for name, histogram in _read_histograms(path).items():
             total[name] += histogram
     runs = (_read_unigrams(path) for path in paths)
@@ -316,7 +329,7 @@ class Statistics:
         return int(self.counts.sum())
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
-        """Counts of types, most frequent first: int64, shape (min(V, ranks),)."""
+        """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""
         return np.sort(self.counts)[::-1][:ranks]
 
 

@@ -135,6 +135,15 @@ def _has_split(path: str | Path) -> bool:
         raise
 
 
+def count_documents(paths: Sequence[str | Path], split: str | None) -> int:
+    """Count the documents that `read_texts` gives, without reading their texts."""
+    if split is None:
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+    splits = read_batches(paths, "documents", ["split"])
+    found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
+    return sum(int(count.as_py()) for count in found)
+
+
 def read_resample(
     paths: Sequence[str | Path], split: str | None, size: int, resample: int, seed: int
 ) -> Iterator[pa.Array]:
@@ -159,7 +168,7 @@ def read_resample(
     InputError
         When there are fewer documents than `size`.
     """
-    total = sum(len(texts) for texts in read_texts(paths, split))
+    total = count_documents(paths, split)
     if not 0 < size <= total:
         raise InputError(
             f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "

@@ -85,14 +85,14 @@ def _file_words(path: Path) -> StopWords:
 def load_stop_words(spec: str = "gensim") -> StopWords:
     """Load a stop word list.
 
-    Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe is
-    taken in its own form and as its Moses tokens; the list then matches text tokenized either way.
+    Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
+    is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
 
     Parameters
     ----------
     spec : str
-        ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed), or the
-        path of a UTF-8 file with one word a line.
+        ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed),
+        or the path of a UTF-8 file with one word a line.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
     types : pyarrow.StringArray, shape (V,)
         Distinct tokens.
     count_s_symbols : bool
-        Whether Unicode's category S* (currency, mathematical, modifier, other) counts beside P* and N*.
+        Whether Unicode's S* (currency, mathematical, modifier, other) counts beside P* and N*.
 
     Returns
     -------

@@ -1,0 +1,192 @@
+"""The points that the figures draw: one body of text, alone and against a reference.
+
+Rows of schema ``curves``: a point x, y of a named curve, a band `low` to `high`, and `n`, the
+documents (for rank_frequency: tokens) behind the point.
+
+========================= ==========================================================================
+curve                     x, y (band)
+========================= ==========================================================================
+``type_token_unigrams``   length in tokens, mean distinct unigrams (5th and 95th percentile)
+``type_token_bigrams``    length in tokens, mean distinct bigrams (5th and 95th percentile)
+``rank_frequency``        rank, relative frequency; ranks thinned to equal steps of ln rank
+``zipf_fit``              rank, probability under the fitted Zipf law; at the same ranks
+``heaps_fit_unigrams``    length, alpha length^beta; at the lengths of type_token_unigrams
+``heaps_fit_bigrams``     the same for bigrams
+``length_pmf``            length, share of the documents
+``length_quantiles``      level (0.05, 0.25, 0.5, 0.75, 0.95), length
+``length_mean``           0, mean length
+``stop_words_density``    centre of one of 50 equal bins of [0, 1], density of the share
+``symbols_density``       the same for symbols
+``stop_words_mean``       0, mean share
+``symbols_mean``          0, mean share
+========================= ==========================================================================
+
+Against a reference there are also, at each length up to the option's maximum, the three distances
+of section 5.2 of the paper: ``ks_types_model``, ``ks_types_reference``, ``ks_types_empirical`` and
+``ks_bigram_types_model``, ``ks_bigram_types_reference``, ``ks_bigram_types_empirical``; `n` counts
+the samples' documents of that length. They have no band.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.histograms import distribution
+from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+
+Points = dict[str, np.ndarray]
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+BINS = 50
+_RANKS_PER_E = 30  # points of rank_frequency for each factor e of the rank
+
+
+def _quantiles(values: np.ndarray, counts: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the smallest values whose cumulative share reaches the levels (inverse of the cdf)."""
+    cumulative = np.cumsum(counts)
+    places = np.searchsorted(cumulative, np.ceil(levels * cumulative[-1] - 1e-9))
+    return values[np.minimum(places, len(values) - 1)]
+
+
+def _type_token(histogram: Histogram) -> Points:
+    cells = type_token.LengthCells.of(histogram)
+    groups = zip(cells.starts, np.append(cells.starts[1:], len(cells.values)), strict=True)
+    rows = []
+    for start, end in groups:
+        values, counts = cells.values[start:end], histogram.counts[start:end]
+        low, high = _quantiles(values, counts, LEVELS[[0, -1]])
+        n = counts.sum()
+        rows.append((cells.lengths[start], counts @ values / n, low, high, n))
+    x, y, low, high, n = np.array(rows, float).reshape(-1, 5).T
+    return {"x": x, "y": y, "low": low, "high": high, "n": n}
+
+
+def _rank_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
+    ranked = statistics.ranked()
+    if len(ranked) == 0:
+        return {}
+    steps = np.arange(0, math.log(len(ranked)) + 1 / _RANKS_PER_E, 1 / _RANKS_PER_E)
+    ranks = np.unique(np.minimum(np.rint(np.exp(steps)), len(ranked))).astype(int)
+    total = np.full(len(ranks), ranked.sum())
+    found = {"rank_frequency": {"x": ranks, "y": ranked[ranks - 1] / ranked.sum(), "n": total}}
+    s = fit_zipf(ranked[: options.zipf_ranks])
+    if not math.isnan(s):
+        mass = np.diff(zipf_cdf(s, int(ranks[-1])), prepend=0)[ranks - 1]
+        found["zipf_fit"] = {"x": ranks, "y": mass, "n": total}
+    return found
+
+
+def _density(values: np.ndarray, counts: np.ndarray) -> Points:
+    places = np.minimum((values * BINS).astype(int), BINS - 1)
+    in_bin = np.bincount(places, counts, BINS)
+    return {
+        "x": (np.arange(BINS) + 0.5) / BINS,
+        "y": in_bin * BINS / counts.sum(),
+        "n": in_bin,
+    }
+
+
+def _document_curves(statistics: Statistics) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for tendency in ("length", "stop_words", "symbols"):
+        values, counts = distribution(statistics, tendency)
+        n = counts.sum()
+        if n == 0:
+            continue
+        mean = np.array([counts @ values / n])
+        found[f"{tendency}_mean"] = {"x": np.zeros(1), "y": mean, "n": np.array([n])}
+        if tendency == "length":
+            quantiles = _quantiles(values, counts, LEVELS)
+            found["length_pmf"] = {"x": values, "y": counts / n, "n": counts}
+            found["length_quantiles"] = {"x": LEVELS, "y": quantiles, "n": np.full(5, n)}
+        else:
+            found[f"{tendency}_density"] = _density(values, counts)
+    return found
+
+
+def _own_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
+    found = {**_rank_curves(statistics, options), **_document_curves(statistics)}
+    for tendency, name in type_token.HISTOGRAM_OF.items():
+        points = _type_token(statistics.histograms[name])
+        found[tendency] = points
+        law = type_token.fit(statistics.histograms[name])
+        if not math.isnan(law.beta):
+            kept = points["x"] >= 1
+            x = points["x"][kept]
+            fitted = {"x": x, "y": law.rate(x), "n": points["n"][kept]}
+            found[tendency.replace("type_token", "heaps_fit")] = fitted
+    return found
+
+
+def _ks_curves(
+    statistics: Statistics, reference: Statistics, options: Options
+) -> Iterator[tuple[str, Points]]:
+    for tendency, name in type_token.HISTOGRAM_OF.items():
+        paired = type_token.pair(reference, statistics, tendency, options.heaps_maximum_length)
+        if paired is None:
+            continue
+        cells = paired.cells
+        n, n_reference = cells.totals(paired.samples), cells.totals(paired.reference)
+        for suffix, body in (("model", statistics), ("reference", reference)):
+            law = type_token.fit(body.histograms[name])
+            if math.isnan(law.beta):
+                continue
+            y = type_token.ks_to_heaps(cells, paired.samples, law)
+            kept = n > 0
+            points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
+            yield f"ks_{name}_{suffix}", points
+        y = type_token.ks_between(cells, paired.reference, paired.samples)
+        kept = (n > 0) & (n_reference > 0)
+        points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
+        yield f"ks_{name}_empirical", points
+
+
+def curves(
+    statistics: Statistics, options: Options, source: str, reference: Statistics | None = None
+) -> pa.Table:
+    """Make the curves of one body of text.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of the samples, or of the reference itself.
+    options : Options
+        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
+    source : str
+        Name of the body of text.
+    reference : Statistics, optional
+        With it, the distances to it at each length are added.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``curves``; the curves are listed in the docstring of this module.
+    """
+    found = _own_curves(statistics, options)
+    if reference is not None:
+        found.update(_ks_curves(statistics, reference, options))
+    schema = SCHEMAS["curves"]
+    tables = []
+    for name, points in found.items():
+        size = len(points["x"])
+        columns: dict[str, pa.Array] = {
+            "source": pa.array([source] * size, pa.string()),
+            "curve": pa.array([name] * size, pa.string()),
+            "n": pa.array(np.asarray(points["n"]).astype(np.int64)),
+        }
+        for column in ("x", "y", "low", "high"):
+            known = column in points
+            columns[column] = (
+                pa.array(np.asarray(points[column], float))
+                if known
+                else pa.nulls(size, pa.float64())
+            )
+        tables.append(pa.table({column: columns[column] for column in schema.names}, schema))
+    return pa.concat_tables([schema.empty_table(), *tables])

@@ -1,0 +1,197 @@
+"""Tests of length, stop words and symbols: one draw on a pooled histogram permutes all documents.
+
+Which documents of equal value get which label does not matter, so a permutation of documents is one
+multivariate hypergeometric draw on the pooled histogram, and a bootstrap resample one multinomial
+draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies.distances import ks
+from beyond_perplexity.tendencies.statistics import Statistics
+
+_HELD = 4_000_000  # numbers of a block of draws
+
+
+@dataclass(frozen=True)
+class PairedHistogram:
+    """Documents of two bodies of text by the value of one variable.
+
+    Attributes
+    ----------
+    support : numpy.ndarray of float64, shape (C,)
+        The values, increasing.
+    reference, samples : numpy.ndarray of int64, shape (C,)
+        Documents of each value.
+    """
+
+    support: np.ndarray
+    reference: np.ndarray
+    samples: np.ndarray
+
+
+def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distribution of a variable over documents.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of a body of text.
+    tendency : str
+        ``"length"`` (tokens), ``"stop_words"`` or ``"symbols"`` (shares; documents without tokens
+        have none and are left out).
+
+    Returns
+    -------
+    values : numpy.ndarray of float64, shape (C,)
+        Increasing.
+    counts : numpy.ndarray of int64, shape (C,)
+        Documents.
+    """
+    histogram = statistics.histograms[tendency]
+    if tendency == "length":
+        return histogram.lengths.astype(float), histogram.counts
+    filled = histogram.lengths > 0
+    # Division rounds correctly, so equal fractions such as 1/2 and 2/4 give equal floats.
+    shares = histogram.values[filled] / histogram.lengths[filled]
+    values, inverse = np.unique(shares, return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, inverse, histogram.counts[filled])
+    return values, counts
+
+
+def pair(reference: Statistics, samples: Statistics, tendency: str) -> PairedHistogram:
+    """Bring the distributions of two bodies of text to a common support; see `distribution`."""
+    values_1, counts_1 = distribution(reference, tendency)
+    values_2, counts_2 = distribution(samples, tendency)
+    support = np.union1d(values_1, values_2)
+    first, second = np.zeros((2, len(support)), np.int64)
+    first[np.searchsorted(support, values_1)] = counts_1
+    second[np.searchsorted(support, values_2)] = counts_2
+    return PairedHistogram(support, first, second)
+
+
+def compare(
+    support: np.ndarray, reference: np.ndarray, samples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Compute means and distances of two histograms.
+
+    Parameters
+    ----------
+    support : numpy.ndarray, shape (C,)
+        Values.
+    reference, samples : numpy.ndarray, shape (..., C)
+        Documents of each value.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray, shape (...)
+        ``mean`` (of the samples), ``mean_reference``, ``mean_difference`` (samples minus
+        reference) and ``ks``; NaN where a side has no document.
+    """
+    with np.errstate(invalid="ignore"):
+        mean_reference = reference @ support / reference.sum(axis=-1)
+        mean = samples @ support / samples.sum(axis=-1)
+        return {
+            "mean": mean,
+            "mean_reference": mean_reference,
+            "mean_difference": mean - mean_reference,
+            "ks": ks(reference, samples),
+        }
+
+
+def blocks(n: int, width: int) -> Iterator[range]:
+    """Cut items 0 to n - 1 into blocks whose arrays of `width` numbers each fit in memory."""
+    step = max(1, _HELD // max(width, 1))
+    for start in range(0, n, step):
+        yield range(start, min(start + step, n))
+
+
+def _gather(
+    n: int, width: int, evaluate: Callable[[range], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    parts = [evaluate(items) for items in blocks(n, width)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
+    """Compute the statistics of `compare` under permutations of the documents.
+
+    Parameters
+    ----------
+    paired : PairedHistogram
+        The data.
+    n : int
+        Permutations, at least 1.
+    seed, purpose : int, str
+        Permutation b draws from the stream (`seed`, `purpose`, b).
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (n,)
+        The statistics of `compare`.
+    """
+    pooled = paired.reference + paired.samples
+    size = int(paired.reference.sum())
+
+    def evaluate(items: range) -> dict[str, np.ndarray]:
+        drawn = np.stack(
+            [stream(seed, purpose, b).multivariate_hypergeometric(pooled, size) for b in items]
+        )  # (b, C)
+        return compare(paired.support, drawn, pooled - drawn)
+
+    return _gather(n, len(pooled), evaluate)
+
+
+def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.ndarray:
+    """Draw bootstrap resamples of the documents of a histogram.
+
+    Parameters
+    ----------
+    counts : numpy.ndarray of int64, shape (C,)
+        Documents of each cell.
+    items : range
+        Numbers of the replicates; replicate r draws from the stream (`seed`, `purpose`, r).
+    seed, purpose : int, str
+        See `items`.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (len(items), C)
+        As many documents as there are, drawn with replacement.
+    """
+    total = int(counts.sum())
+    shares = counts / max(total, 1)
+    return np.stack([stream(seed, purpose, r).multinomial(total, shares) for r in items])
+
+
+def bootstrap(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
+    """Compute the statistics of `compare` under resampling of both bodies' documents.
+
+    Parameters
+    ----------
+    paired : PairedHistogram
+        The data.
+    n : int
+        Replicates, at least 1.
+    seed, purpose : int, str
+        Replicate r draws from streams keyed by them, the body and r.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (n,)
+        The statistics of `compare`.
+    """
+
+    def evaluate(items: range) -> dict[str, np.ndarray]:
+        reference = resample(paired.reference, items, seed, f"{purpose}/reference")
+        samples = resample(paired.samples, items, seed, f"{purpose}/samples")
+        return compare(paired.support, reference, samples)
+
+    return _gather(n, len(paired.support), evaluate)

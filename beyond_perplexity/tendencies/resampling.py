@@ -1,0 +1,87 @@
+"""P-values and intervals from permutations, Monte Carlo draws and bootstrap replicates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_TIE = 1e-12  # statistics closer than this differ by rounding alone
+
+
+def permutation_p(observed: float, permuted: np.ndarray) -> float:
+    """Compute the p-value of a permutation test.
+
+    p = (b + 1) / (B + 1), with b the permutations whose centred statistic is, in absolute value, at
+    least that of the observed one. The centre is the mean over all B + 1 statistics, the observed
+    one included, so that under the null all B + 1 are exchangeable and the test is exact.
+
+    Parameters
+    ----------
+    observed : float
+        The statistic of the data.
+    permuted : numpy.ndarray, shape (B,)
+        The statistic of every permutation.
+
+    Returns
+    -------
+    float
+        From 1 / (B + 1) to 1; NaN without permutations or when the statistic is not defined.
+
+    References
+    ----------
+    "Language Model Evaluation Beyond Perplexity" (2021), section 4.1 and Appendix B, whose
+    pseudocode leaves out the absolute value.
+    """
+    if len(permuted) == 0 or np.isnan(observed):
+        return float("nan")
+    centre = (observed + permuted.sum()) / (len(permuted) + 1)
+    extreme = np.abs(permuted - centre) >= abs(observed - centre) - _TIE * max(1.0, abs(observed))
+    return float((extreme.sum() + 1) / (len(permuted) + 1))
+
+
+def monte_carlo_p(observed: float, drawn: np.ndarray) -> float:
+    """Compute the upper-tail p-value (b + 1) / (B + 1) of a distance drawn under the null.
+
+    Parameters
+    ----------
+    observed : float
+        The distance of the data.
+    drawn : numpy.ndarray, shape (B,)
+        The distance of samples of the null distribution.
+
+    Returns
+    -------
+    float
+        NaN without draws or when the distance is not defined.
+    """
+    if len(drawn) == 0 or np.isnan(observed):
+        return float("nan")
+    return float((np.sum(drawn >= observed - _TIE) + 1) / (len(drawn) + 1))
+
+
+def interval(observed: float, replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Return the percentile interval of bootstrap replicates, centred at what was observed.
+
+    Resampling with replacement adds noise and loses types: replicates of a distance lie above the
+    distance of the data, those of Zipf's exponent beside it. So they are shifted by the difference
+    of their mean from the observed value. For a mean the shift is nearly zero.
+
+    Parameters
+    ----------
+    observed : float
+        The measure of the data.
+    replicates : numpy.ndarray, shape (R,)
+        The measure of every bootstrap replicate; NaNs are left out.
+    confidence : float
+        Share of the replicates inside, e.g. 0.95.
+
+    Returns
+    -------
+    low, high : float
+        NaNs without replicates.
+    """
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) == 0:
+        return float("nan"), float("nan")
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    shift = observed - defined.mean()
+    return float(low + shift), float(high + shift)

@@ -1,0 +1,312 @@
+"""The type-token relation: distances at each exact length, their mean, permutations, resamples.
+
+The distance at length t compares the distribution of the number of types u over documents of
+exactly t tokens with the Poisson law of a Heaps fit, or with that of the reference's documents of
+t tokens. The summary of a curve is its mean over lengths, each weighted with the samples'
+documents of that length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import poisson
+
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies.histograms import blocks, resample
+from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
+from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+
+HISTOGRAM_OF = {"type_token_unigrams": "types", "type_token_bigrams": "bigram_types"}
+
+
+def fit(histogram: Histogram) -> Heaps:
+    """Fit Heaps' law to all documents of a histogram of (length, types)."""
+    lengths, inverse = np.unique(histogram.lengths, return_inverse=True)
+    documents = np.bincount(inverse, histogram.counts)
+    types = np.bincount(inverse, histogram.counts * histogram.values)
+    return fit_heaps(lengths, documents, types)
+
+
+@dataclass(frozen=True)
+class LengthCells:
+    """Cells (length, types) of one or two bodies of text, grouped by length.
+
+    Attributes
+    ----------
+    lengths, values : numpy.ndarray of int64, shape (C,)
+        The cells, sorted by length, then value.
+    starts : numpy.ndarray of int64, shape (G,)
+        First cell of each length.
+    """
+
+    lengths: np.ndarray
+    values: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, histogram: Histogram) -> LengthCells:
+        """Take the cells of a histogram."""
+        lengths = histogram.lengths
+        starts = np.flatnonzero(np.diff(lengths, prepend=-1))
+        return cls(lengths, histogram.values, starts)
+
+    @property
+    def group_lengths(self) -> np.ndarray:
+        """Distinct lengths: int64, shape (G,)."""
+        return self.lengths[self.starts]
+
+    @property
+    def _sizes(self) -> np.ndarray:
+        return np.diff(self.starts, append=len(self.lengths))
+
+    def totals(self, counts: np.ndarray) -> np.ndarray:
+        """Sum counts (..., C) over each length: (..., G)."""
+        return np.add.reduceat(counts, self.starts, axis=-1)
+
+    def cdf(self, counts: np.ndarray) -> np.ndarray:
+        """Return the distribution function of the values within each length: (..., C), float64."""
+        cumulative = np.cumsum(counts, axis=-1)
+        before = (cumulative - counts)[..., self.starts]
+        totals = np.maximum(self.totals(counts), 1)
+        return (cumulative - np.repeat(before, self._sizes, -1)) / np.repeat(
+            totals, self._sizes, -1
+        )
+
+    def largest(self, differences: np.ndarray) -> np.ndarray:
+        """Take the largest difference (..., C) of each length: (..., G)."""
+        return np.maximum.reduceat(differences, self.starts, axis=-1)
+
+
+def restrict(histogram: Histogram, maximum_length: int) -> Histogram:
+    """Keep the documents of 1 to `maximum_length` tokens."""
+    kept = (histogram.lengths >= 1) & (histogram.lengths <= maximum_length)
+    return Histogram(histogram.keys[kept], histogram.counts[kept])
+
+
+@dataclass(frozen=True)
+class PairedCells:
+    """Documents of two bodies of text by (length, types).
+
+    Attributes
+    ----------
+    cells : LengthCells
+        C cells in G lengths.
+    reference, samples : numpy.ndarray of int64, shape (C,)
+        Documents of each cell.
+    """
+
+    cells: LengthCells
+    reference: np.ndarray
+    samples: np.ndarray
+
+
+def pair(
+    reference: Statistics, samples: Statistics, tendency: str, maximum_length: int
+) -> PairedCells | None:
+    """Bring the (length, types) of two bodies of text to common cells; None when there is none."""
+    name = HISTOGRAM_OF[tendency]
+    first = restrict(reference.histograms[name], maximum_length)
+    second = restrict(samples.histograms[name], maximum_length)
+    pooled = first + second
+    if len(pooled.keys) == 0:
+        return None
+    counts = np.zeros((2, len(pooled.keys)), np.int64)
+    counts[0, np.searchsorted(pooled.keys, first.keys)] = first.counts
+    counts[1, np.searchsorted(pooled.keys, second.keys)] = second.counts
+    return PairedCells(LengthCells.of(pooled), counts[0], counts[1])
+
+
+def ks_to_heaps(cells: LengthCells, counts: np.ndarray, law: Heaps) -> np.ndarray:
+    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t.
+
+    Parameters
+    ----------
+    cells : LengthCells
+        C cells in G lengths.
+    counts : numpy.ndarray of int64, shape (..., C)
+        Documents.
+    law : Heaps
+        The fit.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (..., G)
+        Where a length has no document its value has no meaning.
+    """
+    rate = law.rate(cells.lengths)  # (C,)
+    cdf = cells.cdf(counts)  # (..., C)
+    before = np.roll(cdf, 1, axis=-1)  # (..., C)
+    before[..., cells.starts] = 0
+    # Between two values that occur F stays and the Poisson law rises: its ends bound the
+    # difference.
+    at = np.abs(cdf - poisson.cdf(cells.values, rate))
+    below = np.abs(before - poisson.cdf(cells.values - 1, rate))
+    return cells.largest(np.maximum(at, below))
+
+
+def ks_between(cells: LengthCells, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compute sup |F1_t - F2_t| at each length t, for counts (..., C): (..., G)."""
+    return cells.largest(np.abs(cells.cdf(first) - cells.cdf(second)))
+
+
+def weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Average distances (..., G) over lengths with weights (..., G); NaN without weight: (...)."""
+    with np.errstate(invalid="ignore"):
+        return np.sum(distances * weights, axis=-1) / np.sum(weights, axis=-1)
+
+
+def summarize(
+    paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: dict[str, Heaps]
+) -> dict[str, np.ndarray]:
+    """Compute the document-weighted means of the curves of distances.
+
+    Parameters
+    ----------
+    paired : PairedCells
+        The cells.
+    reference, samples : numpy.ndarray of int64, shape (..., C)
+        Documents.
+    laws : dict of str to Heaps
+        Names of measures, e.g. ``ks_heaps_model``, with the fit that each compares the samples to.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray, shape (...)
+        ``ks_empirical``, over the lengths that occur in both, and one for each law, over all
+        lengths.
+    """
+    cells = paired.cells
+    weights = cells.totals(samples)  # (..., G)
+    common = np.where(cells.totals(reference) > 0, weights, 0)
+    found = {"ks_empirical": weighted_mean(ks_between(cells, reference, samples), common)}
+    for name, law in laws.items():
+        found[name] = weighted_mean(ks_to_heaps(cells, samples, law), weights)
+    return found
+
+
+def permute(paired: PairedCells, n: int, seed: int, purpose: str) -> np.ndarray:
+    """Draw the summary ``ks_empirical`` under permutations of the documents of equal length.
+
+    Conditioning on the lengths keeps a difference in lengths out of the test.
+
+    Parameters
+    ----------
+    paired : PairedCells
+        The data.
+    n : int
+        Permutations.
+    seed, purpose : int, str
+        Length t draws all its permutations from the stream (`seed`, `purpose`, t).
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (n,)
+        NaN when no length occurs in both.
+    """
+    cells = paired.cells
+    ends = np.append(cells.starts[1:], len(cells.lengths))
+    total, weight = np.zeros(n), 0
+    for length, start, end in zip(cells.group_lengths, cells.starts, ends, strict=True):
+        first, second = paired.reference[start:end], paired.samples[start:end]
+        n_first, n_second = int(first.sum()), int(second.sum())
+        if n_first == 0 or n_second == 0:
+            continue
+        rng = stream(seed, purpose, int(length))
+        drawn = rng.multivariate_hypergeometric(first + second, n_first, size=n)  # (n, U)
+        cdf = np.cumsum(drawn, axis=1) / n_first
+        others = np.cumsum(first + second - drawn, axis=1) / n_second
+        total += n_second * np.abs(cdf - others).max(axis=1)
+        weight += n_second
+    return total / weight if weight else np.full(n, np.nan)
+
+
+def draw_from_heaps(
+    cells: LengthCells, counts: np.ndarray, law: Heaps, n: int, seed: int, purpose: str
+) -> np.ndarray:
+    """Draw the summary distance of samples of the fitted Poisson laws from these laws.
+
+    The parameters are taken as known; with two of them fitted to many documents the p-values are,
+    if anything, too large.
+
+    Parameters
+    ----------
+    cells, counts : LengthCells, numpy.ndarray of int64, shape (C,)
+        The lengths of the documents.
+    law : Heaps
+        The null hypothesis.
+    n : int
+        Draws.
+    seed, purpose : int, str
+        Length t draws from the stream (`seed`, `purpose`, t).
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (n,)
+        Under the null; see Wood and Altavela (1978) for discrete Kolmogorov-Smirnov statistics.
+    """
+    documents = cells.totals(counts)
+    total = np.zeros(n)
+    for length, size in zip(cells.group_lengths, documents, strict=True):
+        if size == 0:
+            continue
+        rate = float(law.rate(np.array(length)))
+        total += size * _poisson_ks(stream(seed, purpose, int(length)), rate, int(size), n)
+    return total / documents.sum()
+
+
+def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.ndarray:
+    """Draw sup |F - Poisson(rate)| of n samples of `size` numbers: float64, shape (n,)."""
+    spread = 12 * np.sqrt(rate) + 30  # beyond it lies a mass below the accuracy of a float
+    values = np.arange(max(0.0, np.floor(rate - spread)), np.ceil(rate + spread))
+    cdf = poisson.cdf(values, rate)  # (U,)
+    if size > len(values):
+        drawn = rng.multinomial(size, np.diff(cdf, prepend=0), size=n)  # (n, U)
+        return np.abs(np.cumsum(drawn, axis=1) / size - cdf).max(axis=1)
+    numbers = np.sort(rng.poisson(rate, (n, size)), axis=1)  # (n, size)
+    places = np.minimum(numbers - int(values[0]), len(values) - 1)
+    above = np.arange(1, size + 1) / size - cdf[places]
+    below = np.concatenate([[0.0], cdf])[places] - np.arange(size) / size
+    return np.maximum(above, below).max(axis=1)
+
+
+def bootstrap(
+    paired: PairedCells, laws: dict[str, Heaps], n: int, seed: int, purpose: str
+) -> dict[str, np.ndarray]:
+    """Compute the summaries of `summarize` under resampling of both bodies' documents.
+
+    Parameters
+    ----------
+    paired : PairedCells
+        The data.
+    laws : dict of str to Heaps
+        As for `summarize`; held fixed.
+    n : int
+        Replicates, at least 1.
+    seed, purpose : int, str
+        Replicate r draws from streams keyed by them, the body and r.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (n,)
+        The summaries.
+    """
+    parts = []
+    for items in blocks(n, len(paired.reference)):
+        reference = resample(paired.reference, items, seed, f"{purpose}/reference")
+        samples = resample(paired.samples, items, seed, f"{purpose}/samples")
+        parts.append(summarize(paired, reference, samples, laws))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def bootstrap_fit(histogram: Histogram, n: int, seed: int, purpose: str) -> np.ndarray:
+    """Fit Heaps' law to bootstrap resamples of the documents: alpha, beta; float64, shape (n, 2)."""
+    cells = LengthCells.of(histogram)
+    fits = []
+    for items in blocks(n, len(histogram.counts)):
+        drawn = resample(histogram.counts, items, seed, purpose)  # (r, C)
+        documents, types = cells.totals(drawn), cells.totals(drawn * cells.values)
+        pairs = zip(documents, types, strict=True)
+        fits += [fit_heaps(cells.group_lengths, counts, sums) for counts, sums in pairs]
+    return np.array(fits)

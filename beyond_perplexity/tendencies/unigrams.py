@@ -1,0 +1,306 @@
+"""Permutation and bootstrap of unigram counts: documents x types in CSR times blocks of labels.
+
+Documents are permuted, never tokens. The matrix lies on disk in blocks of a fixed number of
+documents, so memory holds one block, whatever the corpus, and results do not depend on how files
+were cut. For a block of permutations, 0/1 labels (D, w) times the matrix give the counts of one
+side for w permutations at once; the other side is the rest. Fixed blocks share the labels by a
+hypergeometric draw.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csr_matrix
+
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies.tokens import tokenize
+
+BLOCK = 65_536  # documents of a block; part of the definition of the random draws
+COLUMNS = 16  # permutations at a time: 16 floats are one line of the processor's cache
+_EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
+_ROWS = 4_096  # types at a time in the reduction, which then stays in the cache
+_FOLD = 64  # rows that a reduction takes side by side, for long inner loops
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One block of documents of one body: files of a CSR matrix over the types it holds."""
+
+    body: int
+    n_documents: int
+    path: Path
+
+    def load(self) -> tuple[np.ndarray, csr_matrix]:
+        """Return the types (int64, shape (U,)) and the counts (documents x U), memory-mapped."""
+        columns, data, indices, indptr = (
+            np.load(self.path / f"{name}.npy", mmap_mode="r")
+            for name in ("columns", "data", "indices", "indptr")
+        )
+        shape = (self.n_documents, len(columns))
+        return columns, csr_matrix((data, indices, indptr), shape=shape)
+
+
+def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Cut a stream of texts, however it comes, into blocks of `BLOCK` documents."""
+    held: list[pa.Array] = []
+    n = 0
+    for batch in texts:
+        while n + len(batch) >= BLOCK:
+            taken = BLOCK - n
+            yield pa.concat_arrays([*held, batch.slice(0, taken)])
+            held, n, batch = [], 0, batch.slice(taken)
+        held.append(batch)
+        n += len(batch)
+    if n:
+        yield pa.concat_arrays(held)
+
+
+class DocumentCounts:
+    """Counts of types in every document of two bodies of text, on disk; a context manager.
+
+    Parameters
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        All types of both bodies. The most frequent ones should come first: they are used most, and
+        stay in the cache.
+    pooled : numpy.ndarray of int64, shape (V,)
+        Their counts in both bodies together, which decide on the floating-point type.
+    """
+
+    def __init__(self, types: pa.Array, pooled: np.ndarray) -> None:
+        self._types = types
+        self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
+        self._blocks: list[_Block] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> DocumentCounts:
+        self._folder = tempfile.TemporaryDirectory(prefix="documents-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._folder is not None
+        self._folder.cleanup()
+
+    def add(self, body: int, texts: Iterable[pa.Array]) -> None:
+        """Store the documents of body 0 (reference) or 1 (samples).
+
+        Raises
+        ------
+        ValueError
+            When a document has a type that is not among the types.
+        """
+        for block in _fixed_blocks(texts):
+            self._blocks.append(self._store(body, block))
+
+    def _store(self, body: int, texts: pa.Array) -> _Block:
+        assert self._folder is not None
+        batch = tokenize(texts)
+        found = pc.index_in(batch.types, value_set=self._types)
+        if found.null_count:
+            raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
+        columns, local = np.unique(found.to_numpy(), return_inverse=True)
+        shape = (len(texts), len(columns))
+        ones = np.ones(len(batch.ids), self._dtype)
+        matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
+        matrix.sum_duplicates()
+        path = Path(self._folder.name) / str(len(self._blocks))
+        path.mkdir()
+        np.save(path / "columns.npy", columns)
+        for name in ("data", "indices", "indptr"):
+            np.save(path / f"{name}.npy", getattr(matrix, name))
+        return _Block(body, len(texts), path)
+
+    def n_documents(self, body: int) -> int:
+        """Count the documents of a body."""
+        return sum(block.n_documents for block in self._blocks if block.body == body)
+
+    def totals(self, body: int) -> np.ndarray:
+        """Add up the counts of a body: int64, shape (V,)."""
+        chosen = [block for block in self._blocks if block.body == body]
+        counts = self._weighted(chosen, 1, lambda n: np.ones((n, 1), np.float32))
+        return counts[:, 0].astype(np.int64)
+
+    def _weighted(
+        self, chosen: list[_Block], width: int, draw: Callable[[int], np.ndarray]
+    ) -> np.ndarray:
+        """Sum counts times weights of documents; `draw` gives those of the next block, (D, w)."""
+        total = np.zeros((len(self._types), width), self._dtype)
+        for block in chosen:
+            columns, matrix = block.load()
+            weights = draw(block.n_documents).astype(self._dtype, copy=False)  # (D, w)
+            counts = matrix.T @ weights  # (U, w)
+            if len(columns) == len(total):
+                total += counts
+            else:
+                total[columns] += counts
+        return total
+
+    def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
+        """Permute documents between the bodies.
+
+        Parameters
+        ----------
+        n : int
+            Permutations.
+        seed, purpose : int, str
+            Permutation b draws from the stream (`seed`, `purpose`, b).
+
+        Yields
+        ------
+        numpy.ndarray of float, shape (V, w)
+            Counts (whole numbers) of the documents labelled as reference in the next w
+            permutations.
+        """
+        for start in range(0, n, COLUMNS):
+            items = range(start, min(start + COLUMNS, n))
+            labels = [
+                _Labels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
+                for b in items
+            ]
+            draw = _columns(labels)
+            yield self._weighted(self._blocks, len(items), draw)
+
+    def resamples(self, n: int, seed: int, purpose: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Resample the documents of both bodies with replacement.
+
+        Parameters
+        ----------
+        n : int
+            Replicates.
+        seed, purpose : int, str
+            Replicate r of a body draws from a stream keyed by them, the body and r.
+
+        Yields
+        ------
+        reference, samples : numpy.ndarray of float, shape (V, w)
+            Counts (whole numbers) of the next w replicates.
+        """
+        for start in range(0, n, COLUMNS):
+            items = range(start, min(start + COLUMNS, n))
+            found = []
+            for body, name in enumerate(("reference", "samples")):
+                chosen = [block for block in self._blocks if block.body == body]
+                streams = [stream(seed, f"{purpose}/{name}", r) for r in items]
+                weights = [_Resample(rng, self.n_documents(body)) for rng in streams]
+                found.append(self._weighted(chosen, len(items), _columns(weights)))
+            yield found[0], found[1]
+
+
+def _columns(
+    drawers: Sequence[_Labels | _Resample],
+) -> Callable[[int], np.ndarray]:
+    def draw(n: int) -> np.ndarray:
+        weights = np.empty((n, len(drawers)), np.float32)
+        for column, drawer in enumerate(drawers):
+            weights[:, column] = drawer.next_block(n)
+        return weights
+
+    return draw
+
+
+class _Labels:
+    """0/1 labels of one permutation, block after block: exactly `n_ones` ones, all equally
+    likely."""
+
+    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
+        self._rng = rng
+        self._ones = n_ones
+        self._zeros = n_zeros
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Label the next n documents: bool, shape (n,)."""
+        ones = int(self._rng.hypergeometric(self._ones, self._zeros, n))
+        share = ones / n
+        self._ones -= ones
+        self._zeros -= n - ones
+        # Coins of nearly the right bias, one byte each; then as many of the surplus side as needed
+        # are turned, chosen at random. Given their number all subsets are equally likely: so is
+        # the result.
+        labels = np.frombuffer(self._rng.bytes(n), np.uint8) < round(256 * share)
+        surplus = int(np.count_nonzero(labels)) - ones
+        if surplus:
+            places = np.flatnonzero(labels == (surplus > 0))
+            turned = self._rng.choice(places, abs(surplus), replace=False, shuffle=False)
+            labels[turned] = surplus < 0
+        return labels
+
+
+class _Resample:
+    """How often a bootstrap replicate draws each document, block after block."""
+
+    def __init__(self, rng: np.random.Generator, n: int) -> None:
+        self._rng = rng
+        self._draws = n
+        self._left = n
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Draw the next n documents: int64, shape (n,)."""
+        here = int(self._rng.binomial(self._draws, n / self._left))
+        self._draws -= here
+        self._left -= n
+        return np.bincount(self._rng.integers(n, size=here), minlength=n)
+
+
+def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+    """Compute ``tvd`` and ``max_difference`` of unigram distributions for w pairs at once.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (V, w)
+        Counts.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (w,)
+        See `distances.total_variation` and `distances.max_difference`.
+    """
+    width = first.shape[1]
+    shares, others = np.empty((2, _ROWS, width))
+    scales = [np.tile(1 / side.sum(axis=0, dtype=float), (_ROWS, 1)) for side in (first, second)]
+    total, largest = np.zeros((2, _FOLD * width))
+    for start in range(0, len(first), _ROWS):
+        n = min(_ROWS, len(first) - start)
+        for buffer, side, scale in zip((shares, others), (first, second), scales, strict=True):
+            buffer[:n] = side[start : start + n]
+            buffer[n:] = 0
+            buffer *= scale
+        shares -= others
+        np.abs(shares, out=shares)
+        folded = shares.reshape(_ROWS // _FOLD, _FOLD * width)
+        total += folded.sum(axis=0)
+        np.maximum(largest, folded.max(axis=0), out=largest)
+    return {
+        "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
+        "max_difference": largest.reshape(_FOLD, width).max(axis=0),
+    }
+
+
+def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
+    """Sort counts by rank, without sorting the types that cannot be among the first ranks.
+
+    Parameters
+    ----------
+    counts : numpy.ndarray, shape (V, w)
+        Counts of types; fastest when the frequent types come first.
+    ranks : int or None
+        Ranks wanted; None for all.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (w, min(V, ranks))
+        Counts, most frequent first.
+    """
+    wanted = len(counts) if ranks is None else min(ranks, len(counts))
+    looked = min(2 * wanted, len(counts))
+    while True:
+        ordered = np.sort(np.ascontiguousarray(counts[:looked].T), axis=1)[:, ::-1][:, :wanted]
+        if looked == len(counts) or np.all(counts[looked:].max(axis=0) <= ordered[:, -1]):
+            return ordered.astype(float)
+        looked = min(2 * looked, len(counts))

@@ -1,0 +1,386 @@
+"""The extraction of whole corpora: tables, report, splits, duplicates, errors, the command.
+
+Needs the dump excerpt that gensim's wheel ships. Oracles: documents written by hand; the same
+corpus in another order, with more pages, or through other numbers of workers; independent counts of
+the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beyond_perplexity.corpus import extraction
+from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.readers import resolve_path
+from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.provenance import ROOT, run_record
+from beyond_perplexity.shards import SCHEMAS, check_schema, read_record
+from tests.unit.test_mediawiki import page_xml, write_dump
+
+TABLES = ("documents", "mentions", "knowledge_graph", "aliases")
+RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
+
+
+def outputs(folder: Path) -> Outputs:
+    return Outputs(*(folder / f"{name}.parquet" for name in TABLES), folder / "extraction.json")
+
+
+def run(
+    folder: Path, paths: object, kind: str = "mediawiki", *, workers: int = 1, **sections: object
+) -> dict:
+    """Extract into a folder; return the report with each table's rows."""
+    source: dict[str, object] = {"format": kind, "paths": paths}
+    if "on_error" in sections:
+        source["on_error"] = sections.pop("on_error")
+    options = ExtractionOptions.from_config({"source": source, **sections})
+    report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
+    assert json.loads((folder / "extraction.json").read_text()) == report
+    tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
+    return {"report": report, **tables}
+
+
+@pytest.fixture(scope="module")
+def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    folder = tmp_path_factory.mktemp("excerpt")
+    result = run(folder, ["embedded:enwiki-excerpt"], documents={"minimum_tokens": 5})
+    for name in TABLES:
+        check_schema(folder / f"{name}.parquet", name)
+    return result
+
+
+# ---- the embedded dump ----
+
+
+def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt: dict) -> None:
+    root = ElementTree.fromstring(
+        bz2.decompress(resolve_path("embedded:enwiki-excerpt").read_bytes())
+    )
+    space = "{http://www.mediawiki.org/xml/export-0.10/}"
+    articles = [page for page in root.iter(f"{space}page") if page.findtext(f"{space}ns") == "0"]
+    redirects = [page for page in articles if page.find(f"{space}redirect") is not None]
+    report = excerpt["report"]
+    assert report["pages"] == len(list(root.iter(f"{space}page")))
+    assert report["redirects"] == len(redirects) == report["aliases"] == 99
+    assert report["articles"] == len(articles) - len(redirects) == 106
+
+
+def test_excerpt_is_as_large_as_expected(excerpt: dict) -> None:
+    report = excerpt["report"]
+    assert 450_000 < report["tokens"] < 490_000
+    assert 17_000 < report["mentions"]["link"]["kept"] < 20_000
+    assert report["mentions"]["link"]["kept"] > 0.99 * report["mentions"]["link"]["found"]
+    assert 45 <= report["articles_with_infobox"] <= 55
+    assert 900 < report["knowledge_graph"] < 1100
+
+
+def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
+    report = excerpt["report"]
+    rows = excerpt["documents"]
+    assert [row["doc_id"] for row in rows] == list(range(len(rows)))
+    assert all(row["n_tokens"] == len(row["text"].split(" ")) >= 5 for row in rows)
+    for split, numbers in report["splits"].items():
+        held = [row["n_tokens"] for row in rows if row["split"] == split]
+        assert numbers == {"documents": len(held), "tokens": sum(held)}
+    found = Counter(row["source"] for row in excerpt["mentions"])
+    assert found == {source: n["written"] for source, n in report["mentions"].items()}
+    assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
+
+
+def test_excerpt_pages_are_in_one_split_and_texts_occur_once(excerpt: dict) -> None:
+    pages = {(row["title"], row["split"]) for row in excerpt["documents"]}
+    assert len(pages) == len({title for title, _ in pages})
+    texts = [row["text"] for row in excerpt["documents"]]
+    assert len(texts) == len(set(texts))
+
+
+def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: dict) -> None:
+    lengths = [row["n_tokens"] for row in excerpt["documents"]]
+    end = {}
+    for row in excerpt["mentions"]:
+        assert end.get(row["doc_id"], 0) <= row["start"] < row["end"] <= lengths[row["doc_id"]]
+        end[row["doc_id"]] = row["end"]
+
+
+def test_excerpt_title_mentions_spell_the_title(excerpt: dict) -> None:
+    redirected = {row["entity"] for row in excerpt["aliases"]}
+    tokens = [row["text"].split(" ") for row in excerpt["documents"]]
+    titles = [
+        row
+        for row in excerpt["mentions"]
+        if row["source"] == "title" and row["entity"] not in redirected and row["entity"].isascii()
+    ]
+    assert len(titles) > 1000
+    for row in titles:
+        spelled = "".join(tokens[row["doc_id"]][row["start"] : row["end"]])
+        assert spelled == row["entity"].lower().replace(" ", "")
+
+
+def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt: dict) -> None:
+    key = (1).to_bytes(16, "little")
+    texts = [row["text"] for row in excerpt["documents"]]
+    digests = [hashlib.blake2b(t.encode(), digest_size=16, key=key).digest() for t in texts]
+    assert digests == sorted(digests)
+
+
+# ---- small dumps ----
+
+PROSE = "The [[Ada Lovelace|countess]] wrote number {} on the [[Analytical engine]] in [[London]]."
+
+
+def pages(count: int) -> list[str]:
+    return [page_xml(f"Page {n}", PROSE.format(n)) for n in range(count)]
+
+
+def test_a_dump_becomes_four_tables(tmp_path: Path) -> None:
+    dump = write_dump(
+        tmp_path / "d.xml",
+        page_xml(
+            "Ada Lovelace",
+            "{{Infobox person|birth_place=[[London]]|work=[[Difference Engine]]}}\n"
+            "'''Ada Lovelace''' was born in [[london]]. {{cn}}\n* list [[x]]\n== Head ==\nTiny.",
+        ),
+        page_xml("Difference Engine", "", redirect="difference engines"),
+        page_xml("Difference engines", "", redirect="Analytical engine#Plan"),
+        page_xml("Loop", "", redirect="Loop"),
+        page_xml("Out", "", redirect="Category:Engines"),
+        page_xml("Talk:Ada Lovelace", "A talk about many things here.", namespace=1),
+        "<page><title>Broken</title><ns>0</ns><revision><text>&nothing;</text></revision></page>",
+        page_xml("Work", "She liked the [[difference Engine]] very much."),
+    )
+    result = run(tmp_path, [str(dump)], documents={"minimum_tokens": 3})
+    texts = {row["title"]: row for row in result["documents"]}
+    assert texts["Ada Lovelace"]["text"] == "ada lovelace was born in london ."
+    assert texts["Work"]["text"] == "she liked the difference engine very much ."
+    assert len(texts) == len(result["documents"]) == 2
+    found = {(row["entity"], row["source"], row["start"], row["end"]) for row in result["mentions"]}
+    assert found == {
+        ("Ada Lovelace", "title", 0, 2),
+        ("London", "link", 5, 6),
+        ("Analytical engine", "link", 3, 5),
+    }
+    assert result["knowledge_graph"] == [
+        {"subject": "Ada Lovelace", "relation": "birth_place", "object": "London"},
+        {"subject": "Ada Lovelace", "relation": "work", "object": "Analytical engine"},
+    ]
+    assert result["aliases"] == [
+        {"entity": "Analytical engine", "alias": "Difference Engine"},
+        {"entity": "Analytical engine", "alias": "Difference engines"},
+    ]
+    skips = {reason: entry["first"] for reason, entry in result["report"]["skips"].items()}
+    broken = skips.pop("page is not well-formed XML")
+    assert broken[0].startswith("Broken (")
+    assert skips == {
+        "page of another namespace": ["Talk:Ada Lovelace"],
+        "redirect in a circle": ["Loop"],
+        "redirect out of the articles": ["Out"],
+        "shorter than minimum_tokens": ["Ada Lovelace"],
+    }
+
+
+def test_parts_of_a_dump_are_read_as_one(tmp_path: Path) -> None:
+    whole = write_dump(tmp_path / "whole.xml", *pages(9))
+    parts = [
+        write_dump(tmp_path / "1.xml", *pages(9)[:4]),
+        write_dump(tmp_path / "2.xml", *pages(9)[4:]),
+    ]
+    one = run(tmp_path / "one", [str(whole)])
+    two = run(tmp_path / "two", [str(part) for part in parts])
+    assert all(one[name] == two[name] for name in TABLES)
+
+
+def test_workers_and_batches_change_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beyond_perplexity.provenance._now", lambda: "now")
+    dump = write_dump(tmp_path / "d.xml", *pages(60), "<page>broken</page>", *pages(70)[60:])
+    run(tmp_path / "one", [str(dump)])
+    monkeypatch.setattr(extraction, "BATCH_CHARACTERS", 2000)
+    run(tmp_path / "two", [str(dump)], workers=2)
+    for name in (*(f"{table}.parquet" for table in TABLES), "extraction.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_bigger_dump_keeps_splits_and_order(tmp_path: Path) -> None:
+    small = write_dump(tmp_path / "s.xml", *pages(80))
+    big = write_dump(tmp_path / "b.xml", *reversed(pages(200)))
+    kept = run(tmp_path / "s", [str(small)])["documents"]
+    names = {row["title"] for row in kept}
+    again = [row for row in run(tmp_path / "b", [str(big)])["documents"] if row["title"] in names]
+    drop = {"doc_id"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in again] == [
+        {k: v for k, v in row.items() if k not in drop} for row in kept
+    ]
+    assert {row["split"] for row in kept} == {"train", "valid", "test"}
+
+
+def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml", *pages(50))
+    config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
+    orders = []
+    for seed in (1, 2):
+        folder = tmp_path / str(seed)
+        options = ExtractionOptions.from_config(config)
+        extract(options, outputs(folder), RECORD, seed=seed, workers=1)
+        orders.append(pq.read_table(folder / "documents.parquet").column("title").to_pylist())
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1])
+
+
+def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
+    packed = tmp_path / "d.xml.bz2"
+    packed.write_bytes(bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30])
+    with pytest.raises(InputError, match="truncated or damaged archive"):
+        run(tmp_path / "error", [str(packed)])
+    assert list((tmp_path / "error").iterdir()) == []
+    report = run(tmp_path / "skip", [str(packed)], on_error="skip")["report"]
+    assert report["documents"] == 5
+    assert set(report["skips"]) == {"truncated or damaged archive", "dump ends early"}
+
+
+def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
+    good = write_dump(tmp_path / "d.xml", *pages(5))
+    with pytest.raises(InputError, match="no such file"):
+        run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+# ---- text formats ----
+
+
+def lines(path: Path, *texts: str) -> str:
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return str(path)
+
+
+def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) -> None:
+    texts = [f"Document {n}, isn't it?" for n in range(30)]
+    table, records = tmp_path / "c.parquet", tmp_path / "c.jsonl"
+    pq.write_table(pa.table({"text": texts}), table)
+    records.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    found = [
+        run(tmp_path / "t", [lines(tmp_path / "c.txt", *texts)], "text"),
+        run(tmp_path / "j", [str(records)], "jsonl"),
+        run(tmp_path / "p", [str(table)], "parquet"),
+    ]
+    assert found[0]["documents"] == found[1]["documents"] == found[2]["documents"]
+    assert len(found[0]["documents"]) == 30
+    for name in TABLES[1:]:
+        assert found[0][name] == []
+        assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(SCHEMAS[name])
+
+
+def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> None:
+    path = lines(tmp_path / "c.txt", "a b c", "d e f", "A  b c", "a b c", "")
+    once = run(tmp_path / "once", [path], "text")
+    assert sorted(row["text"] for row in once["documents"]) == ["a b c", "d e f"]
+    assert once["report"]["skips"]["duplicate document"]["count"] == 2
+    assert once["report"]["skips"]["empty document"]["first"] == [f"{path}: line 5"]
+    every = run(tmp_path / "all", [path], "text", documents={"deduplicate": False})
+    assert Counter(row["text"] for row in every["documents"]) == {"a b c": 3, "d e f": 1}
+
+
+def test_token_limits_are_inclusive(tmp_path: Path) -> None:
+    path = lines(tmp_path / "c.txt", "a", "a b", "a b c", "a b c d")
+    limits = {"minimum_tokens": 2, "maximum_tokens": 3}
+    result = run(tmp_path, [path], "text", documents=limits)
+    assert {row["text"] for row in result["documents"]} == {"a b", "a b c"}
+    reasons = {reason: entry["count"] for reason, entry in result["report"]["skips"].items()}
+    assert reasons == {"shorter than minimum_tokens": 1, "longer than maximum_tokens": 1}
+
+
+def test_files_may_give_the_splits(tmp_path: Path) -> None:
+    paths = {name: [lines(tmp_path / name, f"the {name} text")] for name in ("test", "train")}
+    result = run(tmp_path, paths, "text")
+    assert {(row["split"], row["text"]) for row in result["documents"]} == {
+        ("train", "the train text"),
+        ("test", "the test text"),
+    }
+
+
+def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("schön\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"latin\.txt: line 1: not UTF-8"):
+        run(tmp_path / "out", [str(path)], "text")
+    with pytest.raises(InputError, match=r"no document is left of this corpus \(1 not UTF-8\)"):
+        run(tmp_path / "out", [str(path)], "text", on_error="skip")
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="it is empty"):
+        run(tmp_path / "out", [str(path)], "text")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+SOURCE = {"format": "text", "paths": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "source: a required key is missing"),
+        ({"source": SOURCE, "spilt": {}}, "spilt: unknown key"),
+        ({"source": {**SOURCE, "pahts": []}}, r"source\.pahts: unknown key"),
+        ({"source": {**SOURCE, "format": "pdf"}}, r"source\.format: is 'pdf'"),
+        ({"source": {**SOURCE, "paths": []}}, "source: paths names no file"),
+        ({"source": {**SOURCE, "paths": {"dev": ["x"]}}}, "source: paths has the keys dev"),
+        ({"source": {**SOURCE, "paths": {"train": "x"}}}, "paths of a split are a list"),
+        ({"source": SOURCE, "documents": {"minimum": 1}}, r"documents\.minimum: unknown key"),
+        ({"source": SOURCE, "documents": {"minimum_tokens": 0}}, "minimum_tokens is 0"),
+        (
+            {"source": SOURCE, "documents": {"minimum_tokens": 5, "maximum_tokens": 4}},
+            "maximum_tokens is 4",
+        ),
+        ({"source": SOURCE, "split": {"dev": 1.0}}, r"split\.dev: unknown key"),
+        ({"source": SOURCE, "preprocessing": []}, "preprocessing: is"),
+        (
+            {
+                "source": {**SOURCE, "paths": {"train": ["x"]}},
+                "split": {"train": 1.0, "valid": 0.0, "test": 0.0},
+            },
+            r"split: source\.paths already gives the splits",
+        ),
+    ],
+)
+def test_wrong_options_name_their_key(config: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ExtractionOptions.from_config(config)
+
+
+# ---- the command ----
+
+
+def command(folder: Path, config: object, *more: str) -> subprocess.CompletedProcess[str]:
+    flags = [f"--{name.replace('_', '-')}={folder / name}.parquet" for name in TABLES]
+    line = [sys.executable, "-m", "scripts.extract_corpus", f"--config={json.dumps(config)}"]
+    rest = ["--seed=1", "--workers=1", f"--report={folder / 'extraction.json'}", *flags, *more]
+    return subprocess.run([*line, *rest], capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
+    path = lines(tmp_path / "c.txt", "One document.", "Another document.")
+    config = {"source": {"format": "text", "paths": ["elsewhere.txt"]}}
+    done = command(tmp_path, config, "--paths", path)
+    assert done.returncode == 0, done.stderr
+    for name in TABLES:
+        assert read_record(tmp_path / f"{name}.parquet")["seed"] == 1
+    assert json.loads((tmp_path / "extraction.json").read_text())["sources"] == [path]
+
+
+def test_the_command_ends_with_one_line_on_bad_input(tmp_path: Path) -> None:
+    done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
+    assert done.returncode == 2
+    assert "error: /nowhere.txt: no such file" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -46,7 +46,8 @@ CHUNK = 1000
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b]")
 _ASCII_SPECIAL = '!"#$%&()*+/:;<=>?@[\\]^_{|}~\x7f'
-_DOTS = re.compile(r"\.{2,}")
+_DOTS = re.compile(r"\.(?=\.)\.*")
+_BLANKS = re.compile("  +")
 # Not a run of dots, and at the end of a token.
 _FULL_STOP = r"\.(?<=[^ \n.]\.)(?= [^{lower}]|\n)"
 _FINAL_STOP_APOSTROPHE = re.compile(r"\.'(?=\n)")
@@ -181,9 +182,7 @@ def _pad_dots(dots: re.Match[str]) -> str:
 
 
 def _single_blanks(text: str) -> str:
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text.replace(" \n", "\n").replace("\n ", "\n")
+    return _BLANKS.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
 
 
 def _split_full_stops(text: str, rules: _Rules) -> str:

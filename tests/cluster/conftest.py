@@ -1,0 +1,18 @@
+"""A SLURM that runs while the tests of this folder do; without one they are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.slurm import Cluster, reason_to_skip, running_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Start a cluster of one node with two pretended GPUs."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    with running_cluster() as started:
+        yield started

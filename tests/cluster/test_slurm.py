@@ -1,0 +1,194 @@
+"""The workflow on a real SLURM: GPUs are given out, a killed shard is made again, results equal.
+
+Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and
+some minutes: configs/smoke.yaml runs once on this machine without SLURM and once through
+profiles/slurm. The oracle of the results is the run without SLURM, byte for byte; the oracle of
+what SLURM did is its own record of its jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.slurm import Cluster, running_cluster
+from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
+
+# What this machine needs on top of the profile: no accounting database, two cores, short jobs.
+MACHINE = [
+    "--slurm-status-command=squeue",
+    "--slurm-init-seconds-before-status-checks=3",
+    "--seconds-between-status-checks=3",
+    "--latency-wait=10",
+    "--jobs=3",
+]
+KILLED = "results/samples/lstm/ancestral/00001.parquet"
+SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class ClusterRun:
+    """A finished run of the tiny configuration through SLURM."""
+
+    checkout: Checkout
+    printed: str
+    jobs: list[dict[str, str]]
+    gpus: dict[str, set[str]]
+
+    def of_rule(self, rule: str, *wildcards: str) -> list[dict[str, str]]:
+        """Return SLURM's records of the jobs of a rule, oldest first."""
+        comment = "_wildcards_".join([f"rule_{rule}", *filter(None, ["_".join(wildcards)])])
+        whole = bool(wildcards)
+        return [
+            job
+            for job in self.jobs
+            if (found := job.get("Comment", "")) == comment
+            or (not whole and found.startswith(f"{comment}_wildcards_"))
+        ]
+
+
+def _environment(**others: str) -> dict[str, str]:
+    """Return an environment in which `python` is the one that runs the tests."""
+    given = {**os.environ, "PYTHONPATH": "", **others}
+    return {**given, "PATH": os.pathsep.join([str(Path(sys.executable).parent), given["PATH"]])}
+
+
+def _snakemake(
+    checkout: Checkout, log: Path, *arguments: str, **others: str
+) -> subprocess.Popen[bytes]:
+    environment = _environment(XDG_CACHE_HOME=str(checkout.path / ".cache"), **others)
+    command = [sys.executable, "-m", "snakemake", *SMOKE, *arguments]
+    with open(log, "wb") as file:
+        return subprocess.Popen(
+            command, cwd=checkout.path, env=environment, stdout=file, stderr=subprocess.STDOUT
+        )
+
+
+def _finish(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for a run and return what it printed; one that hangs is interrupted."""
+    try:
+        code = process.wait(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+        code = -1
+    printed = log.read_text(errors="replace")
+    assert code == 0, printed[-8000:]
+    return printed
+
+
+def _kill_once(process: subprocess.Popen[bytes], checkout: Checkout, output: str) -> None:
+    """Send SIGKILL to the command that writes a file of the checkout, as soon as it runs."""
+    while process.poll() is None:
+        for pid in _processes(checkout.path, {"scripts.generate", output}):
+            os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.05)
+
+
+def _processes(folder: Path, words: set[str]) -> list[int]:
+    """Return the processes that work in a folder and whose arguments hold all the words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if words <= set(arguments) and os.readlink(path / "cwd") == str(folder.resolve()):
+                found.append(int(path.name))
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """Run the tiny configuration without SLURM, uninterrupted."""
+    folder = tmp_path_factory.mktemp("local")
+    checkout = copy_checkout(folder / "checkout")
+    log = folder / "log"
+    _finish(_snakemake(checkout, log, "--cores=2"), log)
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterRun:
+    """Run it through SLURM, and kill the command of one shard once."""
+    folder = tmp_path_factory.mktemp("slurm")
+    checkout = copy_checkout(folder / "checkout")
+    log = folder / "log"
+    process = _snakemake(
+        checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
+    )
+    _kill_once(process, checkout, KILLED)
+    printed = _finish(process, log)
+    return ClusterRun(checkout, printed, cluster.jobs(), cluster.visible_gpus())
+
+
+def test_two_clusters_run_side_by_side(cluster: Cluster) -> None:
+    with running_cluster() as other:
+        assert other.ask("sinfo", "--noheader", "--format=%G").strip() == "gpu:2"
+        other.ask("srun", "--gpus=2", "true")
+        assert [job["JobState"] for job in other.jobs()] == ["COMPLETED"]
+        assert other.visible_gpus() == {"1": {"0,1"}}
+        folder = other.folder
+    assert not folder.exists()
+    assert cluster.node_state() is not None
+
+
+def test_results_equal_those_of_a_local_run(local: Checkout, through_slurm: ClusterRun) -> None:
+    expected = local.results()
+    assert len(expected) > 20
+    assert through_slurm.checkout.results() == expected
+
+
+@pytest.mark.parametrize(("rule", "model"), [("train", "lstm"), ("generate", "lstm")])
+def test_gpu_jobs_are_given_one_gpu(through_slurm: ClusterRun, rule: str, model: str) -> None:
+    jobs = [job for job in through_slurm.of_rule(rule) if model in job["Comment"]]
+    assert jobs
+    for job in jobs:
+        assert job["TresPerJob"] == "gres:gpu:1"
+        assert through_slurm.gpus[job["JobId"]] in ({"0"}, {"1"})
+
+
+def test_other_jobs_are_given_no_gpu(through_slurm: ClusterRun) -> None:
+    jobs = through_slurm.of_rule("build_vocabulary") + through_slurm.of_rule("count_samples")
+    assert jobs
+    for job in jobs:
+        assert "TresPerJob" not in job
+        assert through_slurm.gpus[job["JobId"]] == {"none"}
+
+
+def test_a_killed_shard_is_made_again_with_more_memory(through_slurm: ClusterRun) -> None:
+    first, second = through_slurm.of_rule("generate", "lstm", "ancestral", "00001")
+    assert first["JobState"] == "FAILED"
+    assert second["JobState"] == "COMPLETED"
+    memory = [int(job["MinMemoryNode"].removesuffix("M")) for job in (first, second)]
+    assert memory[1] == 2 * memory[0]
+    failed = [job for job in through_slurm.jobs if job["JobState"] != "COMPLETED"]
+    assert failed == [first]
+
+
+def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
+    for job in through_slurm.jobs:
+        if job.get("Comment", "").startswith("rule_"):
+            assert job["TimeLimit"] != "UNLIMITED"
+            assert job["MinMemoryNode"] != "0"
+            assert job["Requeue"] == "1"
+
+
+def test_a_second_run_submits_nothing(
+    cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
+) -> None:
+    before = len(cluster.jobs())
+    log = tmp_path / "log"
+    process = _snakemake(
+        through_slurm.checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
+    )
+    assert "Nothing to be done" in _finish(process, log)
+    assert len(cluster.jobs()) == before

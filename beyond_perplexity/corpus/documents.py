@@ -118,9 +118,9 @@ class DocumentSorter:
                 rows = sorted((json.loads(line) for line in file), key=lambda row: row[:3])
             path.unlink()
             previous = ""
-            for digest, number, paragraph, split, title, text, n_tokens, mentions in rows:
+            for digest, number, _, split, title, text, n_tokens, mentions in rows:
                 if deduplicate and digest == previous:
-                    skips.add("duplicate document", title or f"record {number}.{paragraph}")
+                    skips.add("duplicate document", title or f"record {number + 1}")
                     continue
                 previous = digest
                 yield Document(split, title, text, n_tokens, [tuple(m) for m in mentions])

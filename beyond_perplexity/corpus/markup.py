@@ -72,8 +72,8 @@ _LIST_TAGS = frozenset({"dd", "dt", "li"})
 _TRAIL = re.compile(f"{CLOSE}([a-z]+)")
 _QUOTES = re.compile("'{2,}")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,}__")
-# What removed templates leave in parentheses: "( ; born 1900)", "()".
-_EMPTY_PARENTHESES = re.compile(r" ?\([\s,;:]*\)")
+# What removed templates leave: "Plato ( ; born 428)", "Plato ()"; but "f()" stays.
+_EMPTY_PARENTHESES = re.compile(r" \([\s,;:]*\)")
 _HOLLOW_START = re.compile(r"\(\s*(?:[,;:]\s*)+")
 _NO_PARAGRAPH = ("*", "#", ":", ";", "=", "{|", "|", "!", INDENTED)
 _INFOBOX = re.compile(r"infobox|taxobox|geobox|^speciesbox", re.IGNORECASE)
@@ -217,7 +217,8 @@ class _Flattener:
         return value.replace("\n ", f"\n{INDENTED}") if top else value
 
     def _entity(self, node: HTMLEntity, top: bool) -> str:
-        return _CONTROL.sub("", str(node.normalize()))
+        character = str(node.normalize()).encode("utf-8", "ignore").decode()  # no lone surrogate
+        return _CONTROL.sub("", character)
 
     def _wikilink(self, node: Wikilink, top: bool) -> str:
         target = str(node.title).strip()

@@ -17,7 +17,7 @@ from beyond_perplexity.corpus.readers import Problems, read_chunks
 from beyond_perplexity.errors import InputError
 
 OPEN, CLOSE, END = b"<page>", b"</page>", b"</mediawiki>"
-MAXIMUM_PAGE_BYTES = 1 << 28
+MAXIMUM_PAGE_BYTES = 1 << 26
 
 _NAMESPACE = re.compile(rb'<namespace key="(-?\d+)"[^>]*>([^<]+)</namespace>')
 _TITLE = re.compile(rb"<title>([^<]*)</title>")

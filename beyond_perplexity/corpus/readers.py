@@ -10,6 +10,7 @@ import bz2
 import gzip
 import importlib.resources
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from beyond_perplexity.provenance import content_hash
 
 CHUNK_BYTES = 1 << 20
 LISTED = 20
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # The corpora that installed packages ship: name after "embedded:" -> package, path inside it.
 EMBEDDED = {
@@ -245,6 +248,8 @@ def _fields(place: str, value: object) -> Record | str:
     title = value.get("title")
     if title is not None and not isinstance(title, str):
         return "field 'title' is no string"
+    if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
+        return "holds half a surrogate pair, which is no character"
     return Record(place, title or "", " ".join(text.split()))
 
 

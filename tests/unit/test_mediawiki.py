@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import re
+from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -17,7 +18,7 @@ from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, RawPage, parse_page
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.readers import Problems, resolve_path
 from beyond_perplexity.errors import InputError
 
 HEADER = (
@@ -174,6 +175,7 @@ VISIBLE = [
     ("Anarchism ({{IPA|x}}) is ({{lang|y}}; born 1900) here.",
      ["Anarchism is (born 1900) here."]),
     ("__NOTOC__\nText.", ["Text."]),
+    ("Call f() and &#xD800; g( ).", ["Call f() and g( )."]),
     ("<nowiki>[[no link]]</nowiki> is shown.", ["[[no link]] is shown."]),
     ("L''''amour'''.", ["L'amour."]),
     ("{{unclosed\n\ntext '' [[ <ref> here", None),
@@ -302,6 +304,26 @@ def test_token_spans_survive_normalization_and_tokenization() -> None:
     ]
     assert ["".join(f.split()) for f in found] == ["".join(e.split()) for e in expected]
     assert len(found) == 6
+
+
+def test_spans_of_the_excerpt_spell_their_anchors() -> None:
+    stream = PageStream(resolve_path("embedded:enwiki-excerpt"), Problems(False))
+    pages = [parse_page(raw) for raw in islice(stream, 120)]
+    paragraphs = [p for page in pages for p in parse_article(page.text).paragraphs]
+    for paragraph in paragraphs:  # the anchor itself stands in for the entity
+        found = paragraph.mentions
+        paragraph.mentions = [(a, b, paragraph.text[a:b], kind) for a, b, _, kind in found]
+    preprocess = Preprocessing.from_config({}).apply
+    spelled, anchors = [], []
+    for tokens, kept in tokenize(paragraphs, preprocess):
+        spelled += [tokens[a:b] for a, b, *_ in kept]
+        anchors += [anchor for *_, anchor, _ in kept]
+    expected = [anchor.split() for anchor in preprocess(anchors)]
+    assert len(anchors) > 0.98 * sum(len(paragraph.mentions) for paragraph in paragraphs) > 2000
+    assert ["".join(tokens) for tokens in spelled] == ["".join(tokens) for tokens in expected]
+    # alone, an abbreviation at the end of the anchor may lose its full stop
+    same = sum(tokens == alone for tokens, alone in zip(spelled, expected, strict=True))
+    assert same > 0.99 * len(anchors)
 
 
 def test_anchor_inside_a_token_is_left_out() -> None:

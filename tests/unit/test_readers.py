@@ -80,6 +80,7 @@ BROKEN_LINES = [
     (read_jsonl, b'{"text": "good"}\n{"text": \n', "line 2: not JSON", "not JSON"),
     (read_jsonl, b'{"txt": "x"}\n', "'text' is missing", "unusable JSON line"),
     (read_jsonl, b'{"text": 3}\n', "'text' is no string", "unusable JSON line"),
+    (read_jsonl, b'{"text": "\\ud800"}\n', "half a surrogate pair", "unusable JSON line"),
     (read_jsonl, b'["x"]\n', "not an object", "unusable JSON line"),
 ]
 

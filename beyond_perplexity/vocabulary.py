@@ -11,14 +11,16 @@ import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.provenance import value_hash
 from beyond_perplexity.shards import read_batches, write_json
 
@@ -113,7 +115,7 @@ class ClosedVocabulary(Vocabulary):
         minimum_count : int
             Words that occur less often become ``<unk>``.
         maximum_size : int, optional
-            V at most, the three special tokens included; words of equal count are taken in the
+            Words kept at most, special tokens not counted; words of equal count are taken in the
             order of their code points.
 
         Returns
@@ -125,7 +127,7 @@ class ClosedVocabulary(Vocabulary):
         for token in SPECIAL_TOKENS:
             counts.pop(token, None)
         order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        room = len(order) if maximum_size is None else max(maximum_size - N_SPECIAL, 0)
+        room = len(order) if maximum_size is None else maximum_size
         kept = [word for word, count in order[:room] if count >= minimum_count]
         return cls(kept, len(order) - len(kept))
 
@@ -262,6 +264,72 @@ def read_texts(path: str | os.PathLike[str], split: str) -> Iterator[pa.Array]:
         chosen = batch.filter(pc.equal(batch.column("split"), split)).column("text")
         if len(chosen):
             yield chosen
+
+
+@dataclass(frozen=True)
+class ClosedOptions:
+    """Options of a closed vocabulary.
+
+    Attributes
+    ----------
+    kind : "closed"
+        Words; the rest is ``<unk>``.
+    minimum_count : int
+        A word seen less often in training becomes ``<unk>``.
+    maximum_size : int or None
+        Most frequent words kept; null keeps all.
+    """
+
+    kind: Literal["closed"]
+    minimum_count: int = 1
+    maximum_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.minimum_count < 1 or (self.maximum_size is not None and self.maximum_size < 1):
+            raise ValueError("minimum_count and maximum_size must be at least 1")
+
+
+@dataclass(frozen=True)
+class BPEOptions:
+    """Options of a BPE vocabulary.
+
+    Attributes
+    ----------
+    kind : "bpe"
+        Open: every text has an encoding.
+    size : int
+        Number of tokens, the three special ones and the 256 bytes included.
+    """
+
+    kind: Literal["bpe"]
+    size: int
+
+
+def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) -> Vocabulary:
+    """Build a vocabulary of either kind from a stream of batches of training texts.
+
+    Parameters
+    ----------
+    texts : iterable of batches of str
+    config : dict
+        ``kind`` and the other keys of `ClosedOptions` or `BPEOptions`.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong, or there are no words.
+    """
+    kind = config.get("kind") if isinstance(config, dict) else None
+    if kind == BPEVocabulary.kind:
+        bpe = parse_options(BPEOptions, config, "vocabulary")
+        return BPEVocabulary.build(texts, bpe.size)
+    closed = parse_options(ClosedOptions, config, "vocabulary")
+    built = ClosedVocabulary.build(texts, closed.minimum_count, closed.maximum_size)
+    if built.size == N_SPECIAL:
+        raise InputError(
+            "vocabulary: no word is left; the training split is empty or minimum_count too high"
+        )
+    return built
 
 
 def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:

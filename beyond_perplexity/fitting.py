@@ -1,0 +1,131 @@
+"""From a documents file, a vocabulary and a model's configuration to a model folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from beyond_perplexity.batches import TokenStore
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.perplexity import score_encoded
+from beyond_perplexity.provenance import content_hash, fingerprint, run_record, value_hash
+from beyond_perplexity.randomness import stream_key
+from beyond_perplexity.shards import write_shard
+from beyond_perplexity.training import TrainingOptions, TrainingResult, train
+from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
+
+CONFIG_KEYS = ("family", "architecture", "training")
+
+
+def fit_files(
+    documents: str | Path,
+    vocabulary: str | Path,
+    config: Mapping[str, Any],
+    seed: int,
+    device: torch.device,
+    output: str | Path,
+    checkpoints: str | Path,
+) -> None:
+    """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
+
+    Parameters
+    ----------
+    documents : path
+        A Parquet file of schema ``documents``.
+    vocabulary : path
+        A vocabulary file.
+    config : dict
+        ``family``, ``architecture``, ``training``.
+    seed : int
+        Seed of initial weights, order of documents and dropout.
+    device : torch.device
+    output : path
+        The model folder, with ``training.parquet`` in it.
+    checkpoints : path
+        A folder for unfinished trainings; each has a subfolder of its own, named by the hash of
+        everything that determines it, so that nothing stale is ever taken up.
+
+    Raises
+    ------
+    InputError
+        When a file or an option is wrong, or a split is empty.
+    """
+    unknown = set(config) - set(CONFIG_KEYS)
+    if unknown:
+        allowed = ", ".join(CONFIG_KEYS)
+        raise InputError(f"config.{min(unknown)}: unknown key; allowed are {allowed}")
+    options = parse_options(TrainingOptions, config.get("training", {}), "training")
+    family = config.get("family")
+    code = fingerprint("scripts/train.py", registry.family_module(family))
+    determined_by = {
+        "config": dict(config),
+        "seed": seed,
+        "code": code,
+        "torch": torch.__version__,
+        "device": device.type,
+        "threads": torch.get_num_threads(),
+        "documents": content_hash(documents),
+        "vocabulary": content_hash(vocabulary),
+    }
+    folder = Path(checkpoints) / value_hash(determined_by)[:16]
+    words = load_vocabulary(vocabulary)
+    stores = (
+        TokenStore.write(folder, documents, "train", words),
+        TokenStore.write(folder, documents, "valid", words),
+    )
+    record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
+    counted = getattr(registry.find(family), "fit", None)
+    if counted is not None:
+        model = counted(stores[0], words, config.get("architecture", {}))
+        result = _measure(model.to(device), stores[1])
+    else:
+        model = _initial(config, words, seed)
+        result = train(model, stores, options, seed, folder, device)
+    output = Path(output)
+    columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
+    write_shard(output / "training.parquet", "training", columns, record)
+    finite = math.isfinite(result.valid_loss)
+    extra = {
+        "training": dict(config.get("training", {})),
+        "seed": seed,
+        "code_fingerprint": code,
+        "best_step": result.best_step,
+        "steps": result.steps,
+        # JSON knows no infinity: null stands for it, and the flag says so.
+        "valid_loss": result.valid_loss if finite else None,
+        "valid_perplexity": math.exp(result.valid_loss) if finite else None,
+        "valid_infinite": not finite,
+    }
+    save_model(output, model.cpu(), words, extra)
+
+
+def _initial(config: Mapping[str, Any], vocabulary: Vocabulary, seed: int) -> LanguageModel:
+    torch.manual_seed(stream_key(seed, "train/initialize") % 2**63)
+    return registry.build(config, vocabulary.size, vocabulary.kind == "bpe")
+
+
+def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:
+    """Give a counted model the one row of a training curve that it has."""
+    log_prob, tokens = 0.0, 0
+    for ids, score in zip(valid, score_encoded(model, valid), strict=True):
+        log_prob += score.log_prob
+        tokens += len(ids) + 1
+    loss = -log_prob / tokens
+    row = {
+        "step": 0,
+        "epoch": 1.0,
+        "split": "valid",
+        "loss": loss,
+        "perplexity": math.exp(loss) if loss < 700 else math.inf,
+        "learning_rate": 0.0,
+        "seconds": 0.0,
+    }
+    return TrainingResult([row], loss, 0, 0)

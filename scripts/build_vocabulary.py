@@ -1,0 +1,38 @@
+"""Build a closed or BPE vocabulary from the training split of a documents file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from beyond_perplexity.errors import InputError, run_command
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--documents", required=True, help="documents file (Parquet) with a split train")
+    add(
+        "--config",
+        required=True,
+        help='JSON: {"kind": "closed", "minimum_count": 1, "maximum_size": null} or '
+        '{"kind": "bpe", "size": 4000}',
+    )
+    add("--threads", type=int, default=1, help="CPU threads, used by BPE (default 1)")
+    add("--output", required=True, help="vocabulary file (JSON) to write")
+    options = parser.parse_args()
+    try:
+        config = json.loads(options.config)
+    except ValueError as error:
+        raise InputError(f"--config: is no JSON ({error})") from error
+    # Read by the tokenizers library when it is imported.
+    os.environ["RAYON_NUM_THREADS"] = str(options.threads)
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if options.threads > 1 else "false"
+    from beyond_perplexity.vocabulary import build_vocabulary, read_texts
+
+    build_vocabulary(read_texts(options.documents, "train"), config).save(options.output)
+
+
+if __name__ == "__main__":
+    run_command(main)

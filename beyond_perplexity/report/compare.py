@@ -1,0 +1,224 @@
+"""Compare any two bodies of text in every tendency: no model needed."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import FIGURES, draw
+from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.provenance import run_record
+from beyond_perplexity.report.bodies import Body, check_file, check_same_counting, read_body
+from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
+from beyond_perplexity.report.layout import to_text
+from beyond_perplexity.shards import SCHEMAS, atomic_path
+from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.measures import measure
+from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.word_classes import load_stop_words
+
+SOURCE = f"{EXTERNAL}/samples"
+CSV_COLUMNS = [name for name in SCHEMAS["tendencies"].names if name != "source"]
+# Figure of `figures.FIGURES` -> name of its files.
+FIGURE_FILES = {
+    "main": "distances",
+    "figure_5": "length",
+    "figure_3": "types_by_length",
+    "figure_4": "types_by_length_distances",
+    "figure_6": "rank_frequency",
+    "figure_2": "vocabulary",
+    "figure_8": "stop_words",
+    "figure_9": "symbols",
+}
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and how.
+
+    Attributes
+    ----------
+    reference, samples : str
+        Files with one document a line (text, JSONL with a field ``text``) or row (Parquet).
+    kind : str
+        ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
+    tokenized : bool
+        Whether the texts are tokens joined by blanks already; then nothing is cleaned.
+    language : str
+        Language of the tokenizer's rules.
+    stop_words : str
+        See `word_classes.load_stop_words`.
+    permutations, bootstrap : int
+        Draws of the tests and of the intervals; 0 leaves them out.
+    seed : int
+        Seed of all draws.
+    """
+
+    reference: str
+    samples: str
+    kind: str = "auto"
+    tokenized: bool = False
+    language: str = "en"
+    stop_words: str = "gensim"
+    permutations: int = 1000
+    bootstrap: int = 1000
+    seed: int = 1
+
+    def preprocessing(self) -> Preprocessing:
+        """Return the cleaning steps: those of the paper, or none."""
+        if not self.tokenized:
+            return Preprocessing(language=self.language)
+        return Preprocessing(
+            replace_unicode_punctuation=False,
+            normalize_punctuation=False,
+            remove_non_printing=False,
+            tokenizer="none",
+            lower_case=False,
+            remove_accents=False,
+        )
+
+    def measurement(self) -> Options:
+        """Return the options of the measures; one-sample tests draw as often as permutations."""
+        return Options(
+            permutations=self.permutations,
+            bootstrap=self.bootstrap,
+            monte_carlo=self.permutations,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare_bodies`.
+
+    Attributes
+    ----------
+    reference, samples : Body
+        What was compared.
+    measures, curves : pandas.DataFrame
+        Schemas ``tendencies`` and ``curves``.
+    labels : Labels
+        What the two are called in the figures.
+    """
+
+    reference: Body
+    samples: Body
+    measures: pd.DataFrame
+    curves: pd.DataFrame
+    labels: Labels
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
+    """Read, count and measure two files; the working files live as long as the context.
+
+    Parameters
+    ----------
+    options : CompareOptions
+        What to compare.
+
+    Yields
+    ------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        When a file cannot be read; names file and line.
+    """
+    paths = {"reference": Path(options.reference), "samples": Path(options.samples)}
+    for path in paths.values():
+        check_file(path)
+    preprocessing, measurement = options.preprocessing(), options.measurement()
+    stop_words = load_stop_words(options.stop_words)
+    record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        bodies = {}
+        for name, path in paths.items():
+            own = Path(folder) / name
+            own.mkdir()
+            bodies[name] = read_body(path, options.kind, preprocessing, stop_words, own, record)
+        reference, samples = bodies["reference"], bodies["samples"]
+        _say("measuring, permuting and resampling")
+        table = measure(
+            reference.statistics,
+            samples.statistics,
+            reference.texts(),
+            samples.texts(),
+            measurement,
+            options.seed,
+            SOURCE,
+        )
+        own_curves = curves(samples.statistics, measurement, SOURCE, reference.statistics)
+        reference_curves = curves(reference.statistics, measurement, REFERENCE)
+        both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
+        labels = Labels(
+            names={SOURCE: f"Samples ({samples.path.name})"},
+            reference=f"Reference ({reference.path.name})",
+        )
+        yield Comparison(reference, samples, table.to_pandas(), both, labels)
+
+
+def draw_figures(comparison: Comparison) -> dict[str, Figure]:
+    """Draw every figure that the texts have the data for, by the name of its file."""
+    tables = {"tendencies": comparison.measures, "curves": comparison.curves}
+    drawn = {}
+    for name, file in FIGURE_FILES.items():
+        try:
+            drawn[file] = draw(name, tables[FIGURES[name].kind], comparison.labels)
+        except InputError as error:
+            _say(f"no figure '{file}': {error}")
+    return drawn
+
+
+def run(options: CompareOptions, out: Path) -> str:
+    """Compare two files and write ``tendencies.csv``, the figures and ``compare.html``.
+
+    Parameters
+    ----------
+    options : CompareOptions
+        What to compare.
+    out : pathlib.Path
+        Folder for the results; made when it is missing. Nothing is written before all is done.
+
+    Returns
+    -------
+    str
+        The tables as text, for the terminal.
+
+    Raises
+    ------
+    InputError
+        When a file cannot be read, or `out` is no folder.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file; give a folder for the results")
+    with compare_bodies(options) as found:
+        figures = draw_figures(found)
+        described = check_same_counting(found.reference, found.samples)
+        with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+            drawn = Path(folder)
+            for name, figure in figures.items():
+                save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
+            page = comparison_page(found, options, described, drawn, list(figures))
+            csv = found.measures[CSV_COLUMNS].to_csv(index=False, lineterminator="\n")
+            files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
+        files |= {"tendencies.csv": csv.encode(), "compare.html": page.encode()}
+        for name, content in files.items():
+            with atomic_path(out / name) as temporary:
+                temporary.write_bytes(content)
+        tables = main_table(found.measures), measure_table(found.measures)
+    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.kernels import draw
+from beyond_perplexity.decoding.kernels import Draw, draw
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
@@ -318,10 +318,13 @@ class SamplingEngine(Engine):
             "alive": ~zeros(kind=torch.bool),  # (S,)
         }
 
+    def _next(self) -> Draw:
+        """Draw the next token of every slot."""
+        logits, self.state = self.model.step(self.slots["token"], self.state)  # (R, V)
+        return draw(logits, self._window.at(self.slots["length"])[:, 0], self.options)
+
     def _advance(self) -> None:
-        slots = self.slots
-        logits, self.state = self.model.step(slots["token"], self.state)  # (R, V)
-        drawn = draw(logits, self._window.at(slots["length"])[:, 0], self.options)
+        slots, drawn = self.slots, self._next()
         alive, length = slots["alive"], slots["length"]  # (S,), (S,)
         token = drawn.token  # (S,)
         # The column after the last token is scratch: it takes </s> and what ended rows draw.

@@ -192,12 +192,20 @@ def _draw_ranked(
     return _Truncated(token, mass)
 
 
+def typical_grid(difference: Tensor) -> Tensor:
+    """Score the difference of surprisal and entropy: the nearer, the higher, on a grid of 1e-4."""
+    return -(difference.abs() * 1e4).round().float()
+
+
 def _typical_score(weights: Weights, total: Tensor) -> Tensor:
-    """Return -|surprisal - entropy| of each token, float32 (B, padded); -inf where impossible."""
+    """Return -|surprisal - entropy| of each token, float32 (B, padded); -inf where impossible.
+
+    It is on a grid of 1e-4: a token above and one below the entropy are often equally far from it.
+    """
     weight = weights.weight
     surprisal = total.log()[:, None].float() - weight.log()  # (B, padded)
     entropy = (weight / total[:, None].float() * surprisal.nan_to_num(0, 0, 0)).sum(-1)  # (B,)
-    return -(surprisal - entropy[:, None]).abs()
+    return typical_grid(surprisal - entropy[:, None])
 
 
 def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:

@@ -59,7 +59,8 @@ class DecodingOptions:
 
     Notes
     -----
-    Equal probabilities are taken in the order of token ids. A set whose mass is within 1e-6 below
+    Equal probabilities are taken in the order of token ids, and so are distances from the entropy
+    that are equal on a grid of 1e-4. A set whose mass is within 1e-6 below
     the asked mass has reached it, and min_p's threshold is lowered by the same share, so that
     float32 rounding does not decide where a probability equals the threshold exactly (which counted
     models make common).

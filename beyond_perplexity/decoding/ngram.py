@@ -1,0 +1,191 @@
+"""Decoding of counted models on their sparse counts, without a dense distribution.
+
+The engines are those of `engine` and `beam`; just the draw of a token differs. The truncation of
+every context is worked out once, so that a draw is a binary search in one array of cumulative
+weights. From the same random numbers the texts are those of the dense path, but for rounding where
+a number meets an edge of the CDF (about 1e-7 a token).
+
+C contexts, N entries (distinct trigrams), S slots, k beams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.decoding import beam, engine
+from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
+from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.models.trigram import Trigram, TrigramState
+from beyond_perplexity.vocabulary import UNK
+
+DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs
+
+
+@dataclass
+class Table:
+    """A decoding's distribution in every context.
+
+    Attributes
+    ----------
+    successor : Tensor
+        int64, (N,): entries of a context stand together, in the order of the inverse CDF.
+    cumulative : Tensor
+        float64, (N + 1,): sum of the unnormalized weights before each entry, over all contexts.
+    log_prob, log_prob_decoding : Tensor
+        float64, (N,): of each entry, under the model and under the decoding.
+    """
+
+    successor: Tensor
+    cumulative: Tensor
+    log_prob: Tensor
+    log_prob_decoding: Tensor
+
+
+def _context_sums(values: Tensor, offsets: Tensor) -> Tensor:
+    """Sum the entries of each context, float64: (N,) to (C,)."""
+    cumulative = torch.nn.functional.pad(values.cumsum(0), (1, 0))  # (N + 1,)
+    return cumulative[offsets].diff()
+
+
+def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor:
+    """Return the weights of q, float64 (N,): whole counts at temperature 1."""
+    weight = model.counts.double()  # (N,)
+    if options.temperature != 1:
+        largest = torch.zeros(len(model.contexts), dtype=torch.float64, device=weight.device)
+        largest.scatter_reduce_(0, owner, weight, "amax")  # (C,)
+        weight = (weight / largest[owner]) ** (1 / options.temperature)  # (N,)
+    if options.unknown == "exclude":
+        alone = (model.offsets.diff() == 1)[owner]  # (N,)
+        weight = torch.where((model.successors == UNK) & ~alone, 0, weight)  # (N,)
+    return weight
+
+
+def _ranking(score: Tensor, owner: Tensor) -> Tensor:
+    """Order entries by context, then by falling score, then by id."""
+    by_score = score.argsort(descending=True, stable=True)  # (N,)
+    return by_score[owner[by_score].argsort(stable=True)]
+
+
+def build_table(model: Trigram, options: DecodingOptions) -> Table:
+    """Work out the truncation of every context; beam sampling has none."""
+    offsets = model.offsets
+    owner = torch.arange(len(model.contexts), device=offsets.device).repeat_interleave(
+        offsets.diff()
+    )  # (N,)
+    weight = _tempered(model, options, owner)  # (N,)
+    total = _context_sums(weight, offsets)  # (C,)
+    order = torch.arange(len(owner), device=offsets.device)  # (N,)
+    if options.kind == "min_p":
+        largest = torch.zeros_like(total).scatter_reduce_(0, owner, weight, "amax")  # (C,)
+        kept = weight >= largest[owner] * (options.p or 0) * (1 - TOLERANCE)  # (N,)
+    elif options.kind in ("ancestral", "beam"):
+        kept = weight >= 0  # (N,)
+    else:
+        score = weight  # (N,)
+        if options.kind == "typical":
+            surprisal = (total[owner] / weight).log()  # (N,)
+            parts = weight / total[owner] * surprisal.nan_to_num(0, 0, 0)  # (N,)
+            entropy = _context_sums(parts, offsets)  # (C,)
+            score = typical_grid(surprisal - entropy[owner])  # (N,)
+        order = _ranking(score, owner)  # (N,)
+        weight = weight[order]  # (N,)
+        place = torch.arange(len(owner), device=order.device) - offsets[owner]  # (N,): rank
+        if options.kind == "top_k":
+            kept = place < (options.k or 1)  # (N,)
+        else:
+            before = weight.cumsum(0) - weight  # (N,)
+            before = before - before[offsets[:-1]][owner]  # (N,)
+            kept = before < total[owner] * ((options.mass or 1) - TOLERANCE)  # (N,)
+    weight = torch.where(kept, weight, 0)  # (N,)
+    mass = _context_sums(weight, offsets)  # (C,)
+    counts = model.counts[order].double()  # (N,)
+    return Table(
+        successor=model.successors[order].long(),
+        cumulative=torch.nn.functional.pad(weight.cumsum(0), (1, 0)),
+        log_prob=(counts / model.context_counts[owner]).log(),
+        log_prob_decoding=(weight / mass[owner]).log(),
+    )
+
+
+class SamplingEngine(engine.SamplingEngine):
+    """Every kind but beam, for a trigram; see `engine.SamplingEngine`."""
+
+    model: Trigram
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._table = build_table(self.model, self.options)
+
+    def _next(self) -> Draw:
+        table, tokens = self._table, self.slots["token"]
+        assert isinstance(self.state, TrigramState)
+        rows, _ = self.model.context_index(tokens, self.state.previous)  # (S,)
+        self.state = TrigramState(tokens)
+        uniform = self._window.at(self.slots["length"])[:, 0]  # (S,)
+        low = table.cumulative[self.model.offsets[rows]]  # (S,)
+        high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
+        entry = find_entry(table, low + uniform * (high - low), high)  # (S,)
+        return Draw(table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry])
+
+
+def find_entry(table: Table, target: Tensor, high: Tensor) -> Tensor:
+    """Find the entry of positive weight whose interval holds `target`, which is below `high`."""
+    below = torch.nextafter(high, torch.zeros_like(high))
+    return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
+
+
+class BeamEngine(beam.BeamEngine):
+    """Beam sampling for a trigram; see `beam`."""
+
+    model: Trigram
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._table = build_table(self.model, self.options)
+
+    def _extend(self) -> tuple[Tensor, Tensor]:
+        """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
+        table, tokens = self._table, self.slots["token"].flatten()  # (R,)
+        assert isinstance(self.state, TrigramState)
+        rows, _ = self.model.context_index(tokens, self.state.previous)  # (R,)
+        self.state = TrigramState(tokens)
+        numbers = self._window.at(self.slots["length"]).unflatten(1, (self.beams, -1)).flatten(0, 1)
+        low = table.cumulative[self.model.offsets[rows]]  # (R,)
+        high = table.cumulative[self.model.offsets[rows + 1]]  # (R,)
+        entries, valid = _distinct_entries(table, low, high, numbers)  # (R, k), (R, k)
+        scores = torch.where(valid, table.log_prob[entries], -torch.inf)  # (R, k)
+        shape = (-1, self.beams, self.beams)
+        drawn = table.successor[entries].view(shape)  # (S, k, k)
+        return drawn, self.slots["log_prob"][:, :, None] + scores.view(shape)
+
+
+def _distinct_entries(
+    table: Table, low: Tensor, high: Tensor, numbers: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draw entries without replacement: a number counts what is left, and skips what was drawn.
+
+    `low`, `high` are (R,), `numbers` (R, k); the result int64 and bool, (R, k).
+    """
+    starts = torch.full_like(numbers, torch.inf)  # (R, k): of drawn entries, rising
+    sizes = torch.zeros_like(numbers)  # (R, k): their weights
+    entries, valid = [], []
+    left = high - low  # (R,)
+    for draw in range(numbers.shape[1]):
+        target = low + numbers[:, draw] * left  # (R,)
+        for earlier in range(draw):
+            past = target >= starts[:, earlier]  # (R,)
+            target = torch.where(past, target + sizes[:, earlier], target)  # (R,)
+        entry = find_entry(table, target, high)  # (R,)
+        start = table.cumulative[entry]  # (R,)
+        size = table.cumulative[entry + 1] - start  # (R,)
+        # Weights are counts, or shares of the largest: what is left is 0 or far above rounding.
+        valid.append(left > 1e-9 * (high - low))
+        entries.append(entry)
+        starts[:, draw], sizes[:, draw] = start, size
+        starts, order = starts.sort(dim=1)  # (R, k)
+        sizes = sizes.gather(1, order)  # (R, k)
+        left = left - size  # (R,)
+    return torch.stack(entries, 1), torch.stack(valid, 1)

@@ -1,0 +1,283 @@
+"""The trigram model without smoothing: p(w | u v) = count(u v w) / count(u v).
+
+Documents are padded with two ``<s>``; ``</s>`` is predicted. What was not seen in training has
+probability 0. The counts are a sparse matrix in CSR form, one row a context: C contexts, N distinct
+trigrams, V ids. B rows, T positions.
+
+References
+----------
+Meister and Cotterell (2021). Language model evaluation beyond perplexity, equation 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.vocabulary import BOS, EOS
+
+LARGEST = 2_097_151  # V: three ids must fit into 63 bits
+
+
+@dataclass(frozen=True)
+class TrigramState(State):
+    """The second newest token of each prefix, int64, (B,)."""
+
+    previous: Tensor
+
+    def select(self, rows: Tensor) -> TrigramState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return TrigramState(self.previous[rows])
+
+    def reset(self, rows: Tensor) -> TrigramState:
+        """Return the state with the given rows put back to the empty prefix."""
+        return TrigramState(self.previous.index_fill(0, rows, BOS))
+
+
+class Trigram(LanguageModel):
+    """Trigram counts; see the module.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        Has no options: empty.
+    open_vocabulary : bool
+        Without effect: what was not seen has no probability anyway.
+
+    Attributes
+    ----------
+    contexts : Tensor
+        int64, (C,), rising: u V + v.
+    offsets : Tensor
+        int64, (C + 1,): entries of context c are ``offsets[c]`` to ``offsets[c + 1] - 1``.
+    successors : Tensor
+        int32, (N,): w, rising in each context.
+    counts : Tensor
+        int64, (N,): count(u v w).
+    engine_module : str
+        Decoding engines that use the counts directly.
+
+    Raises
+    ------
+    InputError
+        When an option is given or the vocabulary is too large.
+    """
+
+    contexts: Tensor
+    offsets: Tensor
+    successors: Tensor
+    counts: Tensor
+    engine_module = "beyond_perplexity.decoding.ngram"
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__()
+        if architecture:
+            raise InputError(f"architecture.{next(iter(architecture))}: a trigram has no options")
+        if vocabulary_size > LARGEST:
+            raise InputError(
+                f"vocabulary: has {vocabulary_size} ids, a trigram takes {LARGEST} at most; cut it"
+            )
+        self.vocabulary_size = vocabulary_size
+        self.open_vocabulary = open_vocabulary
+        self._keys: Tensor | None = None
+        empty = torch.zeros(0, dtype=torch.int64)
+        self._set_counts(empty, empty)
+
+    def _set_counts(self, keys: Tensor, counts: Tensor) -> None:
+        """Take rising trigram keys (u V + v) V + w, int64 (N,), and their counts, int64 (N,)."""
+        rows = torch.div(keys, self.vocabulary_size, rounding_mode="floor")  # (N,)
+        contexts, sizes = torch.unique_consecutive(rows, return_counts=True)  # (C,), (C,)
+        offsets = torch.zeros(len(contexts) + 1, dtype=torch.int64)  # (C + 1,)
+        offsets[1:] = sizes.cumsum(0)
+        self.register_buffer("contexts", contexts)
+        self.register_buffer("offsets", offsets)
+        self.register_buffer("successors", (keys % self.vocabulary_size).int())  # (N,)
+        self.register_buffer("counts", counts)
+        self._keys = None
+
+    @classmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        open_vocabulary: bool = False,
+    ) -> Trigram:
+        """Count the trigrams of a stream of documents.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of numpy.ndarray
+            Token ids, int32, without ``<s>`` and ``</s>``, one array a document. Memory grows with
+            the number of distinct trigrams, not with the stream.
+        vocabulary_size : int
+            V.
+        open_vocabulary : bool
+            Kept in the config.
+
+        Raises
+        ------
+        InputError
+            When there is no document.
+        """
+        model = cls(vocabulary_size, None, open_vocabulary)
+        keys, counts = _count_stream(batches, vocabulary_size)  # (N,), (N,)
+        if not len(keys):
+            raise InputError("the training text has no document; give a longer one")
+        model._set_counts(torch.from_numpy(keys), torch.from_numpy(counts))
+        return model
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Trigram:
+        """Rebuild a model from its `config` and its state dict."""
+        arguments = {key: value for key, value in config.items() if key != "family"}
+        model = cls(**arguments)
+        for name in ("contexts", "offsets", "successors", "counts"):
+            model.register_buffer(name, tensors[name])
+        return model
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": "trigram",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": {},
+            "open_vocabulary": self.open_vocabulary,
+        }
+
+    @property
+    def device(self) -> torch.device:
+        """Where the counts are."""
+        return self.counts.device
+
+    def parameter_count(self) -> int:
+        """Count the distinct trigrams: each has one estimated probability."""
+        return len(self.counts)
+
+    def context_index(self, tokens: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+        """Find contexts (previous, tokens) of any shape: their rows, and whether they were seen."""
+        packed = previous * self.vocabulary_size + tokens
+        rows = torch.searchsorted(self.contexts, packed).clamp_(max=len(self.contexts) - 1)
+        return rows, self.contexts[rows] == packed
+
+    def _log_probs(self, entries: Tensor, rows: Tensor) -> Tensor:
+        """Return log p of entries in their contexts, float64."""
+        total = self.context_counts[rows]
+        return self.counts[entries].double().log() - total.double().log()
+
+    @property
+    def context_counts(self) -> Tensor:
+        """count(u v), int64, (C,)."""
+        cumulative = torch.cat([self.offsets[:1], self.counts.cumsum(0)])  # (N + 1,)
+        return cumulative[self.offsets].diff()
+
+    def _dense(self, rows: Tensor, seen: Tensor) -> Tensor:
+        """Return logits, float32, (R, V), of the contexts in rows (R,)."""
+        sizes = torch.where(seen, self.offsets[rows + 1] - self.offsets[rows], 0)  # (R,)
+        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(sizes)  # (E,)
+        inside = torch.arange(len(owner), device=rows.device) - (sizes.cumsum(0) - sizes)[owner]
+        entries = self.offsets[rows[owner]] + inside  # (E,)
+        shape = (len(rows), self.vocabulary_size)
+        logits = torch.full(shape, -torch.inf, device=rows.device)  # (R, V)
+        log_probs = self._log_probs(entries, rows[owner]).float()  # (E,)
+        logits[owner, self.successors[entries].long()] = log_probs
+        return logits
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Score every next token of prefixes (B, T): log probabilities, float32, (B, T, V).
+
+        After a context that was not seen all of them are minus infinity. For scoring a corpus
+        `token_log_probs` is the cheaper way.
+        """
+        previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
+        rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)
+        return self._dense(rows.flatten(), seen.flatten()).unflatten(0, tokens.shape)
+
+    def token_log_probs(self, tokens: Tensor) -> Tensor:
+        """Score given tokens without a dense distribution.
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B, T), each row starting with ``<s>``.
+
+        Returns
+        -------
+        Tensor
+            float64, (B, T - 1): log p of ``tokens[:, t + 1]`` after ``tokens[:, : t + 1]``; minus
+            infinity for what was not seen. Places behind a row's ``</s>`` mean nothing.
+        """
+        if self._keys is None:
+            owner = self.contexts.repeat_interleave(self.offsets.diff())  # (N,)
+            self._keys = owner * self.vocabulary_size + self.successors  # (N,)
+        previous = torch.nn.functional.pad(tokens[:, :-2], (1, 0), value=BOS)  # (B, T - 1)
+        rows, seen = self.context_index(tokens[:, :-1], previous)  # (B, T - 1), (B, T - 1)
+        wanted = self.contexts[rows] * self.vocabulary_size + tokens[:, 1:]  # (B, T - 1)
+        entries = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
+        seen &= self._keys[entries] == wanted
+        return torch.where(seen, self._log_probs(entries, rows), -torch.inf)
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> TrigramState:
+        """Return the state of B empty prefixes."""
+        return TrigramState(torch.full((batch_size,), BOS, device=self.device))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TrigramState]:
+        """Advance B prefixes by the tokens (B,): log probabilities, float32, (B, V), and state."""
+        assert isinstance(state, TrigramState)
+        rows, seen = self.context_index(tokens, state.previous)  # (B,), (B,)
+        return self._dense(rows, seen), TrigramState(tokens)
+
+
+def _trigram_keys(documents: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Pack every trigram of the documents, int64: N tokens and one ``</s>`` a document."""
+    lengths = np.array([len(document) for document in documents], dtype=np.int64)
+    ends = (lengths + 3).cumsum()  # each document: <s> <s> tokens </s>
+    flat = np.full(int(ends[-1]), BOS, dtype=np.int64)
+    flat[ends - 1] = EOS
+    first = ends - lengths - 1
+    places = np.repeat(first - (lengths.cumsum() - lengths), lengths) + np.arange(lengths.sum())
+    flat[places] = np.concatenate(documents)
+    keys = (flat[:-2] * size + flat[1:-1]) * size + flat[2:]
+    inside = np.ones(len(flat), dtype=bool)
+    inside[ends - 1] = inside[ends - 2] = False  # these would reach into the next document
+    return keys[inside[:-2]]
+
+
+def _merge(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Add counts of equal keys; the keys come out rising."""
+    keys = np.concatenate([part[0] for part in parts])
+    counts = np.concatenate([part[1] for part in parts])
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.add.reduceat(counts, first)
+
+
+def _count_stream(
+    batches: Iterable[Sequence[np.ndarray]], size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    total = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    for documents in batches:
+        if not len(documents):
+            continue
+        keys = _trigram_keys(documents, size)
+        parts.append(_merge([(keys, np.ones_like(keys))]))
+        # Merging only when the new part is as large as the old keeps the sorting linear-ish.
+        if sum(len(part[0]) for part in parts) > max(len(total[0]), 2_000_000):
+            total, parts = _merge([total, *parts]), []
+    return _merge([total, *parts]) if parts else total

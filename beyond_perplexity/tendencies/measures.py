@@ -58,7 +58,12 @@ from beyond_perplexity.tendencies.resampling import (
 )
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, distances, top_ranks
+from beyond_perplexity.tendencies.unigrams import (
+    DocumentCounts,
+    distances,
+    permuted_distances,
+    top_ranks,
+)
 
 Draws = dict[str, np.ndarray]
 _DISTANCES = ("ks", "tvd", "max_difference")
@@ -137,7 +142,7 @@ def _permuted(counts: DocumentCounts, pooled: np.ndarray, options: Options, seed
         for first in counts.permutations(options.permutations, seed, purpose):
             second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
             tops = (top_ranks(side, options.zipf_ranks) for side in (first, second))
-            yield {**distances(first, second), "ks_empirical": rank_ks(*tops)}
+            yield {**permuted_distances(first, pooled), "ks_empirical": rank_ks(*tops)}
 
     return _collect(parts())
 

@@ -301,7 +301,7 @@ def bootstrap(
 
 
 def bootstrap_fit(histogram: Histogram, n: int, seed: int, purpose: str) -> np.ndarray:
-    """Fit Heaps' law to bootstrap resamples of the documents: alpha, beta; float64, shape (n, 2)."""
+    """Fit Heaps' law to resamples of the documents: alpha, beta; float64, shape (n, 2)."""
     cells = LengthCells.of(histogram)
     fits = []
     for items in blocks(n, len(histogram.counts)):

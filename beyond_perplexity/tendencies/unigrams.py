@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix
 
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.tendencies.tokens import tokenize
@@ -31,20 +31,22 @@ _FOLD = 64  # rows that a reduction takes side by side, for long inner loops
 
 @dataclass(frozen=True)
 class _Block:
-    """One block of documents of one body: files of a CSR matrix over the types it holds."""
+    """One block of documents of one body: counts over the types it holds, memory-mapped.
+
+    Attributes
+    ----------
+    body, n_documents : int
+        0 for the reference, 1 for the samples; documents D.
+    columns : numpy.ndarray of int64, shape (U,), or None
+        Types of the columns; None when the columns are all types.
+    transposed : scipy.sparse.csc_matrix, shape (U, D)
+        Counts.
+    """
 
     body: int
     n_documents: int
-    path: Path
-
-    def load(self) -> tuple[np.ndarray, csr_matrix]:
-        """Return the types (int64, shape (U,)) and the counts (documents x U), memory-mapped."""
-        columns, data, indices, indptr = (
-            np.load(self.path / f"{name}.npy", mmap_mode="r")
-            for name in ("columns", "data", "indices", "indptr")
-        )
-        shape = (self.n_documents, len(columns))
-        return columns, csr_matrix((data, indices, indptr), shape=shape)
+    columns: np.ndarray | None
+    transposed: csc_matrix
 
 
 def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
@@ -106,16 +108,21 @@ class DocumentCounts:
         if found.null_count:
             raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
         columns, local = np.unique(found.to_numpy(), return_inverse=True)
+        if 2 * len(columns) > len(self._types):  # then adding up whole arrays is faster
+            columns, local = np.arange(len(self._types)), found.to_numpy()
         shape = (len(texts), len(columns))
         ones = np.ones(len(batch.ids), self._dtype)
         matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
         matrix.sum_duplicates()
         path = Path(self._folder.name) / str(len(self._blocks))
         path.mkdir()
-        np.save(path / "columns.npy", columns)
+        parts = []
         for name in ("data", "indices", "indptr"):
             np.save(path / f"{name}.npy", getattr(matrix, name))
-        return _Block(body, len(texts), path)
+            parts.append(np.load(path / f"{name}.npy", mmap_mode="r"))
+        transposed = csc_matrix(tuple(parts), shape=shape[::-1])
+        whole = len(columns) == len(self._types)
+        return _Block(body, len(texts), None if whole else columns, transposed)
 
     def n_documents(self, body: int) -> int:
         """Count the documents of a body."""
@@ -133,13 +140,12 @@ class DocumentCounts:
         """Sum counts times weights of documents; `draw` gives those of the next block, (D, w)."""
         total = np.zeros((len(self._types), width), self._dtype)
         for block in chosen:
-            columns, matrix = block.load()
             weights = draw(block.n_documents).astype(self._dtype, copy=False)  # (D, w)
-            counts = matrix.T @ weights  # (U, w)
-            if len(columns) == len(total):
+            counts = block.transposed @ weights  # (U, w)
+            if block.columns is None:
                 total += counts
             else:
-                total[columns] += counts
+                total[block.columns] += counts
         return total
 
     def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
@@ -206,8 +212,7 @@ def _columns(
 
 
 class _Labels:
-    """0/1 labels of one permutation, block after block: exactly `n_ones` ones, all equally
-    likely."""
+    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
 
     def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
         self._rng = rng
@@ -280,6 +285,59 @@ def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
         "max_difference": largest.reshape(_FOLD, width).max(axis=0),
     }
+
+
+def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.ndarray]:
+    """Compute the `distances` of counts and the rest of the pooled counts, for w permutations.
+
+    With N1 and N2 tokens on the sides and x = c1 / N1 - c2 / N2, the x add up to 0, so half of
+    sum |x| is sum max(x, 0) = sum max(a c1, c) / N2 - N / N2, with c = c1 + c2, N = N1 + N2 and
+    a = N / N1. And |x| <= c / min(N1, N2) ends the search for the largest |x| early, exactly.
+
+    Parameters
+    ----------
+    first : numpy.ndarray, shape (V, w)
+        Counts of one side.
+    pooled : numpy.ndarray, shape (V,)
+        Counts of both sides, not increasing.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (w,)
+        ``tvd`` and ``max_difference``.
+    """
+    width = first.shape[1]
+    total = float(pooled.sum())
+    n_first = first.sum(axis=0, dtype=float)  # (w,)
+    factors = np.tile(total / n_first, (_ROWS, 1))
+    buffer, bound = np.empty((2, _ROWS, width))
+    sums = np.zeros(_FOLD * width)
+    for start in range(0, len(first), _ROWS):
+        n = min(_ROWS, len(first) - start)
+        buffer[:n], buffer[n:] = first[start : start + n], 0
+        bound[:n], bound[n:] = pooled[start : start + n, None], 0
+        buffer *= factors
+        np.maximum(buffer, bound, out=buffer)
+        sums += buffer.reshape(_ROWS // _FOLD, -1).sum(axis=0)
+    largest = _largest(first, pooled, n_first, total - n_first)
+    positive = (sums.reshape(_FOLD, width).sum(axis=0) - total) / (total - n_first)
+    return {"tvd": np.maximum(positive, 0), "max_difference": largest}
+
+
+def _largest(
+    first: np.ndarray, pooled: np.ndarray, n_first: np.ndarray, n_second: np.ndarray
+) -> np.ndarray:
+    """Find the largest difference of shares in each column; see `permuted_distances`."""
+    largest = np.zeros(first.shape[1])
+    smaller = np.minimum(n_first, n_second)
+    step = 256
+    for start in range(0, len(first), step):
+        if np.all(pooled[start] / smaller <= largest):
+            break
+        side = first[start : start + step].astype(float)
+        rest = pooled[start : start + step, None] - side
+        np.maximum(largest, np.abs(side / n_first - rest / n_second).max(axis=0), out=largest)
+    return largest
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:

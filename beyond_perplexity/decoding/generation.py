@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Literal
 
 from beyond_perplexity.decoding import beam, engine
 from beyond_perplexity.decoding.engine import Document, Engine
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 
 AUTO_BATCH = {"cpu": 128, "cuda": 1024}
@@ -20,7 +20,7 @@ def make_engine(
     seed: int,
     purpose: str,
     maximum_length: int,
-    batch_size: int | Literal["auto"] = "auto",
+    batch_size: int | str = "auto",
 ) -> Engine:
     """Build the engine that draws documents from a model; see `engine.Engine`.
 
@@ -31,19 +31,31 @@ def make_engine(
     ----------
     model, options, seed, purpose, maximum_length
         See `engine.Engine`.
-    batch_size : int or "auto"
-        Rows of a step. It does not change a text.
+    batch_size : int or str
+        Rows of a step, or ``"auto"``. It does not change a text.
+
+    Raises
+    ------
+    InputError
+        When a number is not positive, or longer documents are wanted than the model can make.
     """
     special = getattr(model, "engine_module", None)
     family = importlib.import_module(special) if special else None
-    if batch_size == "auto":
-        batch_size = family.DEFAULT_BATCH if family else AUTO_BATCH.get(model.device.type, 128)
+    default = family.DEFAULT_BATCH if family else AUTO_BATCH.get(model.device.type, 128)
+    rows = default if batch_size == "auto" else _positive("batch size", batch_size)
+    _positive("maximum length", maximum_length)
     kind: type[Engine]
     if options.kind == "beam":
         kind = family.BeamEngine if family else beam.BeamEngine
     else:
         kind = family.SamplingEngine if family else engine.SamplingEngine
-    return kind(model, options, seed, purpose, maximum_length, batch_size)
+    return kind(model, options, seed, purpose, maximum_length, rows)
+
+
+def _positive(name: str, value: int | str) -> int:
+    if not str(value).isdigit() or int(value) < 1:
+        raise InputError(f"{name}: is {value!r}, expected a number above 0")
+    return int(value)
 
 
 def generate(
@@ -55,11 +67,13 @@ def generate(
     first: int,
     count: int,
     maximum_length: int,
-    batch_size: int | Literal["auto"] = "auto",
+    batch_size: int | str = "auto",
 ) -> Iterator[Document]:
     """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
 
     See `make_engine` for the parameters. The model is put into evaluation mode.
     """
+    if first < 0 or count < 0:
+        raise InputError(f"first, count: are {first} and {count}, expected no negative number")
     machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size)
     return machine.documents(first, count)

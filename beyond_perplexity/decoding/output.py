@@ -1,0 +1,64 @@
+"""Write generated documents to a shard of samples."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import pyarrow as pa
+from tqdm import tqdm
+
+from beyond_perplexity.decoding.engine import Document
+from beyond_perplexity.shards import SCHEMAS, ShardWriter
+from beyond_perplexity.vocabulary import Vocabulary
+
+ROWS = 4096  # documents of a write
+
+
+def to_table(documents: Sequence[Document], vocabulary: Vocabulary) -> pa.Table:
+    """Turn documents into rows of ``samples``.
+
+    ``n_tokens`` counts the model's tokens without ``<s>`` and ``</s>``: words of a closed
+    vocabulary, pieces of a BPE vocabulary. ``log_prob_decoding`` is null where it is NaN.
+    """
+    ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
+    columns = {
+        "doc_id": ids,
+        "text": vocabulary.decode(tokens),
+        "n_tokens": [len(token_ids) for token_ids in tokens],
+        "log_prob": log_prob,
+        "log_prob_decoding": [None if math.isnan(value) else value for value in log_prob_decoding],
+        "finished": finished,
+    }
+    return pa.table(columns, SCHEMAS["samples"])
+
+
+def write_samples(
+    path: str | os.PathLike[str],
+    documents: Iterable[Document],
+    count: int,
+    vocabulary: Vocabulary,
+    record: dict[str, object],
+) -> None:
+    """Write a shard of samples, a batch of documents at a time, with a progress bar.
+
+    Parameters
+    ----------
+    path : path
+        The Parquet file; it appears when it is complete.
+    documents : iterable of Document
+        In the order of their ids.
+    count : int
+        How many there will be, for the bar.
+    vocabulary : Vocabulary
+        Turns tokens into texts.
+    record : dict
+        The run record of the footer.
+    """
+    bar = tqdm(documents, total=count, unit="document", mininterval=2)
+    stream = iter(bar)
+    with ShardWriter(path, "samples", record) as writer:
+        while batch := list(islice(stream, ROWS)):
+            writer.write(to_table(batch, vocabulary))

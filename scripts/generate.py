@@ -1,0 +1,61 @@
+"""Generate one shard of documents from a trained model.
+
+Columns of the shard: see ``samples`` in `beyond_perplexity.shards`. A document's text depends on
+(seed, name, document id) and the model alone, not on the shard or the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+import torch
+
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import read_decoding
+from beyond_perplexity.decoding.output import write_samples
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.provenance import run_record
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m scripts.generate", description=__doc__)
+    parser.add_argument("--model", required=True, help="folder of the trained model")
+    parser.add_argument("--decoding", required=True, help='JSON, such as {"kind": "nucleus"}')
+    parser.add_argument("--name", required=True, help="MODEL/DECODING: keys the random streams")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the run")
+    parser.add_argument("--first", type=int, default=0, help="id of the first document")
+    parser.add_argument("--count", type=int, required=True, help="number of documents")
+    parser.add_argument("--maximum-length", type=int, required=True, help="tokens at most")
+    parser.add_argument("--batch-size", default="auto", help="rows, or auto")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--output", required=True, help="Parquet shard to write")
+    given = parser.parse_args()
+    torch.set_num_threads(max(given.threads, 1))
+    options = read_decoding(given.decoding, "--decoding")
+    model, vocabulary, _ = load_model(given.model, given.device)
+    determining = ("name", "seed", "first", "count", "maximum_length")
+    record = run_record(
+        "scripts/generate.py",
+        {"decoding": asdict(options), **{key: getattr(given, key) for key in determining}},
+        seed=given.seed,
+        device=str(model.device),
+        checkpoint=f"{given.model}/{WEIGHTS}",
+    )
+    documents = generate(
+        model,
+        options,
+        seed=given.seed,
+        purpose=f"generate/{given.name}",
+        first=given.first,
+        count=given.count,
+        maximum_length=given.maximum_length,
+        batch_size=given.batch_size,
+    )
+    write_samples(given.output, documents, given.count, vocabulary, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,131 @@
+"""The generate step: shards of samples.
+
+Oracles: one shard against several, and the decoding package's documents. Needs nothing beyond the
+package; the model folder is written by the test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.provenance import content_hash
+from beyond_perplexity.shards import check_schema, read_record
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from scripts import generate as script
+
+WORDS = [f"w{index}" for index in range(20)]
+
+
+@pytest.fixture(scope="module", params=["lstm", "trigram"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    vocabulary = ClosedVocabulary(WORDS, 3)
+    if request.param == "trigram":
+        generator = np.random.default_rng(0)
+        texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
+        model = Trigram.fit([vocabulary.encode(texts)], vocabulary.size)
+    else:
+        torch.manual_seed(0)
+        architecture = {"embedding_size": 32, "hidden_size": 32}
+        config = {"family": "lstm", "architecture": architecture}
+        model = registry.build(config, vocabulary.size)
+    path = tmp_path_factory.mktemp("model")
+    save_model(path, model, vocabulary, {})
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: object) -> None:
+    flags = {
+        "model": folder,
+        "decoding": json.dumps({"kind": "nucleus"}),
+        "name": "m/nucleus",
+        "seed": 3,
+        "count": 50,
+        "maximum-length": 30,
+        "device": "cpu",
+        "output": output,
+        **{key.replace("_", "-"): value for key, value in options.items()},
+    }
+    arguments = [str(part) for key, value in flags.items() for part in (f"--{key}", value)]
+    monkeypatch.setattr("sys.argv", ["generate", *arguments])
+    threads = torch.get_num_threads()
+    script.main()
+    torch.set_num_threads(threads)
+
+
+def test_shards_join_to_the_whole(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, folder, tmp_path / "whole.parquet")
+    whole = pq.read_table(tmp_path / "whole.parquet")
+    assert whole["doc_id"].to_pylist() == list(range(50))
+    rows = []
+    for index, (first, count) in enumerate([(0, 13), (13, 30), (43, 7)]):
+        output = tmp_path / f"{index}.parquet"
+        run(monkeypatch, folder, output, first=first, count=count, batch_size=index + 1)
+        rows += pq.read_table(output).to_pylist()
+    assert rows == whole.to_pylist()
+
+
+def test_shard_has_schema_record_and_the_documents_of_the_engine(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beyond_perplexity.models.checkpoint import load_model
+
+    output = tmp_path / "shard.parquet"
+    values = {"kind": "beam", "size": 2}
+    run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
+    check_schema(output, "samples")
+    record = read_record(output)
+    assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
+    assert record["seed"] == 3
+    model, vocabulary, _ = load_model(folder)
+    documents = generate(
+        model,
+        parse_decoding(values),
+        seed=3,
+        purpose="generate/m/nucleus",
+        first=5,
+        count=9,
+        maximum_length=30,
+    )
+    for row, document in zip(pq.read_table(output).to_pylist(), documents, strict=True):
+        assert row["doc_id"] == document.doc_id
+        assert row["text"] == vocabulary.decode([document.tokens])[0]
+        assert row["n_tokens"] == len(document.tokens)
+        assert row["log_prob"] == document.log_prob
+        assert row["log_prob_decoding"] is None
+        assert row["finished"] == document.finished
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoding": "{"}, "--decoding: is no JSON"),
+        ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
+        ({"batch_size": "many"}, "batch size: is 'many'"),
+        ({"maximum_length": 0}, "maximum length: is 0"),
+        ({"first": -1}, "first, count: are -1 and 50"),
+    ],
+)
+def test_wrong_flags_are_named_and_nothing_is_written(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, object],
+    message: str,
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run(monkeypatch, folder, tmp_path / "x.parquet", **options)
+    assert not list(tmp_path.iterdir())

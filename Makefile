@@ -1,6 +1,7 @@
 # Two commands: `make run` and `make test`. Both create .venv from requirements.lock when it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
 
 .PHONY: run test lint cluster lock clean

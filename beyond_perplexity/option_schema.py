@@ -13,10 +13,9 @@ from typing import Any, Literal
 OPTIONS = {
     "architecture-lstm": "beyond_perplexity.models.lstm:LSTMOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
-    "architecture-trigram": "beyond_perplexity.models.trigram:TrigramOptions",
     "training": "beyond_perplexity.training:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
-    "measurement": "beyond_perplexity.tendencies.options:MeasurementOptions",
+    "measurement": "beyond_perplexity.tendencies.options:Options",
 }
 
 _NAMES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}

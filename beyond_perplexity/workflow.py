@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+from beyond_perplexity.figures import FIGURES
 
 Config = Mapping[str, Any]
 
 COUNTED_FAMILIES = frozenset({"trigram"})
 EMBEDDED = "embedded:"
-FIGURES = (
-    "main",
-    "figure_1",
-    "figure_2",
-    "figure_3",
-    "figure_4",
-    "figure_5",
-    "figure_6",
-    "figure_8",
-    "figure_9",
-    "training",
-)
 EXTERNAL = "external"
 
 
@@ -109,6 +101,11 @@ class Run:
         """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""
         return "--" + ("" if self.config["tendencies"]["count_s_symbols"] else "no-") + "count-s-symbols"
 
+    def fit_options(self) -> str:
+        """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""
+        without = {"permutations": 0, "bootstrap": 0, "monte_carlo": 0}
+        return as_json({**self.config["tendencies"]["measurement"], **without})
+
     # ---- samples ----
 
     def shards(self, model: str) -> list[str]:
@@ -150,6 +147,69 @@ class Run:
         """List the models of the run that are trained on a corpus."""
         return [name for name in self.scored_models() if self.model(name)["corpus"] == corpus]
 
+    def measures(self, corpus: str) -> list[str]:
+        """List the measures of every body of text that is compared with a corpus."""
+        return [f"<results>/tendencies/{s}/measures.parquet" for s in self.sources(corpus)]
+
+    def resample_measures(self, corpus: str) -> list[str]:
+        """List the measures of the random subsets of a corpus' training split."""
+        count = self.config["tendencies"]["resamples"]
+        folder = f"<results>/references/{corpus}/resamples"
+        return [f"{folder}/{resample:03d}/measures.parquet" for resample in range(count)]
+
+    def model_files(self, corpus: str) -> list[str]:
+        """List the descriptions of the models that are trained on a corpus."""
+        return [f"<results>/models/{name}/model.json" for name in self.models_of(corpus)]
+
+    def perplexity_files(self, corpus: str) -> list[str]:
+        """List the perplexities of the models that are trained on a corpus."""
+        return [f"<results>/perplexity/{name}.json" for name in self.models_of(corpus)]
+
+    def figure_inputs(self, corpus: str, figure: str) -> list[str]:
+        """List the tidy tables that a figure draws."""
+        kind = FIGURES[figure].kind
+        if kind == "training":
+            return self.training_files(corpus)
+        if kind == "tendencies":
+            return self.measures(corpus)
+        return [
+            f"<results>/references/{corpus}/curves.parquet",
+            *(f"<results>/tendencies/{s}/curves.parquet" for s in self.sources(corpus)),
+        ]
+
+    def figure_flag(self, figure: str) -> str:
+        """Return the flag of `scripts.plot_tendencies` that a figure's tables are given with."""
+        return {"tendencies": "--measures", "curves": "--curves", "training": "--training"}[
+            FIGURES[figure].kind
+        ]
+
+    def training_files(self, corpus: str) -> list[str]:
+        """List the training curves of the neural models that are trained on a corpus."""
+        return [
+            f"<results>/models/{name}/training.parquet"
+            for name in self.models_of(corpus)
+            if self.gpus(name)
+        ]
+
+    def figures(self, corpus: str) -> list[str]:
+        """List the figures of a corpus: all that have something to show."""
+        return [name for name in FIGURES if self.figure_inputs(corpus, name)]
+
+    def labels(self) -> str:
+        """Return the names of models and decodings in their order, as JSON, for tables and figures."""
+        generation = self.config["generation"]
+        return as_json(
+            {
+                "models": generation["models"],
+                "decodings": generation["decodings"],
+                "families": {name: self.model(name)["family"] for name in generation["models"]},
+                "kinds": {
+                    name: self.config["decodings"][name]["kind"]
+                    for name in generation["decodings"]
+                },
+            }
+        )
+
     def all_shards(self) -> list[str]:
         """List every shard of samples."""
         return [
@@ -157,6 +217,19 @@ class Run:
             for source in self.sources()
             for shard in self.shards(source.split("/")[0])
         ]
+
+
+def prepare_environment(folder: str | Path) -> None:
+    """Let jobs find this Python first, and the scripts from whatever folder they run in.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the Snakefile.
+    """
+    for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
+        entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]
+        os.environ[name] = os.pathsep.join([entry, *(part for part in entries if part != entry)])
 
 
 def as_json(value: object) -> str:

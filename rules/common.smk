@@ -4,17 +4,16 @@ import os
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(workflow.basedir), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
 
 from beyond_perplexity import workflow as lookups
 from beyond_perplexity.configuration import validate
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.provenance import fingerprint
 
+lookups.prepare_environment(workflow.basedir)
+
 try:
-    validate(config, workflow.source_path("config.schema.yaml"))
+    validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
@@ -25,21 +24,19 @@ SAMPLES = RUN.all_shards()
 MEASURES = [
     f"<results>/tendencies/{source}/measures.parquet" for source in RUN.sources()
 ]
-PERPLEXITIES = expand(
-    "<results>/perplexity/{model}.json", model=RUN.scored_models()
-)
+PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.scored_models())
 TABLES = expand(
     "<results>/tables/{corpus}/table_{table}.{suffix}",
     corpus=RUN.compared_corpora(),
     table=range(1, 7),
     suffix=["csv", "tex", "html"],
 )
-FIGURES = expand(
-    "<results>/figures/{corpus}/{figure}.{suffix}",
-    corpus=RUN.compared_corpora(),
-    figure=lookups.FIGURES,
-    suffix=["svg", "pdf"],
-)
+FIGURES = [
+    f"<results>/figures/{corpus}/{figure}.{suffix}"
+    for corpus in RUN.compared_corpora()
+    for figure in RUN.figures(corpus)
+    for suffix in ["svg", "pdf"]
+]
 OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 
@@ -56,20 +53,18 @@ def gpus(wildcards):
 
 def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
-    try:
-        if workflow.dryrun:
-            jobs = [
-                lookups.PlannedJob(
-                    job.rule.name,
-                    int(job.resources.get("gpu", 0)),
-                    float(job.resources.get("runtime", 0)),
-                )
-                for job in workflow.dag.needrun_jobs()
-                if job.rule.name not in LOCAL_TARGETS
-            ]
-            print("\n" + lookups.summarize(RUN, jobs), file=sys.stderr)
-    except AttributeError:  # the plan was never made: an error before, or another subcommand
-        pass
+    # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
+    if getattr(workflow, "scheduler", None) and workflow.dryrun:
+        jobs = [
+            lookups.PlannedJob(
+                job.rule.name,
+                int(job.resources.get("gpu", 0)),
+                float(job.resources.get("runtime", 0)),
+            )
+            for job in workflow.dag.jobs
+            if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
+        ]
+        print(f"\n{lookups.summarize(RUN, jobs)}", file=sys.stderr)
 
 
 LOCAL_TARGETS = {"all", "corpora", "models", "samples", "tendencies", "perplexity"}

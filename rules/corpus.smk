@@ -13,16 +13,18 @@ rule download:
         lambda wildcards: storage.http(RUN.downloads[wildcards.sha256]),
     output:
         ensure("<results>/downloads/{sha256}/{name}", non_empty=True),
-    params:
-        code=fingerprint("scripts/verify_download.py"),
     log:
         "<logs>/download/{sha256}/{name}.log",
     benchmark:
         "<benchmarks>/download/{sha256}/{name}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
     threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=120,
+    params:
+        code=fingerprint("scripts/verify_download.py"),
     shell:
         """
         python -m scripts.verify_download \
@@ -43,18 +45,20 @@ rule extract_corpus:
         knowledge_graph="<results>/corpora/{corpus}/knowledge_graph.parquet",
         aliases="<results>/corpora/{corpus}/aliases.parquet",
         report="<results>/corpora/{corpus}/extraction.json",
-    params:
-        code=fingerprint("scripts/extract_corpus.py"),
-        config=lambda wildcards: RUN.corpus_options(wildcards.corpus),
-        seed=config["seed"],
     log:
         "<logs>/extract_corpus/{corpus}.log",
     benchmark:
         "<benchmarks>/extract_corpus/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
     threads: 2
     resources:
         mem_mb=growing(2000),
         runtime=240,
+    params:
+        code=fingerprint("scripts/extract_corpus.py"),
+        config=lambda wildcards: RUN.corpus_options(wildcards.corpus),
+        seed=config["seed"],
     shell:
         """
         python -m scripts.extract_corpus \
@@ -76,19 +80,21 @@ rule build_vocabulary:
         documents="<results>/corpora/{corpus}/documents.parquet",
     output:
         ensure("<results>/vocabularies/{corpus}/{vocabulary}.json", non_empty=True),
+    log:
+        "<logs>/build_vocabulary/{corpus}/{vocabulary}.log",
+    benchmark:
+        "<benchmarks>/build_vocabulary/{corpus}/{vocabulary}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
     params:
         code=fingerprint("scripts/build_vocabulary.py"),
         config=lambda wildcards: lookups.as_json(
             config["vocabularies"][wildcards.vocabulary]
         ),
-    log:
-        "<logs>/build_vocabulary/{corpus}/{vocabulary}.log",
-    benchmark:
-        "<benchmarks>/build_vocabulary/{corpus}/{vocabulary}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(2000),
-        runtime=60,
     shell:
         """
         python -m scripts.build_vocabulary \

@@ -6,15 +6,27 @@
 # steps     generate | import_samples
 
 
+ruleorder: import_samples > generate
+
+
 rule generate:
     """Draw one shard of documents from a model."""
-    wildcard_constraints:
-        model=f"(?!external/){NAME}",
     input:
         model="<results>/models/{model}/model.json",
         weights="<results>/models/{model}/model.safetensors",
     output:
         ensure("<results>/samples/{model}/{decoding}/{shard}.parquet", non_empty=True),
+    log:
+        "<logs>/generate/{model}/{decoding}/{shard}.log",
+    benchmark:
+        "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=90,
+        gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/generate.py", RUN.model_code(wildcards.model)
@@ -24,18 +36,9 @@ rule generate:
             config["decodings"][wildcards.decoding]
         ),
         seed=config["seed"],
-        first=lambda wildcards: RUN.shard_range(wildcards.shard)[0],
-        count=lambda wildcards: RUN.shard_range(wildcards.shard)[1],
+        first_document=lambda wildcards: RUN.shard_range(wildcards.shard)[0],
+        documents=lambda wildcards: RUN.shard_range(wildcards.shard)[1],
         maximum_length=config["generation"]["maximum_length"],
-    log:
-        "<logs>/generate/{model}/{decoding}/{shard}.log",
-    benchmark:
-        "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(2000),
-        runtime=90,
-        gpu=gpus,
     shell:
         """
         python -m scripts.generate \
@@ -43,8 +46,8 @@ rule generate:
             --decoding {params.decoding:q} \
             --name {wildcards.model}/{wildcards.decoding} \
             --seed {params.seed} \
-            --first {params.first} \
-            --count {params.count} \
+            --first {params.first_document} \
+            --count {params.documents} \
             --maximum-length {params.maximum_length} \
             --threads {threads} \
             --device auto \
@@ -61,6 +64,16 @@ rule import_samples:
         ),
     output:
         ensure("<results>/samples/external/{external}/00000.parquet", non_empty=True),
+    log:
+        "<logs>/import_samples/{external}.log",
+    benchmark:
+        "<benchmarks>/import_samples/{external}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(1000),
+        runtime=60,
     params:
         code=fingerprint("scripts/import_samples.py"),
         format=lambda wildcards: config["external_samples"][wildcards.external][
@@ -69,14 +82,6 @@ rule import_samples:
         preprocessing=lambda wildcards: lookups.as_json(
             config["external_samples"][wildcards.external]["preprocessing"]
         ),
-    log:
-        "<logs>/import_samples/{external}.log",
-    benchmark:
-        "<benchmarks>/import_samples/{external}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(1000),
-        runtime=60,
     shell:
         """
         python -m scripts.import_samples \

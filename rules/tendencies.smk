@@ -2,9 +2,9 @@
 #
 # requires  documents (corpus.smk), samples (generate.smk)
 # makes     <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
-#           <results>/statistics/reference/{corpus}.parquet, <results>/statistics/resamples/{corpus}/{resample}.parquet
+#           <results>/references/{corpus}/statistics.parquet, <results>/references/{corpus}/resamples/{resample}/statistics.parquet
 #           <results>/tendencies/{model}/{decoding}/{measures,curves}.parquet
-#           <results>/tendencies/reference/{corpus}/curves.parquet
+#           <results>/references/{corpus}/curves.parquet
 # steps     count -> merge -> measure
 
 
@@ -16,20 +16,22 @@ rule count_samples:
         ensure(
             "<results>/statistics/{model}/{decoding}/{shard}.parquet", non_empty=True
         ),
+    log:
+        "<logs>/count_samples/{model}/{decoding}/{shard}.log",
+    benchmark:
+        "<benchmarks>/count_samples/{model}/{decoding}/{shard}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=30,
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="samples",
         selection="",
         stop_words=config["tendencies"]["stop_words"],
         symbols=RUN.symbols_flag(),
-    log:
-        "<logs>/count_samples/{model}/{decoding}/{shard}.log",
-    benchmark:
-        "<benchmarks>/count_samples/{model}/{decoding}/{shard}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(2000),
-        runtime=30,
     shell:
         """
         python -m scripts.count_statistics \
@@ -46,17 +48,19 @@ use rule count_samples as count_reference with:
     input:
         "<results>/corpora/{corpus}/documents.parquet",
     output:
-        ensure("<results>/statistics/reference/{corpus}.parquet", non_empty=True),
+        ensure("<results>/references/{corpus}/statistics.parquet", non_empty=True),
+    log:
+        "<logs>/count_reference/{corpus}.log",
+    benchmark:
+        "<benchmarks>/count_reference/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
         selection="--split test",
         stop_words=config["tendencies"]["stop_words"],
         symbols=RUN.symbols_flag(),
-    log:
-        "<logs>/count_reference/{corpus}.log",
-    benchmark:
-        "<benchmarks>/count_reference/{corpus}.jsonl"
 
 
 use rule count_samples as count_resample with:
@@ -64,9 +68,15 @@ use rule count_samples as count_resample with:
         "<results>/corpora/{corpus}/documents.parquet",
     output:
         ensure(
-            "<results>/statistics/resamples/{corpus}/{resample}.parquet",
+            "<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
             non_empty=True,
         ),
+    log:
+        "<logs>/count_resample/{corpus}/{resample}.log",
+    benchmark:
+        "<benchmarks>/count_resample/{corpus}/{resample}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
@@ -76,7 +86,148 @@ use rule count_samples as count_resample with:
         ),
         stop_words=config["tendencies"]["stop_words"],
         symbols=RUN.symbols_flag(),
+
+
+rule merge_statistics:
+    """Add the shards of a body of text up."""
+    input:
+        lambda wildcards: expand(
+            "<results>/statistics/{model}/{decoding}/{shard}.parquet",
+            shard=RUN.shards(wildcards.model),
+            **wildcards,
+        ),
+    output:
+        ensure("<results>/statistics/{model}/{decoding}/merged.parquet", non_empty=True),
     log:
-        "<logs>/count_resample/{corpus}/{resample}.log",
+        "<logs>/merge_statistics/{model}/{decoding}.log",
     benchmark:
-        "<benchmarks>/count_resample/{corpus}/{resample}.jsonl"
+        "<benchmarks>/merge_statistics/{model}/{decoding}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=30,
+    params:
+        code=fingerprint("scripts/merge_statistics.py"),
+    shell:
+        """
+        python -m scripts.merge_statistics \
+            --inputs {input:q} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_tendencies:
+    """Fit, measure and test a body of text against the test split of its corpus."""
+    input:
+        reference=lambda wildcards: f"<results>/references/{RUN.corpus_of(**wildcards)}/statistics.parquet",
+        samples="<results>/statistics/{model}/{decoding}/merged.parquet",
+        reference_documents=lambda wildcards: f"<results>/corpora/{RUN.corpus_of(**wildcards)}/documents.parquet",
+        sample_documents=lambda wildcards: expand(
+            "<results>/samples/{model}/{decoding}/{shard}.parquet",
+            shard=RUN.shards(wildcards.model),
+            **wildcards,
+        ),
+    output:
+        measures=ensure(
+            "<results>/tendencies/{model}/{decoding}/measures.parquet", non_empty=True
+        ),
+        curves=ensure(
+            "<results>/tendencies/{model}/{decoding}/curves.parquet", non_empty=True
+        ),
+    log:
+        "<logs>/measure_tendencies/{model}/{decoding}.log",
+    benchmark:
+        "<benchmarks>/measure_tendencies/{model}/{decoding}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(4000),
+        runtime=240,
+    params:
+        code=fingerprint("scripts/measure_tendencies.py"),
+        options=lookups.as_json(config["tendencies"]["measurement"]),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.measure_tendencies \
+            --reference-statistics {input.reference:q} \
+            --sample-statistics {input.samples:q} \
+            --reference-documents {input.reference_documents:q} \
+            --reference-split test \
+            --sample-documents {input.sample_documents:q} \
+            --source {wildcards.model}/{wildcards.decoding} \
+            --options {params.options:q} \
+            --seed {params.seed} \
+            --measures {output.measures:q} \
+            --curves {output.curves:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule describe_reference:
+    """Draw the curves of the test split itself."""
+    input:
+        "<results>/references/{corpus}/statistics.parquet",
+    output:
+        ensure("<results>/references/{corpus}/curves.parquet", non_empty=True),
+    log:
+        "<logs>/describe_reference/{corpus}.log",
+    benchmark:
+        "<benchmarks>/describe_reference/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=30,
+    params:
+        code=fingerprint("scripts/measure_tendencies.py"),
+        options=lookups.as_json(config["tendencies"]["measurement"]),
+    shell:
+        """
+        python -m scripts.measure_tendencies \
+            --reference-statistics {input:q} \
+            --source reference \
+            --options {params.options:q} \
+            --curves {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_resample:
+    """Fit the laws and means of a random subset of the training split, without any test."""
+    input:
+        reference="<results>/references/{corpus}/statistics.parquet",
+        samples="<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
+    output:
+        ensure(
+            "<results>/references/{corpus}/resamples/{resample}/measures.parquet",
+            non_empty=True,
+        ),
+    log:
+        "<logs>/measure_resample/{corpus}/{resample}.log",
+    benchmark:
+        "<benchmarks>/measure_resample/{corpus}/{resample}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(2000),
+        runtime=30,
+    params:
+        code=fingerprint("scripts/measure_tendencies.py"),
+        options=RUN.fit_options(),
+    shell:
+        """
+        python -m scripts.measure_tendencies \
+            --reference-statistics {input.reference:q} \
+            --sample-statistics {input.samples:q} \
+            --source resample/{wildcards.resample} \
+            --options {params.options:q} \
+            --measures {output:q} \
+            2>&1 | tee -a {log:q}
+        """

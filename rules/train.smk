@@ -21,6 +21,17 @@ rule train:
         description=ensure("<results>/models/{model}/model.json", non_empty=True),
         vocabulary=ensure("<results>/models/{model}/vocabulary.json", non_empty=True),
         training="<results>/models/{model}/training.parquet",
+    log:
+        "<logs>/train/{model}.log",
+    benchmark:
+        "<benchmarks>/train/{model}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(3000),
+        runtime=1440,
+        gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/train.py", RUN.model_code(wildcards.model)
@@ -29,15 +40,6 @@ rule train:
         seed=config["seed"],
         folder=subpath(output.description, parent=True),
         checkpoints=f"{RUN.results}/checkpoints/{{model}}",
-    log:
-        "<logs>/train/{model}.log",
-    benchmark:
-        "<benchmarks>/train/{model}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(3000),
-        runtime=1440,
-        gpu=gpus,
     shell:
         """
         python -m scripts.train \
@@ -60,21 +62,23 @@ rule measure_perplexity:
         model="<results>/models/{model}/model.json",
     output:
         ensure("<results>/perplexity/{model}.json", non_empty=True),
+    log:
+        "<logs>/measure_perplexity/{model}.log",
+    benchmark:
+        "<benchmarks>/measure_perplexity/{model}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+        gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/measure_perplexity.py", RUN.model_code(wildcards.model)
         ),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
-    log:
-        "<logs>/measure_perplexity/{model}.log",
-    benchmark:
-        "<benchmarks>/measure_perplexity/{model}.jsonl"
-    threads: 1
-    resources:
-        mem_mb=growing(3000),
-        runtime=60,
-        gpu=gpus,
     shell:
         """
         python -m scripts.measure_perplexity \

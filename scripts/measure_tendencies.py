@@ -39,10 +39,11 @@ def main() -> None:
         check_comparable(given.reference_statistics, given.sample_statistics)
         samples = read_statistics(given.sample_statistics)
     if given.measures and samples:
-        if not (given.reference_documents and given.sample_documents):
+        draws = options.permutations or options.bootstrap
+        if draws and not (given.reference_documents and given.sample_documents):
             raise InputError("--measures needs --reference-documents and --sample-documents")
-        reference_texts = read_texts(given.reference_documents, given.reference_split)
-        sample_texts = read_texts(given.sample_documents, given.sample_split)
+        reference_texts = read_texts(given.reference_documents or [], given.reference_split)
+        sample_texts = read_texts(given.sample_documents or [], given.sample_split)
         table = measure(
             reference, samples, reference_texts, sample_texts, options, given.seed, given.source
         )

@@ -1,0 +1,151 @@
+"""The first page of the report: what ran, the main table and the main figure, as reStructuredText."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+MAIN_COLUMNS = (
+    ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),
+    ("type_token_unigrams", "ks_types_empirical", "Type-token (KS)"),
+    ("unigram", "tvd", "Unigrams (TVD)"),
+    ("length", "ks", "Length (KS)"),
+    ("stop_words", "ks", "Stop words (KS)"),
+    ("symbols", "ks", "Symbols (KS)"),
+)
+
+
+def stars(p_value: float) -> str:
+    """Mark a p-value as the tendencies paper does: ** below 0.005, * below 0.05."""
+    return "**" if p_value < 0.005 else "*" if p_value < 0.05 else ""
+
+
+def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
+    found = rows[(rows["tendency"] == tendency) & (rows["measure"] == measure)]
+    if found.empty:
+        return "—"
+    value, p_value = found.iloc[0][["value", "p_value"]]
+    return f"{value:.3f}{stars(p_value)}".replace("*", r"\*")
+
+
+def main_table(measures: pd.DataFrame) -> list[list[str]]:
+    """Lay out the main table: a row for each body of text, a column for each tendency.
+
+    Parameters
+    ----------
+    measures : pandas.DataFrame
+        Rows of the schema ``tendencies``.
+
+    Returns
+    -------
+    list of list of str
+        The header, then one row per source in the order of first appearance.
+    """
+    header = ["Body of text", *(title for _, _, title in MAIN_COLUMNS)]
+    body = [
+        [str(source), *(_cell(rows, tendency, measure) for tendency, measure, _ in MAIN_COLUMNS)]
+        for source, rows in measures.groupby("source", sort=False)
+    ]
+    return [header, *body]
+
+
+def _list_table(rows: Sequence[Sequence[str]]) -> str:
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in rows:
+        lines += [f"   {'* -' if index == 0 else '  -'} {cell}" for index, cell in enumerate(row)]
+    return "\n".join(lines)
+
+
+def _image(figure: str | Path) -> list[str]:
+    data = base64.b64encode(Path(figure).read_bytes()).decode()
+    return [
+        f".. image:: data:image/svg+xml;base64,{data}",
+        "   :width: 100%",
+        "   :alt: Distance to the test split in every tendency, for every body of text",
+        "",
+    ]
+
+
+def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    header = ["Model", "per token", "per word", "bits per character", "unknown words"]
+    rows = []
+    for name, result in perplexities.items():
+        values = [
+            result["perplexity"]["token"],
+            result["perplexity"]["word"],
+            result["bits"]["character"],
+        ]
+        shown = ["∞" if value is None else f"{value:,.2f}" for value in values]
+        rows.append([name, *shown, f"{100 * result['unknown_share']:.2f}%"])
+    return [header, *rows]
+
+
+def render_overview(
+    corpora: Mapping[str, Mapping[str, Any]],
+    perplexities: Mapping[str, Mapping[str, Any]],
+    measures: pd.DataFrame,
+    figures: Sequence[str | Path],
+) -> str:
+    """Write the first page.
+
+    Parameters
+    ----------
+    corpora : dict
+        Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
+    perplexities : dict
+        Perplexity results by model.
+    measures : pandas.DataFrame
+        Rows of the schema ``tendencies`` of every source.
+    figures : sequence of path
+        The main figure of each corpus, SVG files; they are embedded.
+
+    Returns
+    -------
+    str
+        reStructuredText that needs no other file.
+    """
+    documents = int(measures["n_samples"].max())
+    reference = int(measures["n_reference"].max())
+    described = "; ".join(
+        f"*{name}* with "
+        + ", ".join(
+            f"{counts['documents']:,} {split} documents ({counts['tokens']:,} tokens)"
+            for split, counts in report["splits"].items()
+        )
+        for name, report in corpora.items()
+    )
+    images = [line for figure in figures for line in _image(figure)]
+    title = "Language models beyond one perplexity number"
+    return "\n".join(
+        [
+            title,
+            "=" * len(title),
+            "",
+            f"{measures['source'].nunique()} bodies of up to {documents:,} documents were compared with "
+            f"{reference:,} documents of a test split that no model has seen. Corpora: {described}.",
+            "",
+            "How far is generated text from human text?",
+            "------------------------------------------",
+            "",
+            "Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant "
+            r"at p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test over documents; with many documents "
+            "everything becomes significant, so read the sizes first.",
+            "",
+            _list_table(main_table(measures)),
+            "",
+            *images,
+            "How likely is human text under the models?",
+            "------------------------------------------",
+            "",
+            "Perplexity of the test split; the end of a document is predicted and counted, its beginning is "
+            "not. Compare models of different vocabularies per character only. An unsmoothed n-gram model "
+            "gives unseen n-grams no probability, so that its perplexity is infinite.",
+            "",
+            _list_table(_perplexity_rows(perplexities)),
+            "",
+        ]
+    )

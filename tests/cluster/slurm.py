@@ -159,6 +159,8 @@ class Cluster:
 
     def node_state(self) -> str | None:
         """Return the state of the node as SLURM names it; None when no daemon answers."""
+        if self._process("slurmctld") is None:  # sinfo would look for a controller for a minute
+            return None
         try:
             return self.ask("sinfo", "--noheader", "--Node", "--format=%T").strip()
         except (subprocess.SubprocessError, OSError):

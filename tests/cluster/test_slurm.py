@@ -24,8 +24,8 @@ from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
 # What this machine needs on top of the profile: no accounting database, two cores, short jobs.
 MACHINE = [
     "--slurm-status-command=squeue",
-    "--slurm-init-seconds-before-status-checks=3",
-    "--seconds-between-status-checks=3",
+    "--slurm-init-seconds-before-status-checks=1",
+    "--seconds-between-status-checks=1",
     "--latency-wait=10",
     "--jobs=3",
 ]

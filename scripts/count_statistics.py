@@ -19,11 +19,11 @@ def main() -> None:
     parser.add_argument("--kind", choices=["documents", "samples"], required=True)
     parser.add_argument("--split", help="count only this split of documents")
     parser.add_argument("--resample", type=int, help="number of a random subset of the documents")
+    parser.add_argument("--size", type=int, help="documents of the random subset")
     parser.add_argument(
         "--size-of-split",
         help="split that the random subset is as large as; at most half of the documents are drawn",
     )
-    parser.add_argument("--size-of-split", help="take as many documents as this split has")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random subset")
     parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     parser.add_argument(
@@ -38,7 +38,8 @@ def main() -> None:
         raise InputError("--split: samples have no split; leave it out")
     size = options.size
     if options.size_of_split:
-        size = count_documents(options.input, options.size_of_split)
+        half = count_documents(options.input, options.split) // 2
+        size = min(half, count_documents(options.input, options.size_of_split))
     if (options.resample is None) != (size is None):
         raise InputError("--resample needs --size or --size-of-split, and they need --resample")
     record = run_record("scripts/count_statistics.py", vars(options), seed=options.seed)

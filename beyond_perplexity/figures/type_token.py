@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -22,12 +23,31 @@ from beyond_perplexity.figures.style import (
 
 CURVE = "type_token_unigrams"
 KS_ROWS = {
-    "ks_types_model": "$D_{p_\\theta}$\nto its own Heaps fit",
-    "ks_types_reference": "$D_{\\hat{p}}$\nto the test set's fit",
-    "ks_types_empirical": "$D_p$\nto the test set",
+    "ks_types_model": "$D_{{p_\\theta}}$\nto own Heaps fit",
+    "ks_types_reference": "$D_{{\\hat{{p}}}}$\nto fit of {reference}",
+    "ks_types_empirical": "$D_p$\nto {reference}",
 }
 EXTREMES = 2
+BINS = 60
+ENOUGH = 20  # documents of a length: fewer have no 5th and 95th percentile
 SMOOTHING = 15  # lengths
+
+
+def _bins(points: pd.DataFrame) -> pd.DataFrame:
+    """Average neighbouring lengths, weighted by documents: at most BINS points of equal weight.
+
+    The band is kept where the lengths of the bin have documents enough, on average, for percentiles.
+    """
+    weights = points["n"].to_numpy(float)
+    middle = np.cumsum(weights) - weights / 2
+    place = np.minimum((middle / weights.sum() * BINS).astype(int), BINS - 1)
+    columns = points[["x", "y", "low", "high"]]
+    total = pd.Series(weights).groupby(place).sum()
+    weighted = columns.reset_index(drop=True).mul(weights, axis=0)
+    means = weighted.groupby(place).sum(min_count=1).div(total, axis=0)
+    scarce = pd.Series(weights).groupby(place).mean() < ENOUGH
+    means.loc[scarce, ["low", "high"]] = np.nan
+    return means
 
 
 def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
@@ -86,7 +106,7 @@ def type_token_overview(
         points = curves[curves["source"] == name]
         if points.empty:
             continue
-        draw_line(axis, points, name, looks, band=True)
+        draw_line(axis, _bins(points), name, looks, band=True)
         model, decoding = parse_source(name)
         marker = None if name == REFERENCE else looks.marker(model)
         style = looks.line_style(decoding)
@@ -126,7 +146,7 @@ def type_token(table: pd.DataFrame, labels: Labels) -> Figure:
     )
     for decoding, (axis,) in placed.items():
         for name in sources:
-            points = curves[curves["source"] == name]
+            points = _bins(curves[curves["source"] == name])
             if name == REFERENCE:
                 draw_line(axis, points, name, looks, band=True)
             elif parse_source(name).decoding == decoding:
@@ -169,9 +189,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     rows = [select(table, curve) for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})
     looks = Looks(labels, sources)
-    figure, placed = panels(
-        sources, labels, xlabel="Length (tokens)", ylabels=list(KS_ROWS.values()), height=1.45
-    )
+    titles = [title.format(reference=labels.reference.lower()) for title in KS_ROWS.values()]
+    figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=titles, height=1.45)
     for decoding, column in placed.items():
         for axis, curves in zip(column, rows, strict=True):
             for name in sources:

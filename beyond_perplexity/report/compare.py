@@ -166,8 +166,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
         both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
         labels = Labels(
-            names={SOURCE: f"Samples ({samples.path.name})"},
-            reference=f"Reference ({reference.path.name})",
+            names={SOURCE: "Samples"},
+            reference="Reference",
         )
         yield Comparison(reference, samples, table.to_pandas(), both, labels)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -56,7 +57,7 @@ FIGURES = {
     "types_by_length": (
         "Types by length",
         "Mean number of distinct tokens in documents of each length; the band holds 90% of the "
-        "reference's documents.",
+        "reference's documents, where a length has enough of them.",
     ),
     "types_by_length_distances": (
         "Distance of the number of types, by length",
@@ -71,6 +72,7 @@ FIGURES = {
     "stop_words": ("Share of stop words", "Density over documents."),
     "symbols": ("Share of symbols", "Density over documents; symbols: punctuation and numbers."),
 }
+WIDE = ("distances", "vocabulary")
 
 EXPLANATION = """
 <h2 id='reading'>How to read this</h2>
@@ -91,9 +93,9 @@ documents).</dd>
 <dd>How often shuffling the documents between the two texts gives a difference at least this large
 (permutation test). ** p &lt; 0.005, * p &lt; 0.05.</dd>
 <dt>Verdict</dt>
-<dd>Distances of finite texts are never quite 0, and those of unigrams and of types by length are large
-for short texts even when nothing differs: "may be chance" says that p is 0.05 or more. With many
-documents even trifles are significant: then the size of the distance is what counts.</dd>
+<dd>Distances of finite texts are never quite 0, and those of unigrams and of types by length are
+large for short texts even when nothing differs: "may be chance" says that p is 0.05 or more. With
+many documents even trifles are significant: then the size of the distance is what counts.</dd>
 </dl>
 """
 
@@ -104,7 +106,7 @@ def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
 
 
 def _verdict(p_value: float) -> str:
-    if pd.isna(p_value):
+    if math.isnan(p_value):
         return "not tested"
     return "differs" if stars(p_value) else "may be chance"
 
@@ -221,7 +223,7 @@ def _figure(folder: Path, name: str) -> str:
     title, text = FIGURES[name]
     data = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
     return (
-        f"<figure id='{name}'><h3>{escape(title)}</h3>"
+        f"<figure id='{name}'{' class=wide' if name in WIDE else ''}><h3>{escape(title)}</h3>"
         f"<img alt='{escape(title)}: {escape(text, quote=True)}' "
         f"src='data:image/svg+xml;base64,{data}'>"
         f"<figcaption class='note'>{escape(text)}</figcaption></figure>"
@@ -283,7 +285,9 @@ def comparison_page(
         to_html_table(main_table(comparison.measures)),
         "<p><a href='#reading'>How to read this table</a></p>",
         "<h2>Figures</h2>",
+        "<div class='figures'>",
         *(_figure(folder, name) for name in figures),
+        "</div>",
         EXPLANATION,
         "<h2>All measures</h2>",
         f"<details><summary>Show all {len(comparison.measures)} measures</summary>",

@@ -50,7 +50,10 @@ tbody tr:nth-child(even) { background: #8881; }
 td.published, th.published { color: #777; font-style: italic; }
 .wide { overflow-x: auto; }
 .note { color: #777; font-size: .9em; }
-figure { margin: 1.5rem 0; }
+.figures { display: grid; gap: 1.5rem; }
+.figures { grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }
+figure { margin: 0; }
+figure.wide { grid-column: 1 / -1; }
 figure img { background: #fff; max-width: 100%; border-radius: 4px; }
 figure h3 { margin: 0 0 .3rem; }
 dt { font-weight: 600; margin-top: .6rem; }

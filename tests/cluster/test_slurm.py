@@ -134,7 +134,7 @@ def test_two_clusters_run_side_by_side(cluster: Cluster) -> None:
     with running_cluster() as other:
         assert other.ask("sinfo", "--noheader", "--format=%G").strip() == "gpu:2"
         other.ask("srun", "--gpus=2", "true")
-        assert [job["JobState"] for job in other.jobs()] == ["COMPLETED"]
+        assert [job["TresPerJob"] for job in other.jobs()] == ["gres:gpu:2"]
         assert other.visible_gpus() == {"1": {"0,1"}}
         folder = other.folder
     assert not folder.exists()

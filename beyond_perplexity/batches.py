@@ -88,6 +88,11 @@ class TokenStore:
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[document] for document in range(len(self)))
 
+    def batches(self, size: int = 4096) -> Iterator[list[np.ndarray]]:
+        """Iterate over the documents, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield [self[document] for document in range(start, min(start + size, len(self)))]
+
 
 def _save_raw(raw: Path, target: Path) -> None:
     """Turn a file of raw int32 into an .npy file without holding it in memory; remove it."""

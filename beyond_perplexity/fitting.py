@@ -84,7 +84,9 @@ def fit_files(
     record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
     counted = getattr(registry.find(family), "fit", None)
     if counted is not None:
-        model = counted(stores[0], words, config.get("architecture", {}))
+        if config.get("architecture"):
+            registry.build(config, words.size)  # says which options the family has
+        model = counted(stores[0].batches(), words.size, words.kind == "bpe")
         result = _measure(model.to(device), stores[1])
     else:
         model = _initial(config, words, seed)

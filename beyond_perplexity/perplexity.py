@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,23 +18,13 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, Vocabulary, split_words
 
 # Documents that are sorted by length together, so that a batch has rows of like length.
 POOL = 1024
 # Positions whose logits are held at once: 2,048 positions times 50,000 ids are 400 MB.
 LOGIT_ROWS = 2048
-
-
-@runtime_checkable
-class Factored(Protocol):
-    """A model whose logits are made from features, position by position."""
-
-    def features(self, tokens: Tensor) -> Tensor:
-        """Return the output layer's input, (B, T, D)."""
-
-    def logits(self, features: Tensor) -> Tensor:
-        """Return logits (N, V) of features (N, D)."""
 
 
 class DocumentScore(NamedTuple):
@@ -120,7 +110,7 @@ def _windows(
 
 def _log_probs(model: LanguageModel, inputs: Tensor, targets: Tensor) -> Iterator[Tensor]:
     """Yield log p of each target, float64, in chunks of positions; both tensors are (B, T)."""
-    if isinstance(model, Factored):
+    if isinstance(model, FactoredModel):
         features = model.features(inputs).flatten(0, 1)  # (B T, D)
         for start in range(0, len(features), LOGIT_ROWS):
             part = slice(start, start + LOGIT_ROWS)

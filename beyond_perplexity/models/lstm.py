@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.options import parse_options
 
 
@@ -64,7 +65,7 @@ class LSTMState(State):
         return LSTMState(self.hidden.index_fill(1, rows, 0), self.cell.index_fill(1, rows, 0))
 
 
-class LSTM(LanguageModel):
+class LSTM(FactoredModel):
     """A stack of LSTM layers; without limit to the context.
 
     Parameters
@@ -81,8 +82,6 @@ class LSTM(LanguageModel):
     InputError
         When an option is unknown or wrong.
     """
-
-    impossible: Tensor
 
     def __init__(
         self,
@@ -111,8 +110,7 @@ class LSTM(LanguageModel):
         nn.init.zeros_(self.output.bias)
         if options.tie_weights:
             self.output.weight = self.embedding.weight
-        impossible = torch.tensor([0, 2] if open_vocabulary else [0])
-        self.register_buffer("impossible", impossible, persistent=False)
+        self._forbid(open_vocabulary)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -129,15 +127,6 @@ class LSTM(LanguageModel):
         embedded = self._drop(self.embedding(tokens))  # (B, T, E)
         hidden, _ = self.layers(embedded)  # (B, T, H)
         return self._to_features(hidden)  # (B, T, E or H)
-
-    def logits(self, features: Tensor) -> Tensor:
-        """Return logits, float32, (..., V), for the output layer's input (..., E or H)."""
-        logits: Tensor = self.output(features).float()  # (..., V)
-        return logits.index_fill_(-1, self.impossible, -torch.inf)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
-        return self.logits(self.features(tokens))
 
     def initial_state(self, batch_size: int, maximum_length: int) -> LSTMState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.options import parse_options
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
@@ -159,7 +160,7 @@ class Block(nn.Module):
         return functional.dropout(values, self.dropout, self.training)
 
 
-class Transformer(LanguageModel):
+class Transformer(FactoredModel):
     """A stack of blocks between an embedding with positions and the output layer.
 
     Parameters
@@ -179,7 +180,6 @@ class Transformer(LanguageModel):
 
     blocks: nn.ModuleList
     positions: Tensor
-    impossible: Tensor
 
     def __init__(
         self,
@@ -205,8 +205,7 @@ class Transformer(LanguageModel):
         self._initialize()
         if options.tie_weights:
             self.output.weight = self.embedding.weight
-        impossible = torch.tensor([0, 2] if open_vocabulary else [0])
-        self.register_buffer("impossible", impossible, persistent=False)
+        self._forbid(open_vocabulary)
 
     def _initialize(self) -> None:
         nn.init.normal_(self.embedding.weight, std=self.options.width**-0.5)
@@ -239,15 +238,6 @@ class Transformer(LanguageModel):
         for block in self.blocks:
             stream = block(stream)  # (B, T, D)
         return self.final_norm(stream)  # (B, T, D)
-
-    def logits(self, features: Tensor) -> Tensor:
-        """Return logits, float32, (..., V), for the output layer's input (..., D)."""
-        logits: Tensor = self.output(features).float()  # (..., V)
-        return logits.index_fill_(-1, self.impossible, -torch.inf)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
-        return self.logits(self.features(tokens))
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TransformerState:
         """Return the state of B empty prefixes with a cache for `maximum_length` tokens.

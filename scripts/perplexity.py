@@ -1,0 +1,47 @@
+"""Score a text file under a model: JSON with the perplexity in all its definitions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import torch
+
+from beyond_perplexity.corpus_texts import read_tokenized
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.models.checkpoint import load_model
+from beyond_perplexity.perplexity import measure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--model", required=True, help="model folder")
+    add("--text", required=True, help="text, JSONL or Parquet file, one document a line or row")
+    add("--tokenized", action="store_true", help="the text is tokens joined by blanks already")
+    add("--language", default="en", help="language of the tokenization (default en)")
+    add("--context-length", type=int, help="tokens that a prediction sees (default: the model's)")
+    add("--stride", type=int, help="predictions that each window adds (default: half the context)")
+    add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
+    add("--no-count-eos", action="store_true", help="do not count </s> in any N")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    model, vocabulary, _ = load_model(options.model, options.device)
+    summary = measure(
+        model,
+        vocabulary,
+        read_tokenized(options.text, options.tokenized, options.language),
+        context_length=options.context_length,
+        stride=options.stride,
+        count_eos=not options.no_count_eos,
+        count_bos=options.count_bos,
+    )
+    json.dump(summary, sys.stdout, indent=2, sort_keys=True)
+    print()
+
+
+if __name__ == "__main__":
+    run_command(main)

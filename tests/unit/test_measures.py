@@ -1,0 +1,281 @@
+"""The table of measures, the curves and the command that writes them.
+
+Needs nothing but the package. Oracles: plain Python over the documents, scipy's statistics, the
+values of a body against itself, invariance to how documents are cut into files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import ks_2samp
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.shards import SCHEMAS, write_shard
+from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.measures import measure
+from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.statistics import (
+    Statistics,
+    StatisticsCounter,
+    read_statistics,
+)
+from beyond_perplexity.tendencies.word_classes import StopWords
+from scripts import measure_tendencies
+
+STOP = StopWords("test", frozenset({"w1", "w3"}))
+QUICK = Options(permutations=60, bootstrap=40, monte_carlo=50)
+
+
+def draw(seed: int, n: int, exponent: float, mean: float) -> list[str]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.poisson(mean, n)
+    drawn = (np.minimum(rng.zipf(exponent, length), 400) for length in lengths)
+    return [" ".join(f"w{k}" for k in document) for document in drawn]
+
+
+REFERENCE, SAMPLES = draw(0, 150, 1.5, 12), draw(1, 120, 1.6, 10)
+
+
+def count(path: Path, texts: list[str]) -> Statistics:
+    with StatisticsCounter(STOP) as counter:
+        counter.add(pa.array(texts))
+        counter.write(path, {})
+    return read_statistics(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("measures")
+
+
+@pytest.fixture(scope="module")
+def bodies(folder):
+    return count(folder / "r.parquet", REFERENCE), count(folder / "s.parquet", SAMPLES)
+
+
+def run(bodies, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
+    batches = ([pa.array(t[i : i + cut]) for i in range(0, len(t), cut)] for t in texts)
+    return measure(*bodies, *batches, options, seed, "model/nucleus")
+
+
+def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
+    return {(row["tendency"], row["measure"]): row for row in table.to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def table(bodies):
+    return run(bodies)
+
+
+def test_table_has_its_schema_and_each_measure_once(table):
+    assert table.schema == SCHEMAS["tendencies"]
+    rows = as_dict(table)
+    assert len(rows) == table.num_rows == 41
+    assert set(table["source"].to_pylist()) == {"model/nucleus"}
+    assert set(table["n_reference"].to_pylist()) == {150}
+    assert set(table["n_samples"].to_pylist()) == {120}
+
+
+def test_values_are_those_of_plain_programs(table):
+    rows = as_dict(table)
+    tokens = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
+    lengths = [[len(t) for t in side] for side in tokens]
+    stop = [[sum(w in STOP.words for w in t) / len(t) for t in side if t] for side in tokens]
+    for tendency, (first, second) in (("length", lengths), ("stop_words", stop)):
+        value = {name: rows[tendency, name]["value"] for name in ("mean_difference", "ks", "mean")}
+        assert value["mean"] == pytest.approx(np.mean(second))
+        assert value["mean_difference"] == pytest.approx(np.mean(second) - np.mean(first))
+        assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
+    counts = [Counter(w for t in side for w in t) for side in tokens]
+    n = [sum(c.values()) for c in counts]
+    types = set(counts[0]) | set(counts[1])
+    differences = [abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in types]
+    assert rows["unigram", "tvd"]["value"] == pytest.approx(sum(differences) / 2)
+    assert rows["unigram", "max_difference"]["value"] == pytest.approx(max(differences))
+    novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
+    assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
+    covered = sum(counts[0][w] for w in counts[1]) / n[0]
+    assert rows["vocabulary", "coverage"]["value"] == pytest.approx(covered)
+    assert rows["vocabulary", "tokens_reference"]["value"] == n[0]
+
+
+def test_tests_and_intervals_are_where_they_are_defined(table):
+    tested = {key for key, row in as_dict(table).items() if row["p_value"] is not None}
+    assert tested == {
+        *(
+            ("rank_frequency", f"ks_{name}")
+            for name in ("empirical", "zipf_model", "zipf_reference")
+        ),
+        *(
+            (f"type_token_{kind}", f"ks_{name}")
+            for kind in ("unigrams", "bigrams")
+            for name in ("empirical", "heaps_model", "heaps_reference")
+        ),
+        *(("unigram", name) for name in ("tvd", "max_difference")),
+        *(
+            (tendency, name)
+            for tendency in ("length", "stop_words", "symbols")
+            for name in ("mean_difference", "ks")
+        ),
+    }
+    for (tendency, _), row in as_dict(table).items():
+        if tendency == "vocabulary":
+            assert row["low"] is None
+        else:
+            assert row["low"] <= row["value"] + 1e-12
+            assert row["high"] >= row["value"] - 1e-12
+    assert as_dict(table)["length", "mean_difference"]["p_value"] < 0.05
+
+
+def test_a_body_against_itself_has_no_distance(bodies):
+    rows = as_dict(run((bodies[0], bodies[0]), texts=(REFERENCE, REFERENCE)))
+    for (_, name), row in rows.items():
+        if name in (
+            "ks",
+            "ks_empirical",
+            "tvd",
+            "max_difference",
+            "mean_difference",
+            "novel_types",
+        ):
+            assert row["value"] == 0
+    assert rows["vocabulary", "coverage"]["value"] == 1
+    assert rows["length", "mean_difference"]["p_value"] > 0.5
+
+
+def test_batches_do_not_matter_but_the_seed_does(bodies, table):
+    assert run(bodies, cut=7).equals(table)
+    assert not run(bodies, seed=4).equals(table)
+
+
+def test_without_draws_the_values_stay(bodies, table):
+    options = Options(permutations=0, bootstrap=0, monte_carlo=0)
+    bare = run(bodies, options, texts=([], []))  # the documents are not read
+    assert bare["value"].equals(table["value"])
+    assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
+
+
+def test_documents_of_other_statistics_are_refused(bodies):
+    for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
+        with pytest.raises(InputError, match="sample documents are not those"):
+            run(bodies, texts=(REFERENCE, wrong))
+
+
+def test_texts_without_tokens_leave_what_is_not_defined_out(folder):
+    empty = count(folder / "e.parquet", ["", ""])
+    full = count(folder / "f.parquet", ["a b", "a"])
+    rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
+    assert rows["length", "mean"]["value"] == 0
+    assert ("unigram", "tvd") not in rows
+    assert ("stop_words", "ks") not in rows
+    assert rows["type_token_unigrams", "heaps_beta"]["value"] is None
+    assert curves(empty, QUICK, "x", full).num_rows > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"permutation": 3}', "unknown key 'permutation'"),
+        ("[1]", "no JSON object"),
+        ("{", "not JSON"),
+        ('{"bootstrap": -1}', "whole number of at least 0"),
+        ('{"zipf_ranks": "most"}', "'zipf_ranks'"),
+        ('{"confidence": 2.0}', "'confidence'"),
+    ],
+)
+def test_wrong_options_are_named(text, message):
+    with pytest.raises(InputError, match=message):
+        Options.from_json(text)
+
+
+def test_all_ranks():
+    assert Options.from_json('{"zipf_ranks": "all"}').zipf_ranks is None
+    assert Options.from_json("{}") == Options()
+
+
+def points(table: pa.Table, name: str) -> list[dict[str, float]]:
+    return [row for row in table.to_pylist() if row["curve"] == name]
+
+
+def test_curves_are_those_of_plain_programs(bodies):
+    table = curves(bodies[1], QUICK, "model", bodies[0])
+    assert table.schema == SCHEMAS["curves"]
+    tokens = [text.split() for text in SAMPLES]
+    at = {point["x"]: point for point in points(table, "type_token_unigrams")}
+    assert sorted(at) == sorted({len(t) for t in tokens})
+    for length, point in at.items():
+        types = sorted(len(set(t)) for t in tokens if len(t) == length)
+        assert point["y"] == pytest.approx(np.mean(types))
+        levels = np.quantile(types, [0.05, 0.95], method="inverted_cdf")
+        assert (point["low"], point["high"]) == tuple(levels)
+        assert point["n"] == len(types)
+    lengths = [len(t) for t in tokens]
+    quantiles = [point["y"] for point in points(table, "length_quantiles")]
+    expected = np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
+    assert quantiles == expected.tolist()
+    assert sum(point["y"] for point in points(table, "length_pmf")) == pytest.approx(1)
+    assert points(table, "length_mean")[0]["y"] == pytest.approx(np.mean(lengths))
+    density = points(table, "stop_words_density")
+    assert sum(point["y"] for point in density) / len(density) == pytest.approx(1)
+    most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
+    first = points(table, "rank_frequency")[0]
+    assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
+    assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
+        table["curve"].to_pylist()
+    )
+
+
+def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
+    drawn = curves(bodies[1], QUICK, "model", bodies[0])
+    for curve, name in (
+        ("ks_types_model", "ks_heaps_model"),
+        ("ks_types_empirical", "ks_empirical"),
+    ):
+        found = points(drawn, curve)
+        mean = np.average([p["y"] for p in found], weights=[p["n"] for p in found])
+        assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)
+
+
+def write_samples(path: Path, texts: list[str]) -> str:
+    n = len(texts)
+    columns: dict[str, object] = {name: [None] * n for name in SCHEMAS["samples"].names}
+    columns |= {"doc_id": list(range(n)), "text": texts}
+    columns = {k: pa.array(v, SCHEMAS["samples"].field(k).type) for k, v in columns.items()}
+    write_shard(path, "samples", columns, {})
+    return str(path)
+
+
+def test_command_does_not_depend_on_shards(folder, bodies, monkeypatch):
+    reference = write_samples(folder / "reference.parquet", REFERENCE)
+    shards = [
+        write_samples(folder / f"samples{i}.parquet", SAMPLES[start : start + 50])
+        for i, start in enumerate(range(0, 120, 50))
+    ]
+    whole = write_samples(folder / "samples.parquet", SAMPLES)
+    common = ["x", "--reference-statistics", str(folder / "r.parquet"), "--source", "m"]
+    common += ["--reference-documents", reference, "--options", '{"permutations": 20}']
+    found = []
+    for i, documents in enumerate(([whole], shards)):
+        out = [str(folder / f"{name}{i}.parquet") for name in ("measures", "curves")]
+        flags = ["--sample-statistics", str(folder / "s.parquet"), "--sample-documents", *documents]
+        flags += ["--measures", out[0], "--curves", out[1]]
+        monkeypatch.setattr("sys.argv", [*common, *flags])
+        measure_tendencies.main()
+        found.append([pq.read_table(path) for path in out])
+    assert found[0][0].equals(found[1][0])
+    assert found[0][1].equals(found[1][1])
+    alone = str(folder / "alone.parquet")
+    monkeypatch.setattr("sys.argv", [*common, "--curves", alone])
+    measure_tendencies.main()
+    names = set(pq.read_table(alone)["curve"].to_pylist())
+    assert "type_token_unigrams" in names
+    assert "ks_types_model" not in names
+    monkeypatch.setattr("sys.argv", [*common, "--measures", alone])
+    with pytest.raises(InputError, match="--measures needs --sample-statistics"):
+        measure_tendencies.main()

@@ -1,0 +1,264 @@
+"""Permutation tests, Monte Carlo tests and the bootstrap.
+
+Needs nothing but the package. Oracles: enumeration of all relabelings of tiny samples, scipy's
+permutation test, exact binomial sums, uniformity of p-values under the null, closed-form variances.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
+
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies import histograms, type_token, unigrams
+from beyond_perplexity.tendencies.distances import max_difference, total_variation
+from beyond_perplexity.tendencies.power_laws import Heaps
+from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
+from beyond_perplexity.tendencies.statistics import Histogram
+
+TEXTS = ["a a b", "c", "a d d", "", "b b e", "a f"]
+N_REFERENCE = 3
+
+
+def by_frequency(texts: list[str]) -> tuple[list[str], np.ndarray]:
+    tokens = " ".join(texts).split()
+    types = sorted(set(tokens), key=lambda word: (-tokens.count(word), word))
+    return types, np.array([tokens.count(word) for word in types])
+
+
+def stored(texts: list[str], n_reference: int, cut: int = 100) -> unigrams.DocumentCounts:
+    types, pooled = by_frequency(texts)
+    counts = unigrams.DocumentCounts(pa.array(types), pooled)
+    counts.__enter__()
+    for body, part in enumerate((texts[:n_reference], texts[n_reference:])):
+        batches = (pa.array(part[i : i + cut]) for i in range(0, len(part), cut))
+        counts.add(body, batches)
+    return counts
+
+
+def matrix(texts: list[str], types: list[str]) -> np.ndarray:
+    return np.array([[text.split().count(word) for word in types] for text in texts])
+
+
+def test_p_value_counts_centred_absolute_statistics():
+    permuted = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    assert permutation_p(2.0, permuted) == pytest.approx((2 + 1) / 6)  # centre 1/3: -2 and 2
+    assert permutation_p(9.0, np.zeros(99)) == pytest.approx(1 / 100)
+    assert permutation_p(0.0, np.zeros(9)) == 1
+    assert np.isnan(permutation_p(1.0, np.zeros(0)))
+    assert monte_carlo_p(0.3, np.array([0.1, 0.3, 0.5])) == pytest.approx(3 / 4)
+
+
+def test_interval_is_centred_at_the_observed_value():
+    low, high = interval(5.0, np.arange(101.0), 0.9)
+    assert (low, high) == pytest.approx((-40, 50))
+    assert np.isnan(interval(5.0, np.zeros(0), 0.9)).all()
+
+
+def test_all_relabelings_of_unigram_counts_appear_equally_often():
+    types, pooled = by_frequency(TEXTS)
+    X = matrix(TEXTS, types)
+    exact: dict[tuple[float, float], int] = {}
+    for chosen in combinations(range(len(TEXTS)), N_REFERENCE):
+        first = X[list(chosen)].sum(axis=0)
+        key = (total_variation(first, pooled - first), max_difference(first, pooled - first))
+        key = (round(float(key[0]), 12), round(float(key[1]), 12))
+        exact[key] = exact.get(key, 0) + 1
+    counts, n = stored(TEXTS, N_REFERENCE), 4000
+    found: dict[tuple[float, float], int] = {}
+    for first in counts.permutations(n, 3, "test"):
+        both = unigrams.permuted_distances(first, pooled)
+        for pair in zip(both["tvd"], both["max_difference"], strict=True):
+            key = (round(float(pair[0]), 12), round(float(pair[1]), 12))
+            found[key] = found.get(key, 0) + 1
+    assert set(found) == set(exact)
+    for key, times in exact.items():
+        share = times / 20
+        assert abs(found[key] / n - share) < 5 * np.sqrt(share / n)
+    counts.__exit__()
+
+
+def test_permuted_distances_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
+    first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
+    fast = unigrams.permuted_distances(first.astype(np.float32), pooled)
+    general = unigrams.distances(first, pooled[:, None] - first)
+    for found in (fast, general):
+        assert found["tvd"] == pytest.approx(total_variation(first.T, (pooled[:, None] - first).T))
+        assert found["max_difference"] == pytest.approx(
+            max_difference(first.T, (pooled[:, None] - first).T), abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("ranks", [3, 50, None])
+def test_top_ranks_are_the_first_of_a_full_sort(ranks):
+    counts = np.random.default_rng(0).integers(0, 1000, (200, 4))
+    expected = -np.sort(-counts.T, axis=1)[:, :ranks]
+    assert np.array_equal(unigrams.top_ranks(counts, ranks), expected)
+
+
+def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
+    monkeypatch.setattr(unigrams, "BLOCK", 16)
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, 5)) for _ in range(100)]
+    found = []
+    for cut in (3, 16, 100):
+        counts = stored(texts, 41, cut)
+        assert counts.n_documents(0) == 41
+        found.append(np.concatenate(list(counts.permutations(20, 5, "test")), axis=1))
+        resamples = list(counts.resamples(20, 5, "test"))
+        found.append(np.concatenate([side for pair in resamples for side in pair], axis=1))
+        counts.__exit__()
+    for i in (0, 1):
+        assert np.array_equal(found[i], found[i + 2])
+        assert np.array_equal(found[i], found[i + 4])
+    assert found[0].sum() > 0
+
+
+def test_blocks_of_labels_are_one_random_subset(monkeypatch):
+    """Each document is as likely, and each pair, within and across blocks, as in one draw."""
+    n, ones, trials = 12, 5, 6000
+    drawn = np.zeros((trials, n))
+    for b in range(trials):
+        labels = unigrams._Labels(stream(0, "labels", b), ones, n - ones)
+        drawn[b] = np.concatenate([labels.next_block(7), labels.next_block(5)])
+    assert (drawn.sum(axis=1) == ones).all()
+    pairs = drawn.T @ drawn / trials
+    expected = np.full((n, n), ones * (ones - 1) / (n * (n - 1)))
+    np.fill_diagonal(expected, ones / n)
+    assert np.abs(pairs - expected).max() < 5 * np.sqrt(0.25 / trials)
+
+
+def test_resampled_documents_have_multinomial_moments():
+    n, trials = 8, 6000
+    drawn = np.zeros((trials, n))
+    for r in range(trials):
+        weights = unigrams._Resample(stream(0, "resample", r), n)
+        drawn[r] = np.concatenate([weights.next_block(5), weights.next_block(3)])
+    assert (drawn.sum(axis=1) == n).all()
+    covariance = np.cov(drawn.T)
+    expected = np.full((n, n), -1 / n) + np.eye(n)
+    assert np.abs(covariance - expected).max() < 0.1
+    assert np.abs(drawn.mean(axis=0) - 1).max() < 0.07
+
+
+def paired(first: list[int], second: list[int]) -> histograms.PairedHistogram:
+    support = np.union1d(first, second)
+    sides = [np.array([side.count(v) for v in support]) for side in (first, second)]
+    return histograms.PairedHistogram(support.astype(float), *sides)
+
+
+@pytest.mark.parametrize("measure", ["mean_difference", "ks"])
+def test_histogram_test_converges_to_all_relabelings(measure):
+    first, second = [1, 1, 2, 5], [2, 4, 6, 6, 7]
+    pooled = first + second
+    exact = []
+    for chosen in combinations(range(9), 4):
+        side = [pooled[i] for i in chosen]
+        rest = [pooled[i] for i in range(9) if i not in chosen]
+        data = paired(side, rest)
+        exact.append(float(histograms.compare(data.support, data.reference, data.samples)[measure]))
+    values = np.array(exact)
+    observed = values[0]
+    expected = np.mean(np.abs(values - values.mean()) >= abs(observed - values.mean()) - 1e-12)
+    drawn = histograms.permute(paired(first, second), 4000, 1, "test")[measure]
+    assert permutation_p(observed, drawn) == pytest.approx(expected, abs=0.03)
+
+
+def test_mean_difference_agrees_with_scipy():
+    rng = np.random.default_rng(5)
+    first, second = rng.poisson(20, 300), rng.poisson(20.6, 200)
+    theirs = permutation_test(
+        (second, first),
+        lambda x, y, axis: x.mean(axis) - y.mean(axis),
+        n_resamples=4000,
+        vectorized=True,
+        rng=0,
+    )
+    data = paired(first.tolist(), second.tolist())
+    observed = float(
+        histograms.compare(data.support, data.reference, data.samples)["mean_difference"]
+    )
+    drawn = histograms.permute(data, 4000, 1, "test")["mean_difference"]
+    assert observed == pytest.approx(theirs.statistic)
+    assert permutation_p(observed, drawn) == pytest.approx(theirs.pvalue, abs=0.03)
+    assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
+
+
+def test_p_values_under_the_null_are_uniform():
+    rng = np.random.default_rng(6)
+    p_values = []
+    for trial in range(200):
+        data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
+        observed = histograms.compare(data.support, data.reference, data.samples)
+        drawn = histograms.permute(data, 99, trial, "test")
+        p_values.append(permutation_p(float(observed["mean_difference"]), drawn["mean_difference"]))
+    assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
+    assert min(p_values) >= 1 / 100
+
+
+def test_bootstrap_of_a_mean_has_its_standard_error():
+    rng = np.random.default_rng(7)
+    first, second = rng.poisson(30, 400), rng.poisson(33, 300)
+    drawn = histograms.bootstrap(paired(first.tolist(), second.tolist()), 2000, 0, "test")
+    expected = np.sqrt(first.var() / 400 + second.var() / 300)
+    assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
+    assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
+
+
+def test_draws_do_not_depend_on_their_number(monkeypatch):
+    data = paired([1, 2, 3, 4, 4], [2, 3, 3, 9])
+    whole = histograms.permute(data, 40, 1, "test")["ks"]
+    monkeypatch.setattr(histograms, "_HELD", 30)
+    assert np.array_equal(histograms.permute(data, 25, 1, "test")["ks"], whole[:25])
+
+
+@pytest.mark.parametrize("size", [4, 400])
+def test_poisson_distances_follow_their_exact_law(size):
+    """For one value of the rate, P(D >= d) by enumeration (4) or by scipy's samples (400)."""
+    rate, n = 2.5, 4000
+    found = type_token._poisson_ks(np.random.default_rng(0), rate, size, n)
+    points = np.arange(40)
+    drawn = np.random.default_rng(1).poisson(rate, (n, size))
+    cdf = (drawn[:, :, None] <= points).mean(axis=1) if size == 4 else None
+    if cdf is None:
+        cdf = np.stack([(row[:, None] <= points).mean(axis=0) for row in drawn])
+    brute = np.abs(cdf - poisson.cdf(points, rate)).max(axis=1)
+    grid = np.quantile(brute, [0.1, 0.5, 0.9])
+    for point in grid:
+        difference = (found > point + 1e-9).mean() - (brute > point + 1e-9).mean()
+        assert abs(difference) < 5 * np.sqrt(0.5 / n)
+
+
+def test_type_token_test_permutes_within_lengths_only():
+    """Enumeration: at length 2 one of C(4, 2) splits, at length 3 one of C(3, 1)."""
+    reference = Histogram.of(np.array([2, 2, 3]), np.array([1, 2, 3]), np.ones(3, int))
+    samples = Histogram.of(np.array([2, 2, 3, 3]), np.array([2, 2, 3, 2]), np.ones(4, int))
+    pooled = reference + samples
+    counts = np.zeros((2, len(pooled.keys)), np.int64)
+    for row, side in enumerate((reference, samples)):
+        counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
+    data = type_token.PairedCells(type_token.LengthCells.of(pooled), *counts)
+    drawn = type_token.permute(data, 3000, 0, "test")
+    # Length 2 has types 1, 2, 2, 2: the one lies on either side, D = 1/2. Length 3 has 2, 3, 3: the
+    # reference's document is the 2 with probability 1/3, D = 1, else D = 1/2. Weights 2 and 2.
+    assert set(np.round(drawn, 12)) == {0.5, 0.75}
+    assert np.mean(drawn == 0.75) == pytest.approx(1 / 3, abs=5 * np.sqrt(2 / 9 / 3000))
+    observed = type_token.summarize(data, *counts, {})["ks_empirical"]
+    assert float(observed) == pytest.approx(0.5)
+
+
+def test_heaps_draws_are_weighted_means_of_lengths():
+    """Both lengths give D = 1 - P(0) when both documents have no type: exact binomial."""
+    histogram = Histogram.of(np.array([1, 2]), np.array([0, 0]), np.array([1, 1]))
+    cells = type_token.LengthCells.of(histogram)
+    law = Heaps(0.5, 0.0)
+    drawn = type_token.draw_from_heaps(cells, histogram.counts, law, 4000, 0, "test")
+    zero = np.exp(-0.5)
+    share = np.mean(np.isclose(drawn, 1 - zero))
+    assert share == pytest.approx(binom.pmf(2, 2, zero), abs=0.04)

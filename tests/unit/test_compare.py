@@ -1,0 +1,198 @@
+"""The comparison of two bodies of text, end to end: numbers, files, formats, and wrong input.
+
+Needs no data: the texts are small and drawn here. Oracles: counting with plain Python on the same
+words, and equality of the results of equal texts in different formats.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.report.bodies import guess_format
+from beyond_perplexity.report.compare import (
+    CSV_COLUMNS,
+    FIGURE_FILES,
+    CompareOptions,
+    compare_bodies,
+    run,
+)
+from scripts import compare
+
+WORDS = ["the", "a", "of", "and", "cat", "dog", "Stone", "runs", ",", ".", "12", "was", "green"]
+
+
+def documents(seed: int, n: int, longest: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for _ in range(n)]
+
+
+REFERENCE, SAMPLES = documents(1, 60, 12), documents(2, 50, 18)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    for name, texts in (("a.txt", REFERENCE), ("b.txt", SAMPLES)):
+        (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
+
+
+def options(reference: str, samples: str, **more: object) -> CompareOptions:
+    return CompareOptions(reference, samples, permutations=19, bootstrap=20, **more)  # type: ignore[arg-type]
+
+
+def measures(out: Path) -> dict[tuple[str, str], pd.Series]:
+    table = pd.read_csv(out / "tendencies.csv")
+    return {(row["tendency"], row["measure"]): row for _, row in table.iterrows()}
+
+
+def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
+    out = tmp_path / "out"
+    printed = run(options(*files, tokenized=True), out)
+    found = measures(out)
+    lengths = [[len(text.split()) for text in texts] for texts in (REFERENCE, SAMPLES)]
+    means = [sum(values) / len(values) for values in lengths]
+    assert found["length", "mean_reference"]["value"] == pytest.approx(means[0])
+    assert found["length", "mean"]["value"] == pytest.approx(means[1])
+    ks = max(
+        abs(sum(v <= t for v in lengths[0]) / 60 - sum(v <= t for v in lengths[1]) / 50)
+        for t in range(20)
+    )
+    assert found["length", "ks"]["value"] == pytest.approx(ks)
+    counts = [Counter(" ".join(texts).split()) for texts in (REFERENCE, SAMPLES)]
+    shares = [{w: c / counted.total() for w, c in counted.items()} for counted in counts]
+    tvd = sum(abs(shares[0].get(w, 0) - shares[1].get(w, 0)) for w in WORDS) / 2
+    assert found["unigram", "tvd"]["value"] == pytest.approx(tvd)
+    assert set(found["unigram", "tvd"][["n_reference", "n_samples"]]) == {60, 50}
+    assert f"{tvd:.3f}" in printed
+    assert f"{ks:.3f}" in printed
+
+
+def test_folder_gets_table_figures_and_page(files, tmp_path) -> None:
+    out = tmp_path / "new" / "out"
+    run(options(*files), out)
+    figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
+    assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
+    header = (out / "tendencies.csv").read_text().splitlines()[0]
+    assert header == "tendency,measure,value,low,high,p_value,n_reference,n_samples"
+    assert header.split(",") == CSV_COLUMNS
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "img":
+            self.images.append(values)
+        elif tag not in ("meta", "br"):
+            self.open.append(tag)
+        self.links += [str(values[key]) for key in ("src", "href") if key in values]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_page_is_whole_and_needs_no_other_file(files, tmp_path) -> None:
+    odd = tmp_path / "<odd> & 'name'.txt"
+    Path(files[1]).rename(odd)
+    run(options(files[0], str(odd)), tmp_path / "out")
+    page = Page((tmp_path / "out" / "compare.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert len(page.images) == len(FIGURE_FILES)
+    assert all(image["alt"] for image in page.images)
+    assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
+
+
+def test_formats_and_compression_do_not_matter(files, tmp_path) -> None:
+    lines = [json.dumps({"text": text, "id": 1}) for text in SAMPLES]
+    (tmp_path / "b.jsonl").write_text("\n".join(lines))
+    pq.write_table(pa.table({"text": SAMPLES}), tmp_path / "b.parquet")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(SAMPLES).encode()))
+    tables = []
+    for name in ("b.txt", "b.jsonl", "b.parquet", "b.txt.gz"):
+        with compare_bodies(options(files[0], str(tmp_path / name))) as found:
+            tables.append(found.measures)
+    assert all(table.equals(tables[0]) for table in tables[1:])
+    assert guess_format(Path("x.jsonl.gz")) == "jsonl"
+    assert guess_format(Path("x")) == "text"
+
+
+def test_cleaning_unless_tokenized(files, tmp_path) -> None:
+    Path(files[1]).write_text("The CAT sleeps.\nthe cat sleeps .\n")
+    n_types = []
+    for tokenized in (False, True):
+        with compare_bodies(options(*files, tokenized=tokenized)) as found:
+            n_types.append(len(found.samples.statistics.types))
+    assert n_types == [4, 7]  # as it is also: The, CAT, sleeps.
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, r"missing\.txt: no such file"),
+        ("empty.txt", b"", r"empty\.txt: is empty"),
+        ("blank.txt", b"\n \n\n", r"blank\.txt: has no document"),
+        ("latin.txt", "ok\ncaf\xe9\n".encode("latin-1"), r"latin\.txt: line 2: not UTF-8"),
+        (
+            "bad.jsonl",
+            b'{"text": "a"}\n{"body": "b"}\n',
+            r"bad\.jsonl: line 2: .*'text' is missing",
+        ),
+        ("broken.jsonl", b'{"text": "a"}\n{"text":\n', r"broken\.jsonl: line 2: not JSON"),
+        ("no.parquet", b"PAR1", r"no\.parquet: .*not a readable Parquet"),
+        ("cut.txt.gz", gzip.compress(b"a b c\n" * 99)[:-9], r"cut\.txt\.gz: .*truncated"),
+    ],
+)
+def test_wrong_input_is_one_clear_error_and_leaves_nothing(
+    files, tmp_path, name, content, message
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out"
+    for pair in ((files[0], str(tmp_path / name)), (str(tmp_path / name), files[1])):
+        with pytest.raises(InputError, match=message) as caught:
+            run(options(*pair), out)
+        assert "\n" not in str(caught.value)
+        assert not out.exists()
+
+
+def test_out_is_a_file(files) -> None:
+    with pytest.raises(InputError, match=r"a\.txt: is a file; give a folder"):
+        run(options(*files), Path(files[0]))
+
+
+def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path) -> None:
+    Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
+    run(options(*files), tmp_path / "out")
+    assert measures(tmp_path / "out")["length", "mean"]["value"] == 1
+    assert (tmp_path / "out" / "compare.html").exists()
+
+
+def test_command_prints_the_table_and_repeats_itself(files, tmp_path, monkeypatch, capsys) -> None:
+    contents = []
+    for name in ("one", "two"):
+        arguments = ["--reference", files[0], "--samples", files[1], "--out", str(tmp_path / name)]
+        arguments += ["--permutations", "9", "--bootstrap", "9", "--seed", "5", "--tokenized"]
+        monkeypatch.setattr("sys.argv", ["compare", *arguments])
+        compare.main()
+        contents.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
+    assert contents[0] == contents[1]
+    printed = capsys.readouterr().out
+    assert "How far are the samples from the reference?" in printed
+    assert "compare.html" in printed

@@ -1,0 +1,166 @@
+"""Figures: what they draw, stable bytes, legends that cover nothing, fixed colours, clear errors.
+
+Needs no data: tables come from `synthetic_tables`. Oracles: the table that was drawn, an average
+computed cell by cell, and properties of the layout that matplotlib measures.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import FIGURES, draw
+from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.figures.type_token import _bins
+from beyond_perplexity.shards import SCHEMAS, write_shard
+from scripts import plot_tendencies
+from tests.unit.synthetic_tables import make_curves, make_measures, make_training, sources_of
+
+SMALL = ["external/mine"]
+USUAL = [*sources_of(["lstm", "trigram"], ["ancestral", "nucleus", "beam"]), *SMALL]
+LARGE = sources_of(
+    [f"transformer-of-size-{i}" for i in range(8)],
+    ["ancestral", "nucleus", "beam", "top_k", "typical", "min_p"],
+)
+
+
+@cache
+def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
+    if kind == "training":
+        return make_training(sorted({parse_source(name).model.split("/")[-1] for name in sources}))
+    return {"tendencies": make_measures, "curves": make_curves}[kind](list(sources))
+
+
+def make(name: str, sources: list[str]) -> Figure:
+    return draw(name, table(FIGURES[name].kind, tuple(sources)), Labels())
+
+
+@pytest.mark.parametrize("sources", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("name", ["figure_1", "figure_3", "figure_4", "figure_6", "training"])
+def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: list[str]) -> None:
+    figure = make(name, sources)
+    FigureCanvasAgg(figure).draw()
+    assert len(figure.legends) == 1
+    for legend in figure.legends:
+        box = legend.get_window_extent()
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+        for axis in figure.axes:
+            assert not axis.get_visible() or not axis.get_tightbbox().overlaps(box)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_equal_tables_give_equal_bytes(name: str, tmp_path) -> None:
+    for turn in ("a", "b"):
+        save(make(name, SMALL), [tmp_path / f"{turn}.svg", tmp_path / f"{turn}.pdf"])
+    for suffix in ("svg", "pdf"):
+        first = (tmp_path / f"a.{suffix}").read_bytes()
+        assert first == (tmp_path / f"b.{suffix}").read_bytes()
+    assert b"<dc:date>" not in (tmp_path / "a.svg").read_bytes()
+    assert b"CreationDate" not in (tmp_path / "a.pdf").read_bytes()
+
+
+def test_model_keeps_its_colour_where_others_are_missing() -> None:
+    labels = Labels(models=["trigram", "lstm", "cnn"])
+    for sources in (["lstm/beam"], ["lstm/beam", "cnn/beam"], ["aaa/beam", "lstm/nucleus"]):
+        looks = Looks(labels, sources)
+        assert looks.colour("lstm") == PALETTE[1]
+        assert looks.marker("lstm") == Looks(labels, []).marker("lstm")
+
+
+def test_models_differ_in_colour_or_mark() -> None:
+    names = [f"m{i}" for i in range(16)]
+    looks = Looks(Labels(models=names), [])
+    assert len({(looks.colour(name), looks.marker(name)) for name in names}) == 16
+
+
+def test_rank_frequency_draws_the_points_of_the_table() -> None:
+    curves = make_curves(USUAL)
+    figure = draw("figure_6", curves, Labels())
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == ["Ancestral", "Nucleus", "Beam", "Brought samples"]
+    drawn = figure.axes[1].lines[1]
+    chosen = curves[(curves["source"] == "lstm/nucleus") & (curves["curve"] == "rank_frequency")]
+    truth = dict(zip(chosen["x"], chosen["y"], strict=True))
+    assert len(drawn.get_xdata()) > 100
+    assert all(truth[x] == y for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True))
+
+
+def test_main_figure_prints_each_distance_with_its_stars() -> None:
+    measures = make_measures(USUAL)
+    figure = draw("main", measures, Labels())
+    printed = {text.get_text() for text in figure.axes[0].texts}
+    row = measures[(measures["tendency"] == "length") & (measures["measure"] == "ks")].iloc[0]
+    mark = "**" if row["p_value"] < 0.005 else "*" if row["p_value"] < 0.05 else ""
+    assert f"{row['value']:.3f}{mark}" in printed
+    assert len(figure.axes[0].texts) == 7 * len(USUAL)
+
+
+def test_bins_are_averages_weighted_by_documents() -> None:
+    random = np.random.default_rng(3)
+    n = random.integers(1, 50, 400)
+    x = np.arange(1.0, 401)
+    points = pd.DataFrame({"x": x, "y": np.sqrt(x), "low": x, "high": x, "n": n}, index=x + 7)
+    means = _bins(points)
+    assert len(means) <= 60
+    middle, total = 0.0, n.sum()
+    members: dict[int, list[int]] = {}
+    for i, weight in enumerate(n):
+        members.setdefault(int((middle + weight / 2) / total * 60), []).append(i)
+        middle += weight
+    for place, chosen in members.items():
+        expected = sum(n[i] * np.sqrt(x[i]) for i in chosen) / sum(n[i] for i in chosen)
+        assert means.loc[place, "y"] == pytest.approx(expected)
+        assert np.isnan(means.loc[place, "low"]) == (np.mean(n[chosen]) < 20)
+
+
+def test_errors_say_what_is_wrong() -> None:
+    with pytest.raises(InputError, match="no figure 'figure_7'"):
+        draw("figure_7", make_curves(SMALL), Labels())
+    with pytest.raises(InputError, match="no 'rank_frequency'"):
+        draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
+    with pytest.raises(InputError, match="source 'lstm' is neither"):
+        parse_source("lstm")
+    with pytest.raises(InputError, match=r"ends in \.svg"):
+        save(Figure(), ["figure.gif"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"model": []}', "unknown key 'model'"),
+        ('{"models": {}}', "key 'models' is {}, expected a list"),
+    ],
+)
+def test_bad_labels(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Labels.from_json(text)
+
+
+def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
+    frame = make_curves(USUAL)
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path in paths:  # the reference's rows are in both files, and are drawn once
+        rows = pa.Table.from_pandas(frame, SCHEMAS["curves"], preserve_index=False)
+        write_shard(path, "curves", rows, {})
+    outputs = [tmp_path / "f.svg", tmp_path / "f.pdf"]
+    labels = json.dumps({"models": ["trigram", "lstm"], "names": {"lstm": "LSTM (3)"}})
+    arguments = ["plot", "--figure", "figure_5", "--labels", labels, "--curves"]
+    arguments += [*map(str, paths), "--output", *map(str, outputs)]
+    monkeypatch.setattr("sys.argv", arguments)
+    plot_tendencies.main()
+    assert all(path.stat().st_size > 1000 for path in outputs)
+    monkeypatch.setattr("sys.argv", ["plot", "--figure", "main", "--output", str(outputs[0])])
+    with pytest.raises(InputError, match="needs --measures"):
+        plot_tendencies.main()

@@ -1,0 +1,251 @@
+"""Tables 1 to 6: numbers, stars, published values, and the three forms; the commands around them.
+
+Needs no data. Oracles: the paper's own sentences about its tables, Python's statistics module, the
+measures that went in, and the structure that LaTeX and HTML demand.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import statistics
+from html.parser import HTMLParser
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.report.layout import Column, Table, escape_latex, to_html_table, to_latex
+from beyond_perplexity.report.layout import to_text as as_text
+from beyond_perplexity.report.numbers import MINUS, shown, shown_interval, shown_p, stars
+from beyond_perplexity.report.published import COLUMN, FAMILIES, KINDS, published
+from beyond_perplexity.report.tables import (
+    MEASURED_TABLES,
+    measured_table,
+    model_table,
+    reference_table,
+)
+from beyond_perplexity.shards import SCHEMAS, write_shard
+from scripts import tabulate
+from tests.unit.synthetic_tables import make_measures, make_training, sources_of
+
+SOURCES = [*sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]), "external/mine_%"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1234, "0.123"),
+        (-0.5, f"{MINUS}0.500"),
+        (0.00037, f"3.7e{MINUS}4"),
+        (1234567, "1,234,567"),
+        (123.456, "123.5"),
+        (0, "0"),
+        (math.inf, "∞"),
+        (None, ""),
+        (math.nan, ""),
+    ],
+)
+def test_shown(value: float | None, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_stars_and_p_values() -> None:
+    marks = [stars(p) for p in (0.0049, 0.005, 0.049, 0.05, math.nan, None)]
+    assert marks == ["**", "*", "*", "", "", ""]
+    assert [shown_p(p) for p in (1 / 1001, 0.02, None)] == ["< 0.001", "0.020", ""]
+    assert shown_interval(0.1, None) == ""
+
+
+def _value(tendency: str, measure: str, family: str, kind: str) -> float:
+    found = published(tendency, measure, family, kind)
+    assert found is not None
+    return found.value
+
+
+def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
+    # "text generated from an LSTM using random sampling follows all three the closest of any model"
+    for tendency in ("length", "stop_words", "symbols"):
+        random = {family: _value(tendency, "ks", family, "ancestral") for family in FAMILIES}
+        assert min(random, key=lambda family: random[family]) == "lstm"
+    # "a trigram model under the beam sampling follows a power law trend the most closely"
+    fits = {
+        (family, kind): _value("rank_frequency", "ks_zipf_model", family, kind)
+        for family in FAMILIES
+        for kind in KINDS
+    }
+    assert min(fits, key=lambda key: fits[key]) == ("trigram", "beam")
+    # the one difference of means without stars
+    plain = published("length", "mean_difference", "transformer-adaptive-softmax", "nucleus")
+    assert plain == (0.134, "")
+    starred = published("symbols", "mean_difference", "transformer-adaptive-softmax", "beam")
+    assert starred == (0.0007, "*")
+    # 1 - F(10000) at the test set's s = 1.1997 is the floor of D_p_hat
+    floors = [_value("rank_frequency", "ks_zipf_reference", f, k) for f in FAMILIES for k in KINDS]
+    assert min(floors) == pytest.approx(0.1421, abs=5e-4)
+
+
+def test_nothing_is_published_for_other_models_and_decodings() -> None:
+    assert published("length", "ks", "gru", "beam") is None
+    assert published("length", "ks", "lstm", "min_p") is None
+    assert published("unigram", "tvd", "lstm", "beam") is None
+    assert published("rank_frequency", "ks_empirical", "trigram", "beam") is None
+
+
+@pytest.mark.parametrize("number", MEASURED_TABLES)
+def test_csv_has_every_measure_in_full_precision(number: int) -> None:
+    measures = make_measures(SOURCES)
+    table = measured_table(number, measures, Labels())
+    csv = pd.read_csv(io.StringIO(table.tidy.to_csv(index=False)), dtype={"stars": str})
+    keys = ["source", "tendency", "measure"]
+    joined = csv.merge(measures, on=keys, suffixes=("", "_true"))
+    assert len(joined) == len(SOURCES) * len(MEASURED_TABLES[number].columns)
+    assert (joined["value"] == joined["value_true"]).all()
+    assert (joined["stars"].fillna("") == joined["p_value"].map(stars)).all()
+    assert len(table.rows) == len(SOURCES)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_published_value_stands_beside_the_family_and_kind() -> None:
+    labels = Labels(families={"my_model": "cnn"}, kinds={"warm": "nucleus"})
+    table = measured_table(3, make_measures(SOURCES), labels)
+    rows = {(row[0], row[1]): row for row in table.rows}
+    assert rows["my model", "Warm"][3] == "0.051"
+    assert rows["LSTM", "Beam"][3] == "0.516"
+    assert rows["mine %", "Brought samples"][3] == ""
+    chosen = table.tidy[table.tidy["source"] == "my_model/warm"]
+    assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
+
+
+def test_standard_deviations_are_over_resamples() -> None:
+    parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
+    table = reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
+    values = [
+        float(part.query("tendency == 'length' and measure == 'mean'")["value"].iloc[0])
+        for part in parts
+    ]
+    row = table.tidy.query("tendency == 'length'").iloc[0]
+    assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
+    assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
+    assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
+
+
+def _description(family: str, parameters: int) -> dict[str, object]:
+    return {"family": family, "parameters": parameters, "vocabulary": {"kind": "closed"}}
+
+
+def test_models_table() -> None:
+    models = {"small": _description("lstm", 59_000_000), "trigram": _description("trigram", 7)}
+    perplexities = {
+        "small": {"perplexity": {"token": 81.5, "word": 90.25}},
+        "trigram": {"perplexity": {"token": None, "word": None}},
+    }
+    table = model_table(models, perplexities, {"small": 12.5}, Labels())
+    assert table.rows[0] == [
+        "small",
+        "closed",
+        "59.00",
+        "59.000",
+        "81.50",
+        "90.25",
+        "49.29",
+        "12.5",
+    ]
+    assert table.rows[1][4] == "∞"
+    assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
+    with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
+        model_table({"small": {"family": "lstm"}}, {}, {}, Labels())
+
+
+def test_latex_is_escaped_and_rectangular() -> None:
+    special = r"50%_of & {all} $x$ #1 ~ ^ \n"
+    columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
+    table = Table("t", special, "", columns, [[special, f"{MINUS}1*", "2**"]], pd.DataFrame())
+    text = to_latex(table)
+    assert r"50\%\_of \& \{all\} \$x\$ \#1" in text
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0].replace(r"\&", "")
+    rows = [line for line in inside.splitlines() if line.endswith(r"\\")]
+    assert [row.count("&") for row in rows] == [1, 2, 2]
+    assert r"$-$1$^{\ast}$ & 2$^{\ast \ast}$" in text
+    unescaped = text.replace(r"\{", "").replace(r"\}", "")
+    assert unescaped.count("{") == unescaped.count("}")
+    assert all(ord(letter) < 128 for letter in escape_latex("−∞αβ±½Σ–—"))
+
+
+class _Rows(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[int] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += int(dict(attrs).get("colspan") or 1)
+
+
+def test_html_is_escaped_and_rectangular() -> None:
+    table = measured_table(2, make_measures(["<b>/beam", "lstm/beam"]), Labels())
+    html = to_html_table(table)
+    parser = _Rows()
+    parser.feed(html)
+    assert set(parser.rows) == {len(table.columns)}
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+    assert "class='published'" in html
+
+
+def test_text_is_aligned() -> None:
+    lines = as_text(measured_table(3, make_measures(SOURCES), Labels())).splitlines()
+    assert len(lines) == 2 + len(SOURCES)
+    assert max(map(len, lines)) == len(lines[1])
+
+
+def _run(monkeypatch, tmp_path, *arguments: str) -> None:
+    outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["tabulate", *arguments, *outputs])
+    tabulate.main()
+
+
+def test_command_reads_files(monkeypatch, tmp_path) -> None:
+    frame = make_measures(SOURCES)
+    schema = SCHEMAS["tendencies"]
+    write_shard(
+        tmp_path / "m.parquet", "tendencies", pa.Table.from_pandas(frame, schema), {"start": ""}
+    )
+    folder = tmp_path / "my_model"
+    folder.mkdir()
+    (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
+    training = make_training(["x"]).drop(columns="model")
+    table = pa.Table.from_pandas(training, SCHEMAS["training"], preserve_index=False)
+    write_shard(folder / "training.parquet", "training", table, {})
+    (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
+    models = ["--models", "my_model/model.json"]
+    _run(monkeypatch, tmp_path, "--table", "3", "--measures", "m.parquet", *models)
+    assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
+    assert "0.491" in (tmp_path / "t.tex").read_text()
+    assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * len(SOURCES)
+    _run(monkeypatch, tmp_path, "--table", "4", "--measures", "m.parquet")
+    more = ["--perplexities", "my_model.json", "--training", "my_model/training.parquet"]
+    _run(monkeypatch, tmp_path, "--table", "1", *models, *more)
+    row = pd.read_csv(tmp_path / "t.csv").iloc[0]
+    assert (row["model"], row["perplexity_per_word"]) == ("my_model", 4)
+    assert row["training_seconds"] == training["seconds"].max()
+
+
+def test_command_errors(monkeypatch, tmp_path) -> None:
+    with pytest.raises(InputError, match="table 2 needs --measures"):
+        _run(monkeypatch, tmp_path, "--table", "2")
+    (tmp_path / "model.json").write_text("[]")
+    with pytest.raises(InputError, match="holds no JSON object"):
+        _run(monkeypatch, tmp_path, "--table", "1", "--models", "model.json")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        _run(monkeypatch, tmp_path, "--table", "3", "--measures", "model.json")
+    with pytest.raises(InputError, match="table 3: the measures have none of"):
+        measured_table(3, make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
+    assert not (tmp_path / "t.csv").exists()

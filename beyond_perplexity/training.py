@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,11 @@ from beyond_perplexity.resume import (
     save_checkpoint,
     with_prefix,
     without_prefix,
+)
+
+IRRELEVANT_WARNINGS = (
+    "The `srun` command is available",  # one process on one device needs no srun
+    ".*treespec, LeafSpec",  # Lightning calls what torch has deprecated
 )
 
 
@@ -463,28 +469,35 @@ def train(
     trained = Trained(model, options, rounds, seed, folder)
     trained.restore()
     if not trained.progress.finished:
-        precision = options.precision
-        if precision == "auto":
-            precision = "bf16-mixed" if device.type == "cuda" else "32"
-        trainer = lightning.Trainer(
-            accelerator="gpu" if device.type == "cuda" else "cpu",
-            devices=[device.index or 0] if device.type == "cuda" else 1,
-            # One process on one device: what SLURM or MPI say about their job is not for Lightning.
-            plugins=[LightningEnvironment()],
-            precision="32-true" if precision == "32" else "bf16-mixed",
-            max_epochs=-1,
-            gradient_clip_val=options.gradient_clip,
-            reload_dataloaders_every_n_epochs=1,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-        trainer.fit(trained, datamodule=rounds)
+        with warnings.catch_warnings():
+            for message in IRRELEVANT_WARNINGS:
+                warnings.filterwarnings("ignore", message=message)
+            _fit(trained, rounds, device)
     if not trained.best:
         raise InputError("training: the first validation loss is not a number; lower learning_rate")
     model.load_state_dict(trained.best)
     progress = trained.progress
     return TrainingResult(trained.rows, progress.best_loss, progress.best_step, progress.step)
+
+
+def _fit(trained: Trained, rounds: Rounds, device: torch.device) -> None:
+    precision = trained.options.precision
+    if precision == "auto":
+        precision = "bf16-mixed" if device.type == "cuda" else "32"
+    trainer = lightning.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=[device.index or 0] if device.type == "cuda" else 1,
+        # One process on one device: what SLURM or MPI say about their job is not for Lightning.
+        plugins=[LightningEnvironment()],
+        precision="32-true" if precision == "32" else "bf16-mixed",
+        max_epochs=-1,
+        gradient_clip_val=trained.options.gradient_clip,
+        reload_dataloaders_every_n_epochs=1,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(trained, datamodule=rounds)

@@ -1,5 +1,7 @@
-"""The Transformer family. Oracles: torch's nn.TransformerEncoder and Hugging Face's GPT-2 (skipped
-without transformers), both given the same weights.
+"""The Transformer family.
+
+Oracles: torch's nn.TransformerEncoder and Hugging Face's GPT-2 (skipped without transformers), both
+given the same weights.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ def test_sinusoids_are_those_of_the_paper():
 
 
 def test_too_long_contexts_are_refused():
-    with pytest.raises(InputError, match="maximum_length: is 81.*context_length is 80"):
+    with pytest.raises(InputError, match=r"maximum_length: is 81.*context_length is 80"):
         make().initial_state(2, 81)
     with pytest.raises(ValueError, match="81 tokens exceed the context of 80"):
         make()(torch.zeros(1, 81, dtype=torch.int64))

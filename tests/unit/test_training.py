@@ -1,0 +1,285 @@
+"""Training, its batches, its checkpoints and model folders.
+
+Oracles: torch's own cross entropy and autograd, an uninterrupted training against one that is
+killed (in a process of its own) and one whose newest checkpoint is damaged, enumeration.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from beyond_perplexity.batches import IGNORED, Pieces, TokenStore
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.fitting import fit_files
+from beyond_perplexity.losses import chunked_cross_entropy
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import load_model, save_model
+from beyond_perplexity.perplexity import measure
+from beyond_perplexity.provenance import ROOT
+from beyond_perplexity.resume import load_checkpoint, save_checkpoint
+from beyond_perplexity.shards import read_batches, write_shard
+from beyond_perplexity.training import TrainingOptions, scheduled_rate
+from beyond_perplexity.vocabulary import ClosedVocabulary
+
+CPU = torch.device("cpu")
+TRAINING = {
+    "batch_tokens": 64,
+    "maximum_length": 40,
+    "maximum_epochs": 4,
+    "validation_steps": 7,
+    "warmup_steps": 4,
+    "checkpoint_steps": 3,
+}
+CONFIG = {
+    "family": "lstm",
+    "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "dropout": 0.3},
+    "training": TRAINING,
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Write a small corpus of counting words, with its vocabulary."""
+    folder = tmp_path_factory.mktemp("data")
+    generator = np.random.default_rng(0)
+    starts = generator.integers(0, 10, 80)
+    sizes = generator.integers(0, 25, 80)
+    texts = [
+        " ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in zip(starts, sizes, strict=True)
+    ]
+    splits = ["train"] * 60 + ["valid"] * 20
+    columns = {
+        "doc_id": list(range(80)),
+        "split": splits,
+        "title": [""] * 80,
+        "text": texts,
+        "n_tokens": [int(n) for n in sizes],
+    }
+    write_shard(folder / "documents.parquet", "documents", columns, {})
+    ClosedVocabulary([f"w{i}" for i in range(9)], 1).save(folder / "vocabulary.json")
+    return folder
+
+
+def fit(data, output, checkpoints, config=CONFIG, seed=1):
+    files = data / "documents.parquet", data / "vocabulary.json"
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        fit_files(*files, config, seed, CPU, output, checkpoints)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def whole(data):
+    """Train without interruption."""
+    fit(data, data / "whole", data / "whole-checkpoints")
+    return data / "whole"
+
+
+def start_command(data, output, checkpoints):
+    command = [sys.executable, "-m", "scripts.train", "--seed", "1", "--threads", "1"]
+    for flag in ("documents.parquet", "vocabulary.json"):
+        command += [f"--{flag.split('.')[0]}", str(data / flag)]
+    command += ["--config", json.dumps(CONFIG), "--device", "cpu"]
+    command += ["--output", str(output), "--checkpoints", str(checkpoints)]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def kill_at_first_checkpoint(process, folder):
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("*/0*.safetensors")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path):
+    kill_at_first_checkpoint(
+        start_command(data, tmp_path / "out", tmp_path / "ck"), tmp_path / "ck"
+    )
+    assert not (tmp_path / "out" / "model.json").exists()
+    fit(data, tmp_path / "out", tmp_path / "ck")
+    for name in ("model.safetensors", "model.json", "vocabulary.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
+    assert curve(tmp_path / "out") == curve(whole)
+
+
+def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):
+    shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
+    *_, newest = sorted(tmp_path.glob("ck/*/0*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    fit(data, tmp_path / "out", tmp_path / "ck")
+    assert "is damaged" in caplog.text
+    weights = "model.safetensors"
+    assert (tmp_path / "out" / weights).read_bytes() == (whole / weights).read_bytes()
+
+
+def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_path):
+    shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
+    fit(data, tmp_path / "out", tmp_path / "ck", seed=2)
+    assert len(list((tmp_path / "ck").iterdir())) == 2
+    weights = "model.safetensors"
+    assert (tmp_path / "out" / weights).read_bytes() != (whole / weights).read_bytes()
+
+
+def curve(folder):
+    """Read the curve without its seconds, which no two runs share."""
+    columns = ["step", "epoch", "split", "loss", "perplexity", "learning_rate"]
+    (batch,) = read_batches(folder / "training.parquet", "training", columns)
+    return batch.to_pylist()
+
+
+def test_the_folder_holds_the_best_model_and_the_curve(data, whole):
+    model, vocabulary, description = load_model(whole)
+    rows = curve(whole)
+    valid = [row for row in rows if row["split"] == "valid"]
+    assert [row["step"] for row in valid][:2] == [7, 14]
+    assert description["valid_loss"] == min(row["loss"] for row in valid)
+    assert description["best_step"] == min(valid, key=lambda row: row["loss"])["step"]
+    assert valid[-1]["loss"] < valid[0]["loss"] < math.log(vocabulary.size) + 0.2
+    (batch,) = read_batches(data / "documents.parquet", "documents", ["split", "text"])
+    texts = [row["text"] for row in batch.to_pylist() if row["split"] == "valid"]
+    found = measure(model, vocabulary, texts)["perplexity"]["token"]
+    assert math.log(found) == pytest.approx(description["valid_loss"], abs=1e-5)
+
+
+def test_transformers_and_counted_models_go_through_the_same_door(data, tmp_path):
+    small = {"width": 8, "heads": 2, "feedforward_size": 8, "context_length": 12, "layers": 1}
+    training = {**TRAINING, "maximum_steps": 9}
+    config = {"family": "transformer", "architecture": small, "training": training}
+    fit(data, tmp_path / "transformer", tmp_path / "ck", config)
+    assert load_model(tmp_path / "transformer")[2]["steps"] == 9
+    fit(data, tmp_path / "trigram", tmp_path / "ck", {"family": "trigram"})
+    model, _, description = load_model(tmp_path / "trigram")
+    assert description["family"] == model.config["family"] == "trigram"
+    assert [row["split"] for row in curve(tmp_path / "trigram")] == ["valid"]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"family": "lstm", "train": {}}, "config.train: unknown key; allowed are family"),
+        ({"family": "lstm", "training": {"epochs": 1}}, "training.epochs: unknown key"),
+        ({"family": "lstm", "training": {"patience": 0}}, "patience: is 0"),
+        ({"family": "lstm", "training": {"schedule": "step"}}, "one of 'cosine', 'constant'"),
+    ],
+)
+def test_wrong_configs_are_named(data, tmp_path, config, words):
+    with pytest.raises(InputError, match=words):
+        fit(data, tmp_path / "out", tmp_path / "ck", config)
+
+
+def test_empty_splits_are_named(data, tmp_path):
+    vocabulary = ClosedVocabulary(["w1"], 0)
+    with pytest.raises(InputError, match="the split 'test' has no documents"):
+        TokenStore.write(tmp_path, data / "documents.parquet", "test", vocabulary)
+
+
+def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
+    vocabulary = ClosedVocabulary([f"w{i}" for i in range(9)], 1)
+    store = TokenStore.write(tmp_path, data / "documents.parquet", "train", vocabulary)
+    expected = sorted(token for ids in store for token in [*ids.tolist(), 1])
+    pieces = Pieces(store, 10, 40)
+    orders = [pieces.ordered(), pieces.shuffled(1, 0), pieces.shuffled(1, 1)]
+    for order in orders:
+        batches = [pieces.batch(rows) for rows in order]
+        targets = torch.cat([batch.targets[batch.targets != IGNORED] for batch in batches])
+        assert sorted(targets.tolist()) == expected
+        assert all(batch.inputs.numel() <= 40 and batch.inputs.shape[1] <= 10 for batch in batches)
+    again = Pieces(store, 10, 40).shuffled(1, 1)
+    assert all(np.array_equal(a, b) for a, b in zip(again, orders[2], strict=True))
+    flat = [np.concatenate(order).tolist() for order in orders]
+    assert flat[1] != flat[2]
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_chunked_cross_entropy_equals_torchs(with_bias):
+    torch.manual_seed(0)
+    features = torch.randn(600, 6, requires_grad=True)
+    weight = torch.randn(11, 6, requires_grad=True)
+    bias = torch.randn(11, requires_grad=True) if with_bias else None
+    targets = torch.randint(1, 11, (600,))
+    leaves = [leaf for leaf in (features, weight, bias) if leaf is not None]
+    logits = functional.linear(features, weight, bias)
+    logits = logits.index_fill(1, torch.tensor([0]), -torch.inf)
+    expected = functional.cross_entropy(logits, targets, reduction="sum")
+    found = chunked_cross_entropy(features, weight, bias, targets, torch.tensor([0]))
+    torch.testing.assert_close(found, expected)
+    pairs = zip(
+        torch.autograd.grad(found / 3, leaves),
+        torch.autograd.grad(expected / 3, leaves),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_the_schedule_rises_and_falls():
+    options = TrainingOptions(learning_rate=1.0, warmup_steps=4)
+    rates = [scheduled_rate(options, step, 12) for step in range(12)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[8] == pytest.approx(0.5)
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    constant = TrainingOptions(learning_rate=1.0, warmup_steps=0, schedule="constant")
+    assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
+
+
+def test_two_checkpoints_are_kept(tmp_path):
+    for step in range(4):
+        save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
+    assert len(list(tmp_path.iterdir())) == 2
+    tensors, state = load_checkpoint(tmp_path)
+    assert (tensors["a"].item(), state["at"]) == (3, 3)
+    assert load_checkpoint(tmp_path / "empty") is None
+
+
+def damage(folder: Path, name: str, how: str) -> None:
+    path = folder / name
+    if how == "remove":
+        path.unlink()
+    elif how == "flip":
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    else:
+        path.write_text(how)
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "words"),
+    [
+        ("model.json", "remove", "is no model folder"),
+        ("model.json", "{}", "does not describe a model"),
+        ("model.safetensors", "remove", "is missing; train the model again"),
+        ("model.safetensors", "flip", "is not the file that model.json describes"),
+        ("vocabulary.json", "remove", "cannot be read"),
+        (
+            "vocabulary.json",
+            '{"kind": "closed", "words": ["b"], "unknown_types": 0}',
+            "is not the vocabulary the model was trained with",
+        ),
+    ],
+)
+def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, how, words):
+    vocabulary = ClosedVocabulary(["a"], 0)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    save_model(tmp_path, registry.build(config, vocabulary.size), vocabulary, {})
+    damage(tmp_path, name, how)
+    with pytest.raises(InputError, match=words):
+        load_model(tmp_path)

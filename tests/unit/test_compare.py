@@ -37,6 +37,7 @@ def documents(seed: int, n: int, longest: int) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for _ in range(n)]
 
 
+ODD = "<odd> & 'name'.txt"
 REFERENCE, SAMPLES = documents(1, 60, 12), documents(2, 50, 18)
 
 
@@ -78,9 +79,18 @@ def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
     assert f"{ks:.3f}" in printed
 
 
-def test_folder_gets_table_figures_and_page(files, tmp_path) -> None:
-    out = tmp_path / "new" / "out"
-    run(options(*files), out)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """Give a folder with two texts, one of an odd name, and in new/out what is made of them."""
+    folder: Path = tmp_path_factory.mktemp("whole")
+    (folder / "a.txt").write_text("\n".join(REFERENCE))
+    (folder / ODD).write_text("\n".join(SAMPLES))
+    run(options(str(folder / "a.txt"), str(folder / ODD)), folder / "new" / "out")
+    return folder
+
+
+def test_folder_gets_table_figures_and_page(whole) -> None:
+    out = whole / "new" / "out"
     figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
     header = (out / "tendencies.csv").read_text().splitlines()[0]
@@ -108,11 +118,8 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_is_whole_and_needs_no_other_file(files, tmp_path) -> None:
-    odd = tmp_path / "<odd> & 'name'.txt"
-    Path(files[1]).rename(odd)
-    run(options(files[0], str(odd)), tmp_path / "out")
-    page = Page((tmp_path / "out" / "compare.html").read_text(encoding="utf-8"))
+def test_page_is_whole_and_needs_no_other_file(whole) -> None:
+    page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert len(page.images) == len(FIGURE_FILES)
     assert all(image["alt"] for image in page.images)
@@ -184,14 +191,15 @@ def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path) -> 
     assert (tmp_path / "out" / "compare.html").exists()
 
 
-def test_command_prints_the_table_and_repeats_itself(files, tmp_path, monkeypatch, capsys) -> None:
-    contents = []
-    for name in ("one", "two"):
-        arguments = ["--reference", files[0], "--samples", files[1], "--out", str(tmp_path / name)]
-        arguments += ["--permutations", "9", "--bootstrap", "9", "--seed", "5", "--tokenized"]
-        monkeypatch.setattr("sys.argv", ["compare", *arguments])
-        compare.main()
-        contents.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
+def test_command_prints_the_table_and_repeats_itself(whole, tmp_path, monkeypatch, capsys) -> None:
+    arguments = ["--reference", str(whole / "a.txt"), "--samples", str(whole / ODD)]
+    arguments += ["--out", str(tmp_path), "--permutations", "19", "--bootstrap", "20"]
+    monkeypatch.setattr("sys.argv", ["compare", *arguments])
+    compare.main()
+    contents = [
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (tmp_path, whole / "new" / "out")
+    ]
     assert contents[0] == contents[1]
     printed = capsys.readouterr().out
     assert "How far are the samples from the reference?" in printed

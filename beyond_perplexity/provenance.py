@@ -118,8 +118,17 @@ def content_hash(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_sha256(path: str | Path, expected: str) -> None:
+def check_sha256(path: str | Path, expected: str, name: str | None = None) -> None:
     """Check the content of a file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    expected : str
+        Its SHA-256, 64 hexadecimal digits.
+    name : str, optional
+        What the message calls it; the path by default.
 
     Raises
     ------
@@ -131,7 +140,7 @@ def check_sha256(path: str | Path, expected: str) -> None:
         with open(path, "rb") as file:
             beginning = file.read(40)
         raise InputError(
-            f"{path}: SHA-256 is {found}, expected {expected}; the file begins with {beginning!r}. "
+            f"{name or path}: SHA-256 is {found}, expected {expected}; the file begins with {beginning!r}. "
             "Check the address, or correct sha256 if the file is the right one"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ Config = Mapping[str, Any]
 COUNTED_FAMILIES = frozenset({"trigram"})
 EMBEDDED = "embedded:"
 EXTERNAL = "external"
+STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
 
 
 class Run:
@@ -40,25 +42,53 @@ class Run:
             paths = corpus["source"]["paths"]
             yield from sum(paths.values(), []) if isinstance(paths, dict) else paths
         yield from (external["path"] for external in self.config["external_samples"].values())
+        yield self.config["tendencies"]["stop_words"]
 
-    def _remote_locations(self) -> Iterable[tuple[str, str]]:
+    def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:
         for location in self._all_locations():
             if isinstance(location, dict):
-                yield location["sha256"], location["url"]
+                yield location["sha256"], location
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
         """Return where a location is on this machine: itself, or its place among the downloads."""
         if isinstance(location, str):
             return location
-        name = PurePosixPath(location["url"].split("?")[0]).name or "download"
+        name = PurePosixPath(location.get("member", location["url"].split("?")[0])).name or "download"
         return f"{self.results}/downloads/{location['sha256']}/{name}"
 
-    def source_files(self, corpus: str) -> list[str]:
-        """List the files that a corpus is read from; what pip brought is not among them."""
+    def member_flag(self, sha256: str) -> str:
+        """Return the flag of `scripts.verify_download` for a file inside a zip archive."""
+        member = self.downloads[sha256].get("member")
+        return f"--member {shlex.quote(member)}" if member else ""
+
+    def stop_words(self) -> str:
+        """Return the name or the local path of the list of stop words."""
+        return self.local_path(self.config["tendencies"]["stop_words"])
+
+    def stop_word_files(self) -> list[str]:
+        """List the file that the stop words come from, where it is not a list that pip brought."""
+        local = self.stop_words()
+        return [] if local in STOP_WORD_LISTS else [local]
+
+    def source_files(self, corpus: str, *, planning: bool = False) -> list[str]:
+        """List the files that a corpus is read from; what pip brought is not among them.
+
+        Parameters
+        ----------
+        corpus : str
+            Its name.
+        planning : bool
+            In a dry run, leave out what is not there yet, so that a run can be planned before its
+            data is fetched.
+        """
         paths = self.config["corpora"][corpus]["source"]["paths"]
         flat = sum(paths.values(), []) if isinstance(paths, dict) else paths
         local = [self.local_path(location) for location in flat]
-        return [path for path in local if not path.startswith(EMBEDDED)]
+        files = [path for path in local if not path.startswith(EMBEDDED)]
+        if planning:
+            downloads = f"{self.results}/downloads/"
+            files = [path for path in files if path.startswith(downloads) or Path(path).exists()]
+        return files
 
     def corpus_options(self, corpus: str) -> str:
         """Return the options of `scripts.extract_corpus` with every address resolved, as JSON."""

@@ -10,7 +10,12 @@
 rule download:
     """Fetch a file by its address and check its SHA-256."""
     input:
-        lambda wildcards: storage.http(RUN.downloads[wildcards.sha256]),
+        # A dry run plans without asking the network.
+        lambda wildcards: (
+            []
+            if workflow.dryrun
+            else storage.http(RUN.downloads[wildcards.sha256]["url"])
+        ),
     output:
         ensure("<results>/downloads/{sha256}/{name}", non_empty=True),
     log:
@@ -25,11 +30,12 @@ rule download:
         runtime=120,
     params:
         code=fingerprint("scripts/verify_download.py"),
+        member=lambda wildcards: RUN.member_flag(wildcards.sha256),
     shell:
         """
         python -m scripts.verify_download \
             --input {input:q} \
-            --sha256 {wildcards.sha256:q} \
+            --sha256 {wildcards.sha256:q} {params.member} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -38,7 +44,9 @@ rule download:
 rule extract_corpus:
     """Read, clean, tokenize and split a corpus; gather links, aliases and triples."""
     input:
-        files=lambda wildcards: RUN.source_files(wildcards.corpus),
+        files=lambda wildcards: RUN.source_files(
+            wildcards.corpus, planning=workflow.dryrun
+        ),
     output:
         documents=ensure("<results>/corpora/{corpus}/documents.parquet", non_empty=True),
         mentions="<results>/corpora/{corpus}/mentions.parquet",

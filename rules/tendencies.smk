@@ -11,7 +11,8 @@
 rule count_samples:
     """Count one shard of samples: unigrams, types, lengths, stop words, symbols."""
     input:
-        "<results>/samples/{model}/{decoding}/{shard}.parquet",
+        text="<results>/samples/{model}/{decoding}/{shard}.parquet",
+        stop_words=RUN.stop_word_files(),
     output:
         ensure(
             "<results>/statistics/{model}/{decoding}/{shard}.parquet", non_empty=True
@@ -30,12 +31,12 @@ rule count_samples:
         code=fingerprint("scripts/count_statistics.py"),
         kind="samples",
         selection="",
-        stop_words=config["tendencies"]["stop_words"],
+        stop_words=RUN.stop_words(),
         symbols=RUN.symbols_flag(),
     shell:
         """
         python -m scripts.count_statistics \
-            --input {input:q} \
+            --input {input.text:q} \
             --kind {params.kind} {params.selection} \
             --stop-words {params.stop_words:q} \
             {params.symbols} \
@@ -46,7 +47,8 @@ rule count_samples:
 
 use rule count_samples as count_reference with:
     input:
-        "<results>/corpora/{corpus}/documents.parquet",
+        text="<results>/corpora/{corpus}/documents.parquet",
+        stop_words=RUN.stop_word_files(),
     output:
         ensure("<results>/references/{corpus}/statistics.parquet", non_empty=True),
     log:
@@ -59,13 +61,14 @@ use rule count_samples as count_reference with:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
         selection="--split test",
-        stop_words=config["tendencies"]["stop_words"],
+        stop_words=RUN.stop_words(),
         symbols=RUN.symbols_flag(),
 
 
 use rule count_samples as count_resample with:
     input:
-        "<results>/corpora/{corpus}/documents.parquet",
+        text="<results>/corpora/{corpus}/documents.parquet",
+        stop_words=RUN.stop_word_files(),
     output:
         ensure(
             "<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
@@ -84,7 +87,7 @@ use rule count_samples as count_resample with:
             f"--split train --size-of-split test --resample {int(wildcards.resample)}"
             f" --seed {config['seed']}"
         ),
-        stop_words=config["tendencies"]["stop_words"],
+        stop_words=RUN.stop_words(),
         symbols=RUN.symbols_flag(),
 
 

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import zipfile
+from pathlib import Path
 
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.provenance import check_sha256
 from beyond_perplexity.shards import atomic_path
+
+
+def take(source: str, member: str | None, target: Path) -> None:
+    """Copy a file, or one member of a zip archive."""
+    if member is None:
+        shutil.copyfile(source, target)
+        return
+    try:
+        with zipfile.ZipFile(source) as archive, archive.open(member) as inner:
+            target.write_bytes(inner.read())
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise InputError(f"{source}: no zip archive with a member '{member}' ({error})") from error
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True, help="the downloaded file")
     parser.add_argument("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
+    parser.add_argument("--member", help="path inside a zip archive; the checksum is of this file")
     parser.add_argument("--output", required=True, help="where the verified file goes")
     options = parser.parse_args()
-    check_sha256(options.input, options.sha256)
     with atomic_path(options.output) as temporary:
-        shutil.copyfile(options.input, temporary)
+        take(options.input, options.member, temporary)
+        check_sha256(temporary, options.sha256, options.input)
 
 
 if __name__ == "__main__":

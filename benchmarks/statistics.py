@@ -34,7 +34,7 @@ STOP_WORDS = load_stop_words("gensim")
 
 
 def synthetic_texts(
-    rng: np.random.Generator, n_documents: int, n_types: int = 300_000
+    rng: np.random.Generator, n_documents: int, n_types: int = 150_000
 ) -> list[str]:
     """Draw documents of Zipfian unigrams with log-normal lengths of mean 57 tokens."""
     stop = sorted(STOP_WORDS.words)

@@ -19,7 +19,8 @@ def permutation_p(observed: float, permuted: np.ndarray) -> float:
     observed : float
         The statistic of the data.
     permuted : numpy.ndarray, shape (B,)
-        The statistic of every permutation.
+        The statistic of every permutation; one that is not defined (a side without tokens) counts as
+        extreme.
 
     Returns
     -------
@@ -33,8 +34,9 @@ def permutation_p(observed: float, permuted: np.ndarray) -> float:
     """
     if len(permuted) == 0 or np.isnan(observed):
         return float("nan")
-    centre = (observed + permuted.sum()) / (len(permuted) + 1)
-    extreme = np.abs(permuted - centre) >= abs(observed - centre) - _TIE * max(1.0, abs(observed))
+    centre = np.nanmean(np.append(permuted, observed))
+    tolerance = _TIE * max(1.0, abs(observed))
+    extreme = ~(np.abs(permuted - centre) < abs(observed - centre) - tolerance)
     return float((extreme.sum() + 1) / (len(permuted) + 1))
 
 

@@ -85,13 +85,13 @@ def _distinct_per_document(keys: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     keys.sort()
     new = np.ones(len(keys), bool)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return _sum_per_document(new, offsets)
+    return _sum_per_document(new.astype(np.int32), offsets)
 
 
 def _sum_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sum marks (shape (T,), whose total fits int32) over each document: int64, shape (D,)."""
-    total = np.zeros(len(marks) + 1, np.int32)
-    np.cumsum(marks.astype(np.int32), out=total[1:])
+    """Sum integer marks (shape (T,)) over each document: int64, shape (D,)."""
+    total = np.zeros(len(marks) + 1, marks.dtype)
+    np.cumsum(marks, out=total[1:])
     return np.diff(total[offsets]).astype(np.int64)
 
 
@@ -165,11 +165,16 @@ class StatisticsCounter:
         stop = stop_word_mask(batch.types, self._words)  # (V,)
         symbol = symbol_mask(batch.types, self._count_s_symbols)  # (V,)
         unigrams, bigrams = count_types(batch)
+        # Both classes in one pass: stop words in the lower 32 bits, symbols in the upper ones.
+        classes = (stop.astype(np.int64) | symbol.astype(np.int64) << _VALUE_BITS)[
+            batch.ids
+        ]  # (T,)
+        both = _sum_per_document(classes, batch.offsets)
         values = {
             "bigram_types": bigrams,
             "length": np.zeros(len(texts), np.int64),
-            "stop_words": _sum_per_document(stop[batch.ids], batch.offsets),
-            "symbols": _sum_per_document(symbol[batch.ids], batch.offsets),
+            "stop_words": both & (2**_VALUE_BITS - 1),
+            "symbols": both >> _VALUE_BITS,
             "types": unigrams,
         }
         ones = np.ones(len(texts), np.int64)

@@ -92,7 +92,7 @@ def tokenize(texts: pa.Array) -> TokenBatch:
 
 
 def read_texts(
-    paths: Sequence[str | Path], split: str | None = None, batch_size: int = 16_384
+    paths: Sequence[str | Path], split: str | None = None, batch_size: int = 8_192
 ) -> Iterator[pa.Array]:
     """Stream the texts of documents or samples.
 

@@ -19,7 +19,7 @@ def permutation_p(observed: float, permuted: np.ndarray) -> float:
     observed : float
         The statistic of the data.
     permuted : numpy.ndarray, shape (B,)
-        The statistic of every permutation; one that is not defined (a side without tokens) counts as
+        The statistic of every permutation; one not defined (a side without tokens) counts as
         extreme.
 
     Returns

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -238,7 +239,10 @@ class Trained(lightning.LightningModule):
         self._loss = self._loss.to(self.device)
         self._started = time.monotonic()
         self._bar = tqdm(
-            total=self.last_step, initial=self.progress.step, unit="step", mininterval=2.0
+            total=self.last_step,
+            initial=self.progress.step,
+            unit="step",
+            mininterval=2.0 if sys.stderr.isatty() else 20.0,
         )
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:

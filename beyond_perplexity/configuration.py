@@ -42,21 +42,23 @@ def _key(path: Iterable[str | int]) -> str:
 def _explain(error: ValidationError) -> str:
     """Say in one line which key is wrong, how, and what is allowed."""
     if error.context:  # of several alternatives, report the one that came closest
-        return _explain(max(error.context, key=lambda e: (len(e.absolute_path), e.validator == "type")))
-    where = _key(error.absolute_path)
-    if error.validator == "additionalProperties":
-        allowed = sorted(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - set(allowed))
-        near = get_close_matches(unknown[0], allowed, n=1)
+        closest = max(error.context, key=lambda e: (len(e.absolute_path), e.validator == "type"))
+        return _explain(closest)
+    where, rule, value = _key(error.absolute_path), error.validator, error.validator_value
+    schema: Any = error.schema
+    instance: Any = error.instance
+    if rule == "additionalProperties":
+        allowed = sorted(schema.get("properties", {}))
+        unknown = min(set(instance) - set(allowed))
+        near = get_close_matches(unknown, allowed, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        key = ".".join([*map(str, error.absolute_path), unknown[0]])
-        return f"{key}: unknown key{hint}; allowed are {', '.join(allowed)}"
-    if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in error.instance]
+        key = _key([*error.absolute_path, unknown])
+        return f"{key}: unknown key{hint}; allowed are {', '.join(allowed) or 'none'}"
+    if rule == "required" and isinstance(value, list):
+        missing = [name for name in value if name not in instance]
         return f"{where}: key '{missing[0]}' is missing"
-    if error.validator == "enum":
-        allowed = ", ".join(map(str, error.validator_value))
-        return f"{where}: {error.instance!r} is not allowed; choose one of {allowed}"
+    if rule == "enum" and isinstance(value, list):
+        return f"{where}: {instance!r} is not allowed; choose one of {', '.join(map(str, value))}"
     return f"{where}: {error.message}"
 
 
@@ -90,7 +92,9 @@ def _check_splits(config: Config) -> None:
                 f"corpora.{name}.split: source.paths already names the splits; remove one of them"
             )
         if not given and "split" not in corpus:
-            raise InputError(f"corpora.{name}: key 'split' is missing; give the share of each split")
+            raise InputError(
+                f"corpora.{name}: key 'split' is missing; give the share of each split"
+            )
         total = sum(corpus["split"].values()) if not given else 1.0
         if abs(total - 1.0) > 1e-9:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")

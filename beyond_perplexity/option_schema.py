@@ -79,7 +79,7 @@ def option_schema(kind: type) -> dict[str, Any]:
 
 
 def all_option_schemas() -> dict[str, Any]:
-    """Describe every options dataclass that a configuration can fill, by the name of its definition."""
+    """Describe every options dataclass that a configuration can fill, by its definition's name."""
     found = {}
     for name, reference in OPTIONS.items():
         module, _, kind = reference.partition(":")

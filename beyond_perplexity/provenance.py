@@ -24,10 +24,7 @@ def _module_file(name: str) -> Path | None:
     if name.split(".")[0] not in (PACKAGE.name, "scripts"):
         return None
     path = ROOT.joinpath(*name.split("."))
-    if path.is_dir():
-        path = path / "__init__.py"
-    else:
-        path = path.with_suffix(".py")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return path if path.is_file() else None
 
 
@@ -140,7 +137,8 @@ def check_sha256(path: str | Path, expected: str, name: str | None = None) -> No
         with open(path, "rb") as file:
             beginning = file.read(40)
         raise InputError(
-            f"{name or path}: SHA-256 is {found}, expected {expected}; the file begins with {beginning!r}. "
+            f"{name or path}: SHA-256 is {found}, expected {expected}; "
+            f"the file begins with {beginning!r}. "
             "Check the address, or correct sha256 if the file is the right one"
         )
 

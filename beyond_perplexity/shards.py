@@ -76,7 +76,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         n_reference=pa.int64(),
         n_samples=pa.int64(),
     ),
-    # What the figures draw, tidy: point x, y of a named curve with a band and the documents behind it.
+    # What the figures draw, tidy: points of a named curve with a band and the documents behind.
     "curves": _schema(
         source=pa.string(),
         curve=pa.string(),

@@ -1,4 +1,4 @@
-"""What the rules look up in a configuration: which files a run is made of and what each job needs."""
+"""What the rules look up in a configuration: the files of a run and what each job needs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class Run:
     def _all_locations(self) -> Iterable[str | dict[str, str]]:
         for corpus in self.config["corpora"].values():
             paths = corpus["source"]["paths"]
-            yield from sum(paths.values(), []) if isinstance(paths, dict) else paths
+            yield from _flat(paths)
         yield from (external["path"] for external in self.config["external_samples"].values())
         yield self.config["tendencies"]["stop_words"]
 
@@ -53,7 +54,9 @@ class Run:
         """Return where a location is on this machine: itself, or its place among the downloads."""
         if isinstance(location, str):
             return location
-        name = PurePosixPath(location.get("member", location["url"].split("?")[0])).name or "download"
+        name = (
+            PurePosixPath(location.get("member", location["url"].split("?")[0])).name or "download"
+        )
         return f"{self.results}/downloads/{location['sha256']}/{name}"
 
     def member_flag(self, sha256: str) -> str:
@@ -82,8 +85,7 @@ class Run:
             data is fetched.
         """
         paths = self.config["corpora"][corpus]["source"]["paths"]
-        flat = sum(paths.values(), []) if isinstance(paths, dict) else paths
-        local = [self.local_path(location) for location in flat]
+        local = [self.local_path(location) for location in _flat(paths)]
         files = [path for path in local if not path.startswith(EMBEDDED)]
         if planning:
             downloads = f"{self.results}/downloads/"
@@ -129,7 +131,11 @@ class Run:
 
     def symbols_flag(self) -> str:
         """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""
-        return "--" + ("" if self.config["tendencies"]["count_s_symbols"] else "no-") + "count-s-symbols"
+        return (
+            "--"
+            + ("" if self.config["tendencies"]["count_s_symbols"] else "no-")
+            + "count-s-symbols"
+        )
 
     def fit_options(self) -> str:
         """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""
@@ -166,7 +172,9 @@ class Run:
     def corpus_of(self, model: str, decoding: str) -> str:
         """Return the corpus that a body of text is compared with."""
         external = self.config["external_samples"]
-        corpus: str = external[decoding]["corpus"] if model == EXTERNAL else self.model(model)["corpus"]
+        corpus: str = (
+            external[decoding]["corpus"] if model == EXTERNAL else self.model(model)["corpus"]
+        )
         return corpus
 
     def compared_corpora(self) -> list[str]:
@@ -226,7 +234,7 @@ class Run:
         return [name for name in FIGURES if self.figure_inputs(corpus, name)]
 
     def labels(self) -> str:
-        """Return the names of models and decodings in their order, as JSON, for tables and figures."""
+        """Return names, order, kinds of models and decodings, as JSON, for tables and figures."""
         generation = self.config["generation"]
         return as_json(
             {
@@ -234,8 +242,7 @@ class Run:
                 "decodings": generation["decodings"],
                 "families": {name: self.model(name)["family"] for name in generation["models"]},
                 "kinds": {
-                    name: self.config["decodings"][name]["kind"]
-                    for name in generation["decodings"]
+                    name: self.config["decodings"][name]["kind"] for name in generation["decodings"]
                 },
             }
         )
@@ -247,6 +254,11 @@ class Run:
             for source in self.sources()
             for shard in self.shards(source.split("/")[0])
         ]
+
+
+def _flat(paths: Any) -> list[Any]:
+    """List locations that may be given by split."""
+    return list(chain.from_iterable(paths.values())) if isinstance(paths, dict) else list(paths)
 
 
 def prepare_environment(folder: str | Path) -> None:

@@ -1,12 +1,14 @@
-"""Read samples that a user brought and write them as one shard of samples, cleaned and tokenized."""
+"""Read samples that a user brought: cleaned, tokenized, as one shard of samples."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from pathlib import Path
 
+from beyond_perplexity.corpus.brought import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.samples import import_texts
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.provenance import content_hash, run_record
 
@@ -22,7 +24,9 @@ def main() -> None:
     record = run_record(
         "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
     )
-    import_texts(options.input, options.format, preprocessing, options.output, record)
+    source, output = Path(options.input), Path(options.output)
+    kept, left_out = import_texts(source, options.format, preprocessing, output, record)
+    print(f"{kept:,} documents; {left_out:,} without a token were left out", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keep a downloaded file if its content has the expected SHA-256; otherwise say what came instead."""
+"""Keep a downloaded file if it has the expected SHA-256; otherwise say what came instead."""
 
 from __future__ import annotations
 

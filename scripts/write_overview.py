@@ -21,10 +21,16 @@ def _by_name(paths: list[str], name_of: str) -> dict[str, dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--extractions", nargs="+", required=True, help="extraction.json of every corpus")
-    parser.add_argument("--perplexities", nargs="*", default=[], help="perplexity JSON of every model")
+    parser.add_argument(
+        "--extractions", nargs="+", required=True, help="extraction.json of every corpus"
+    )
+    parser.add_argument(
+        "--perplexities", nargs="*", default=[], help="perplexity JSON of every model"
+    )
     parser.add_argument("--measures", nargs="+", required=True, help="measures of every source")
-    parser.add_argument("--figures", nargs="+", required=True, help="main figure of every corpus (SVG)")
+    parser.add_argument(
+        "--figures", nargs="+", required=True, help="main figure of every corpus (SVG)"
+    )
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     text = render_overview(

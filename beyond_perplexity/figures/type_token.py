@@ -36,7 +36,7 @@ SMOOTHING = 15  # lengths
 def _bins(points: pd.DataFrame) -> pd.DataFrame:
     """Average neighbouring lengths, weighted by documents: at most BINS points of equal weight.
 
-    The band is kept where the lengths of the bin have documents enough, on average, for percentiles.
+    The band is kept where the lengths of the bin have enough documents, on average.
     """
     weights = points["n"].to_numpy(float)
     middle = np.cumsum(weights) - weights / 2

@@ -12,13 +12,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from beyond_perplexity.corpus.brought import check_file
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.provenance import run_record
-from beyond_perplexity.report.bodies import Body, check_file, check_same_counting, read_body
+from beyond_perplexity.report.bodies import Body, check_same_counting, read_body
 from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
 from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.shards import SCHEMAS, atomic_path

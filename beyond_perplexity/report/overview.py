@@ -1,4 +1,4 @@
-"""The first page of the report: what ran, the main table and the main figure, as reStructuredText."""
+"""The first page of the report: what ran, main table and main figure, as reStructuredText."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.report.numbers import stars
+
 MAIN_COLUMNS = (
     ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),
-    ("type_token_unigrams", "ks_types_empirical", "Type-token (KS)"),
+    ("type_token_unigrams", "ks_empirical", "Type-token (KS)"),
     ("unigram", "tvd", "Unigrams (TVD)"),
     ("length", "ks", "Length (KS)"),
     ("stop_words", "ks", "Stop words (KS)"),
@@ -19,9 +21,31 @@ MAIN_COLUMNS = (
 )
 
 
-def stars(p_value: float) -> str:
-    """Mark a p-value as the tendencies paper does: ** below 0.005, * below 0.05."""
-    return "**" if p_value < 0.005 else "*" if p_value < 0.05 else ""
+TEMPLATE = r"""Language models beyond one perplexity number
+============================================
+
+{compared}
+
+How far is generated text from human text?
+------------------------------------------
+
+Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant at
+p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test over documents. With many documents
+everything becomes significant: read the sizes first.
+
+{main_table}
+
+{images}
+
+How likely is human text under the models?
+------------------------------------------
+
+Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
+Models of different vocabularies compare per character only. An unsmoothed n-gram model gives unseen
+n-grams no probability, so that its perplexity is infinite.
+
+{perplexities}
+"""
 
 
 def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
@@ -119,33 +143,14 @@ def render_overview(
         for name, report in corpora.items()
     )
     images = [line for figure in figures for line in _image(figure)]
-    title = "Language models beyond one perplexity number"
-    return "\n".join(
-        [
-            title,
-            "=" * len(title),
-            "",
-            f"{measures['source'].nunique()} bodies of up to {documents:,} documents were compared with "
-            f"{reference:,} documents of a test split that no model has seen. Corpora: {described}.",
-            "",
-            "How far is generated text from human text?",
-            "------------------------------------------",
-            "",
-            "Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant "
-            r"at p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test over documents; with many documents "
-            "everything becomes significant, so read the sizes first.",
-            "",
-            _list_table(main_table(measures)),
-            "",
-            *images,
-            "How likely is human text under the models?",
-            "------------------------------------------",
-            "",
-            "Perplexity of the test split; the end of a document is predicted and counted, its beginning is "
-            "not. Compare models of different vocabularies per character only. An unsmoothed n-gram model "
-            "gives unseen n-grams no probability, so that its perplexity is infinite.",
-            "",
-            _list_table(_perplexity_rows(perplexities)),
-            "",
-        ]
+    compared = (
+        f"{measures['source'].nunique()} bodies of up to {documents:,} documents were compared "
+        f"with {reference:,} documents of a test split that no model has seen. "
+        f"Corpora: {described}."
+    )
+    return TEMPLATE.format(
+        compared=compared,
+        main_table=_list_table(main_table(measures)),
+        images="\n".join(images),
+        perplexities=_list_table(_perplexity_rows(perplexities)),
     )

@@ -1,4 +1,4 @@
-"""Configuration: every level rejects a typo by its path, defaults are filled, references are checked.
+"""Configuration: a typo is rejected by its path at every level, defaults, references.
 
 Needs nothing but the schema. The oracle of each message is the key that the test itself broke.
 """

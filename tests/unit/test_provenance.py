@@ -1,6 +1,7 @@
 """Fingerprints and run records: what changes them and what does not.
 
-Needs nothing. A small package is written to a temporary folder; the oracle is which file was edited.
+Needs nothing. A small package is written to a temporary folder; the oracle is which file was
+edited.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
 def test_what_was_written_comes_back_with_its_record(tmp_path):
     path = tmp_path / "deep" / "graph.parquet"
     shards.write_shard(path, "knowledge_graph", ROWS, {"seed": 7})
-    batches = list(shards.read_batches(path, "knowledge_graph", ["object", "subject"], batch_size=1))
+    batches = list(
+        shards.read_batches(path, "knowledge_graph", ["object", "subject"], batch_size=1)
+    )
     assert [b.to_pylist() for b in batches] == [
         [{"object": "c", "subject": "a"}],
         [{"object": None, "subject": "b"}],
@@ -32,12 +34,14 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
     path = tmp_path / "graph.parquet"
     shards.write_shard(path, "knowledge_graph", ROWS, {})
     before = path.read_bytes()
-    with (
-        pytest.raises(RuntimeError),
-        shards.ShardWriter(path, "knowledge_graph", {}) as writer,
-    ):
-        writer.write(ROWS)
-        raise RuntimeError
+
+    def write_half() -> None:
+        with shards.ShardWriter(path, "knowledge_graph", {}) as writer:
+            writer.write(ROWS)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["graph.parquet"]
 

@@ -1,4 +1,4 @@
-"""A copy of the checkout in which the tests of the workflow run Snakemake, and one finished tiny run."""
+"""A copy of the checkout in which tests run Snakemake, and one finished tiny run."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def copy_checkout(target: Path) -> Checkout:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """An untouched copy of the checkout."""
+    """Give an untouched copy of the checkout."""
     return copy_checkout(tmp_path / "checkout")
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """A copy of the checkout with a finished tiny run; tests that change it put it back."""
+    """Give a copy with a finished tiny run; tests that change it put it back."""
     copy = copy_checkout(tmp_path_factory.mktemp("finished") / "checkout")
     copy.snakemake(*SMOKE)
     return copy

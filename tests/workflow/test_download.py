@@ -17,7 +17,7 @@ import yaml
 
 @pytest.fixture
 def served(tmp_path):
-    """A folder that a web server on this machine serves, and its address."""
+    """Give a folder that a web server on this machine serves, and its address."""
     folder = tmp_path / "served"
     folder.mkdir()
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))

@@ -1,7 +1,7 @@
-"""Runs of the workflow: what is rerun when something changes, and that results never depend on it.
+"""Runs of the workflow: what is rerun after a change, and that results do not depend on it.
 
-Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corpus to the figures. The
-oracle of every rerun is the first, uninterrupted run, byte for byte.
+Needs Snakemake and some minutes; runs configs/smoke.yaml from the embedded corpus to the figures.
+The oracle of every rerun is the first, uninterrupted run, byte for byte.
 """
 
 from __future__ import annotations

@@ -88,9 +88,8 @@ def to_hugging_face(model: Transformer) -> GPT2LMHeadModel:
     theirs.lm_head.weight.copy_(model.output.weight)
     theirs.lm_head.weight[BOS] = 0
     theirs.lm_head.weight[BOS, -1] = -1e4
-    pair: tuple[Any, Any]
-    for pair in zip(model.blocks, body.h, strict=True):
-        ours, block = pair
+    ours: Any
+    for ours, block in zip(model.blocks, body.h, strict=True):
         block.ln_1.load_state_dict(ours.attention_norm.state_dict())
         block.ln_2.load_state_dict(ours.feedforward_norm.state_dict())
         pairs = [

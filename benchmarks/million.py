@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.statistics import STOP_WORDS, synthetic_texts, write_samples
+from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure
@@ -75,9 +76,9 @@ def main() -> None:
     parser.add_argument("--samples", nargs="+", type=Path, help="Parquet files of the samples")
     parser.add_argument("--reference-split", help="split, if the reference is documents")
     parser.add_argument("--documents", type=int, default=1_000_000, help="synthetic documents")
-    parser.add_argument("--options", default="{}", help="JSON object of the tendencies' options")
+    parser.add_argument("--options", type=json_object, default={}, help="options of the tendencies")
     given = parser.parse_args()
-    options = Options.from_json(given.options)
+    options = Options.from_config(given.options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reference_files, sample_files = given.reference, given.samples

@@ -33,6 +33,7 @@ def fit_files(
     device: torch.device,
     output: str | Path,
     checkpoints: str | Path,
+    preprocessing: Mapping[str, Any] | None = None,
 ) -> None:
     """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
 
@@ -52,6 +53,9 @@ def fit_files(
     checkpoints : path
         A folder for unfinished trainings; each has a subfolder of its own, named by the hash of
         everything that determines it, so that nothing stale is ever taken up.
+    preprocessing : dict, optional
+        How the documents were cleaned; kept in the model folder, so that other text can be cleaned
+        likewise before it is scored.
 
     Raises
     ------
@@ -97,6 +101,7 @@ def fit_files(
     finite = math.isfinite(result.valid_loss)
     extra = {
         "training": dict(config.get("training", {})),
+        "preprocessing": dict(preprocessing or {}),
         "seed": seed,
         "code_fingerprint": code,
         "best_step": result.best_step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -11,6 +12,23 @@ from typing import Any, Literal, TypeVar
 from beyond_perplexity.errors import InputError
 
 Options = TypeVar("Options")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object from a command line; use it as the ``type`` of an argument.
+
+    Raises
+    ------
+    InputError
+        When the text is no JSON, or no object.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{text!r} is no JSON ({error}); give an object of options") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{text!r} is no JSON object; give an object of options")
+    return value
 
 
 def _fits(value: object, hint: Any) -> bool:

@@ -117,6 +117,10 @@ class Run:
         model = self.model(name)
         return as_json({key: model[key] for key in ("family", "architecture", "training")})
 
+    def preprocessing(self, name: str) -> str:
+        """Return how the corpus of a model is cleaned, as JSON."""
+        return as_json(self.config["corpora"][self.model(name)["corpus"]]["preprocessing"])
+
     def model_code(self, name: str) -> str:
         """Return the source file of a model's family, which its jobs depend on."""
         return f"beyond_perplexity/models/{self.model(name)['family'].replace('-', '_')}.py"

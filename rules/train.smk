@@ -37,6 +37,7 @@ rule train:
             "scripts/train.py", RUN.model_code(wildcards.model)
         ),
         config=lambda wildcards: RUN.model_options(wildcards.model),
+        preprocessing=lambda wildcards: RUN.preprocessing(wildcards.model),
         seed=config["seed"],
         folder=subpath(output.description, parent=True),
         checkpoints=f"{RUN.results}/checkpoints/{{model}}",
@@ -46,6 +47,7 @@ rule train:
             --documents {input.documents:q} \
             --vocabulary {input.vocabulary:q} \
             --config {params.config:q} \
+            --preprocessing {params.preprocessing:q} \
             --seed {params.seed} \
             --threads {threads} \
             --device auto \

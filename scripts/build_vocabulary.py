@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
 
 
 def main() -> None:
@@ -16,22 +16,19 @@ def main() -> None:
     add(
         "--config",
         required=True,
+        type=json_object,
         help='JSON: {"kind": "closed", "minimum_count": 1, "maximum_size": null} or '
         '{"kind": "bpe", "size": 4000}',
     )
     add("--threads", type=int, default=1, help="CPU threads, used by BPE (default 1)")
     add("--output", required=True, help="vocabulary file (JSON) to write")
     options = parser.parse_args()
-    try:
-        config = json.loads(options.config)
-    except ValueError as error:
-        raise InputError(f"--config: is no JSON ({error})") from error
     # Read by the tokenizers library when it is imported.
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if options.threads > 1 else "false"
     from beyond_perplexity.vocabulary import build_vocabulary, read_texts
 
-    build_vocabulary(read_texts(options.documents, "train"), config).save(options.output)
+    build_vocabulary(read_texts(options.documents, "train"), options.config).save(options.output)
 
 
 if __name__ == "__main__":

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", required=True, help="options of the corpus, a JSON object")
+    parser.add_argument("--config", required=True, type=json_object, help="options of the corpus")
     parser.add_argument("--paths", nargs="+", help="files to read instead of source.paths")
     parser.add_argument("--seed", type=int, required=True, help="seed of the shuffle")
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
@@ -27,12 +27,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse_arguments()
-    try:
-        config = json.loads(arguments.config)
-    except json.JSONDecodeError as error:
-        raise InputError(f"--config: not JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise InputError("--config: expected a JSON object")
+    config = arguments.config
     if arguments.workers < 1:
         raise InputError(f"--workers: is {arguments.workers}, expected at least 1")
     if arguments.paths and isinstance(config.get("source"), dict):

@@ -12,17 +12,18 @@ from dataclasses import asdict
 import torch
 
 from beyond_perplexity.decoding.generation import generate
-from beyond_perplexity.decoding.options import read_decoding
+from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.generate", description=__doc__)
     parser.add_argument("--model", required=True, help="folder of the trained model")
-    parser.add_argument("--decoding", required=True, help='JSON, such as {"kind": "nucleus"}')
+    parser.add_argument("--decoding", required=True, type=json_object, help='{"kind": ..., ...}')
     parser.add_argument("--name", required=True, help="MODEL/DECODING: keys the random streams")
     parser.add_argument("--seed", type=int, required=True, help="seed of the run")
     parser.add_argument("--first", type=int, default=0, help="id of the first document")
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="Parquet shard to write")
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
-    options = read_decoding(given.decoding, "--decoding")
+    options = parse_decoding(given.decoding, "--decoding")
     model, vocabulary, _ = load_model(given.model, given.device)
     determining = ("name", "seed", "first", "count", "maximum_length")
     record = run_record(

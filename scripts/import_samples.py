@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from beyond_perplexity.corpus.brought import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import content_hash, run_record
 
 
@@ -17,10 +17,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True, help="file with one document a line")
     parser.add_argument("--format", required=True, choices=["text", "jsonl", "parquet"])
-    parser.add_argument("--preprocessing", default="{}", help="options of the cleaning steps, JSON")
+    parser.add_argument(
+        "--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON"
+    )
     parser.add_argument("--output", required=True, help="shard of samples to write")
     options = parser.parse_args()
-    preprocessing = Preprocessing.from_config(json.loads(options.preprocessing))
+    preprocessing = Preprocessing.from_config(options.preprocessing)
     record = run_record(
         "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
     )

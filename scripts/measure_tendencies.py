@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
 from beyond_perplexity.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
@@ -23,12 +24,14 @@ def main() -> None:
     parser.add_argument("--sample-documents", nargs="+", help="Parquet files of the samples")
     parser.add_argument("--sample-split", help="split of the samples, if they are documents")
     parser.add_argument("--source", required=True, help="name of the samples in the tables")
-    parser.add_argument("--options", default="{}", help="JSON object; see tendencies/options.py")
+    parser.add_argument(
+        "--options", type=json_object, default={}, help="JSON object; see tendencies/options.py"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all draws")
     parser.add_argument("--measures", help="table of measures to write")
     parser.add_argument("--curves", help="table of curves to write")
     given = parser.parse_args()
-    options = Options.from_json(given.options)
+    options = Options.from_config(given.options)
     record = run_record("scripts/measure_tendencies.py", vars(given), seed=given.seed)
     reference = read_statistics(given.reference_statistics)
     if given.sample_statistics is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 import torch
 
-from beyond_perplexity.corpus_texts import read_tokenized
+from beyond_perplexity.corpus.brought import read_cleaned
+from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.perplexity import measure
@@ -19,8 +21,7 @@ def main() -> None:
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--text", required=True, help="text, JSONL or Parquet file, one document a line or row")
-    add("--tokenized", action="store_true", help="the text is tokens joined by blanks already")
-    add("--language", default="en", help="language of the tokenization (default en)")
+    add("--tokenized", action="store_true", help="the text is cleaned and tokenized already")
     add("--context-length", type=int, help="tokens that a prediction sees (default: the model's)")
     add("--stride", type=int, help="predictions that each window adds (default: half the context)")
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
@@ -29,11 +30,13 @@ def main() -> None:
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model, vocabulary, _ = load_model(options.model, options.device)
+    model, vocabulary, description = load_model(options.model, options.device)
+    cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
+    batches = read_cleaned(Path(options.text), NONE if options.tokenized else cleaning)
     summary = measure(
         model,
         vocabulary,
-        read_tokenized(options.text, options.tokenized, options.language),
+        (text for batch in batches for text in batch if text),
         context_length=options.context_length,
         stride=options.stride,
         count_eos=not options.no_count_eos,

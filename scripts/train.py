@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 import torch
 
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.fitting import fit_files
 from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.options import json_object
 
 
 def main() -> None:
@@ -17,28 +18,30 @@ def main() -> None:
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and valid")
     add("--vocabulary", required=True, help="vocabulary file")
-    add("--config", required=True, help="JSON: family, architecture, training")
+    add("--config", required=True, type=json_object, help="JSON: family, architecture, training")
+    add(
+        "--preprocessing",
+        type=json_object,
+        default={},
+        help="JSON: how the documents were cleaned, to be kept with the model",
+    )
     add("--seed", type=int, default=1, help="seed of weights, order and dropout (default 1)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", required=True, help="folder for the model and its training curve")
     add("--checkpoints", required=True, help="folder for what an interrupted training resumes from")
     options = parser.parse_args()
-    try:
-        config = json.loads(options.config)
-    except ValueError as error:
-        raise InputError(f"--config: is no JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise InputError("--config: expected a JSON object with family, architecture, training")
+    Preprocessing.from_config(options.preprocessing)
     torch.set_num_threads(options.threads)
     fit_files(
         options.documents,
         options.vocabulary,
-        config,
+        options.config,
         options.seed,
         choose_device(options.device),
         options.output,
         options.checkpoints,
+        options.preprocessing,
     )
 
 

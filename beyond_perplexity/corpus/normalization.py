@@ -280,3 +280,14 @@ __all__ = [
     "remove_non_printing",
     "replace_unicode_punctuation",
 ]
+
+
+NONE = Preprocessing(
+    replace_unicode_punctuation=False,
+    normalize_punctuation=False,
+    remove_non_printing=False,
+    tokenizer="none",
+    lower_case=False,
+    remove_accents=False,
+)
+"""For text that is tokens joined by blanks already: white space is collapsed, nothing else."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 
 from beyond_perplexity.decoding import beam, engine
@@ -24,8 +23,7 @@ def make_engine(
 ) -> Engine:
     """Build the engine that draws documents from a model; see `engine.Engine`.
 
-    A family may bring engines of its own: its class names their module in ``engine_module``, which
-    has ``SamplingEngine``, ``BeamEngine`` and ``DEFAULT_BATCH``.
+    A family may bring engines of its own; see `LanguageModel.decoding_engines`.
 
     Parameters
     ----------
@@ -39,8 +37,7 @@ def make_engine(
     InputError
         When a number is not positive, or longer documents are wanted than the model can make.
     """
-    special = getattr(model, "engine_module", None)
-    family = importlib.import_module(special) if special else None
+    family = model.decoding_engines()
     default = family.DEFAULT_BATCH if family else AUTO_BATCH.get(model.device.type, 128)
     rows = default if batch_size == "auto" else _positive("batch size", batch_size)
     _positive("maximum length", maximum_length)

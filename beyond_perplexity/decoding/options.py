@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Literal
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 
 # The numbers that each kind reads; any other number in a config is a mistake, not a default.
@@ -117,18 +115,3 @@ def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:
         When a key is unknown, superfluous, missing or has a wrong value.
     """
     return parse_options(DecodingOptions, values, where)
-
-
-def read_decoding(text: str, where: str) -> DecodingOptions:
-    """Read the options of a decoding from JSON text; see `parse_decoding`.
-
-    Raises
-    ------
-    InputError
-        Also when the text is no JSON.
-    """
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: is no JSON ({error})") from error
-    return parse_decoding(values, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -97,6 +98,15 @@ class LanguageModel(nn.Module, ABC):
         state : State
             The state after these tokens.
         """
+
+    def decoding_engines(self) -> ModuleType | None:
+        """Return a module with decoding engines of the family's own; None: the common ones.
+
+        Such a module has ``SamplingEngine``, ``BeamEngine`` (see `decoding.engine`) and
+        ``DEFAULT_BATCH``. It is imported by the method, so that it counts for the code fingerprint
+        of just this family.
+        """
+        return None
 
     @property
     @abstractmethod

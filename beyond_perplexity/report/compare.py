@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.corpus.brought import check_file
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
@@ -77,16 +77,7 @@ class CompareOptions:
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
-        if not self.tokenized:
-            return Preprocessing(language=self.language)
-        return Preprocessing(
-            replace_unicode_punctuation=False,
-            normalize_punctuation=False,
-            remove_non_printing=False,
-            tokenizer="none",
-            lower_case=False,
-            remove_accents=False,
-        )
+        return NONE if self.tokenized else Preprocessing(language=self.language)
 
     def measurement(self) -> Options:
         """Return the options of the measures; one-sample tests draw as often as permutations."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import parse_options
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Options:
     monte_carlo : int
         Draws of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
     zipf_ranks : int or None
-        Ranks of the rank-frequency relation that are fitted and compared; None (in JSON ``"all"``)
-        for all. The paper uses the first 10,000.
+        Ranks of the rank-frequency relation that are fitted and compared; null for all. The paper
+        uses the first 10,000.
     heaps_maximum_length : int
         Largest length of the type-token distances, which are taken at each exact length. The fits
         of Heaps' law use the documents of all lengths.
@@ -38,44 +38,21 @@ class Options:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("permutations", 0),
-            ("bootstrap", 0),
-            ("monte_carlo", 0),
-            ("zipf_ranks", 2),
-            ("heaps_maximum_length", 1),
-        ):
+        least = {"permutations": 0, "bootstrap": 0, "monte_carlo": 0, "heaps_maximum_length": 1}
+        for name, minimum in (*least.items(), ("zipf_ranks", 2)):
             value = getattr(self, name)
-            if value is None and name == "zipf_ranks":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(
-                    f"option '{name}' is {value!r}; give a whole number of at least {least}"
-                )
-        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
-            raise InputError(
-                f"option 'confidence' is {self.confidence!r}; give one between 0 and 1"
-            )
+            if value is not None and value < minimum:
+                raise ValueError(f"{name}: is {value}, expected at least {minimum}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")
 
     @classmethod
-    def from_json(cls, text: str) -> Options:
+    def from_config(cls, values: Mapping[str, object]) -> Options:
         """Read options from a JSON object; what it leaves out keeps its default.
 
         Raises
         ------
         InputError
-            When it is no JSON object, or has an unknown key or a value that is not allowed.
+            When a key is unknown or a value not allowed.
         """
-        try:
-            given = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InputError(f"--options: not JSON ({error}); give an object") from error
-        if not isinstance(given, dict):
-            raise InputError(f'--options: {text} is no JSON object; write {{"key": value}}')
-        known = [field.name for field in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise InputError(f"--options: unknown key '{key}'; allowed are {', '.join(known)}")
-        if given.get("zipf_ranks") == "all":
-            given["zipf_ranks"] = None
-        return cls(**given)
+        return parse_options(cls, values, "measurement")

@@ -170,11 +170,12 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
         token = int(found.token[row])
         place = int(np.flatnonzero(order == token)[0])
         # The number lies in the token's interval, up to the rounding of float32 sums; typical's
-        # order also hangs on the grid, where a few tokens may change places.
-        slack = 1e-2 if options.kind == "typical" else 1e-4
+        # order and set also hang on the grid, where rounding moves up to four tokens of about
+        # exp(-entropy) each.
+        slack = min(1e-2, 4 * np.exp(-entropy)) if options.kind == "typical" else 1e-4
         assert cumulative[place] - q[token] - slack <= uniform[row] <= cumulative[place] + slack
         assert np.isclose(found.log_prob[row], np.log(p[token]), atol=1e-5)
-        assert np.isclose(found.log_prob_decoding[row], np.log(q[token]), atol=1e-4)
+        assert np.isclose(found.log_prob_decoding[row], np.log(q[token]), atol=slack)
 
 
 @pytest.mark.parametrize("kind", ["nucleus", "typical", "top_k"])

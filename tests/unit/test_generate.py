@@ -112,7 +112,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"decoding": "{"}, "--decoding: is no JSON"),
+        ({"decoding": "{"}, "is no JSON"),
         ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
         ({"batch_size": "many"}, "batch size: is 'many'"),
         ({"maximum_length": 0}, "maximum length: is 0"),

@@ -179,24 +179,22 @@ def test_texts_without_tokens_leave_what_is_not_defined_out(folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("values", "message"),
     [
-        ('{"permutation": 3}', "unknown key 'permutation'"),
-        ("[1]", "no JSON object"),
-        ("{", "not JSON"),
-        ('{"bootstrap": -1}', "whole number of at least 0"),
-        ('{"zipf_ranks": "most"}', "'zipf_ranks'"),
-        ('{"confidence": 2.0}', "'confidence'"),
+        ({"permutation": 3}, "measurement.permutation: unknown key"),
+        ({"bootstrap": -1}, "bootstrap: is -1, expected at least 0"),
+        ({"zipf_ranks": "most"}, "measurement.zipf_ranks: is 'most'"),
+        ({"confidence": 2.0}, "confidence: is 2.0"),
     ],
 )
-def test_wrong_options_are_named(text, message):
+def test_wrong_options_are_named(values, message):
     with pytest.raises(InputError, match=message):
-        Options.from_json(text)
+        Options.from_config(values)
 
 
 def test_all_ranks():
-    assert Options.from_json('{"zipf_ranks": "all"}').zipf_ranks is None
-    assert Options.from_json("{}") == Options()
+    assert Options.from_config({"zipf_ranks": None}).zipf_ranks is None
+    assert Options.from_config({}) == Options()
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:

@@ -1,0 +1,51 @@
+"""Packaging: the lock file, the conda environments and pyproject.toml say the same.
+
+Needs nothing but the checkout. The oracle of each file is the other one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def locked() -> dict[str, str]:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    pins = [re.fullmatch(r"([\w.-]+)==(\S+)", line) for line in lines if line]
+    assert all(pins), "every line of requirements.lock pins one version"
+    return {canonicalize_name(pin[1]): pin[2] for pin in pins}
+
+
+def declared() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    return [Requirement(r) for r in project["dependencies"] + extras["dev"] + extras["hf"]]
+
+
+def test_the_lock_satisfies_every_declared_range():
+    pins = locked()
+    for requirement in declared():
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+def test_the_lock_names_no_build_of_one_machine():
+    assert not [pin for pin in locked().values() if "+" in pin]
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_conda_environments_pin_what_the_lock_pins(name):
+    environment = yaml.safe_load((ROOT / "envs" / f"{name}.yaml").read_text())
+    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    pinned = dict(line.split("==") for line in pip if "==" in line)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {canonicalize_name(Requirement(r).name) for r in project["dependencies"]}
+    assert set(pinned) == names
+    assert pinned == {n: v for n, v in locked().items() if n in names}

@@ -133,7 +133,7 @@ def check_sha256(path: str | Path, expected: str, name: str | None = None) -> No
         When the SHA-256 differs; names the file, both sums and what the file begins with.
     """
     found = content_hash(path)
-    if found != expected:
+    if found != expected.strip().lower():
         with open(path, "rb") as file:
             beginning = file.read(40)
         raise InputError(

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.provenance import content_hash
 
 CHUNK_BYTES = 1 << 20
 LISTED = 20
@@ -142,29 +141,6 @@ def resolve_path(name: str) -> Path:
     if not path.is_file():
         raise InputError(f"{path}: no such file; check source.paths")
     return path
-
-
-def check_sha256(path: str | Path, expected: str) -> None:
-    """Compare a file with its published SHA-256.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    expected : str
-        64 hexadecimal digits, in either case.
-
-    Raises
-    ------
-    InputError
-        When they differ; names the file, what was expected and what was found.
-    """
-    found = content_hash(path)
-    if found != expected.strip().lower():
-        raise InputError(
-            f"{path}: SHA-256 is {found}, expected {expected}; fetch the file again, "
-            "or correct the checksum"
-        )
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -65,7 +65,7 @@ def test_content_hash_equals_hashlib(tmp_path):
     (tmp_path / "a").write_bytes(b"abc" * 100_000)
     expected = hashlib.sha256(b"abc" * 100_000).hexdigest()
     assert provenance.content_hash(tmp_path / "a") == expected
-    provenance.check_sha256(tmp_path / "a", expected)
+    provenance.check_sha256(tmp_path / "a", expected.upper())
     with pytest.raises(InputError, match="expected 00"):
         provenance.check_sha256(tmp_path / "a", "00" * 32)
 

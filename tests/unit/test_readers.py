@@ -21,7 +21,6 @@ from beyond_perplexity.corpus.readers import (
     READERS,
     Problems,
     Skips,
-    check_sha256,
     read_chunks,
     read_jsonl,
     read_parquet,
@@ -145,16 +144,6 @@ def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="row 1: row without text"):
         texts(read_parquet, path)
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
-
-
-def test_checksum(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")
-    expected = hashlib.sha256(b"abc").hexdigest()
-    check_sha256(path, expected.upper())
-    with pytest.raises(InputError) as error:
-        check_sha256(path, "0" * 64)
-    assert all(part in str(error.value) for part in (str(path), "0" * 64, expected))
 
 
 def test_paths_are_resolved_or_named() -> None:

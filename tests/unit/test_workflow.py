@@ -1,0 +1,135 @@
+"""What the rules look up: shards, sources, locations, the summary of a dry run; the first page.
+
+Needs nothing. Oracles: counting by hand, and docutils, which must find nothing to complain about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from docutils.core import publish_doctree
+
+from beyond_perplexity.configuration import validate
+from beyond_perplexity.report.overview import main_table, render_overview
+from beyond_perplexity.workflow import PlannedJob, Run, prepare_environment, summarize
+
+ROOT = Path(__file__).parents[2]
+SHA = "ab" * 32
+
+
+@pytest.fixture
+def config():
+    loaded = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    loaded["external_samples"] = {
+        "mine": {"corpus": "wikipedia", "path": {"url": "http://x.org/a/t.txt?b=1", "sha256": SHA}}
+    }
+    validate(loaded, ROOT / "rules" / "config.schema.yaml")
+    return loaded
+
+
+@pytest.mark.parametrize("per_shard", [1, 7, 30, 60, 1000])
+def test_shards_cover_every_document_once(config, per_shard):
+    config["generation"]["documents_per_shard"] = per_shard
+    run = Run(config)
+    ranges = [run.shard_range(shard) for shard in run.shards("lstm")]
+    assert ranges[0][0] == 0
+    assert all(first + count == following for (first, count), (following, _) in pairwise(ranges))
+    assert sum(count for _, count in ranges) == config["generation"]["documents"]
+    assert run.shards("external") == ["00000"]
+
+
+def test_sources_are_models_by_decodings_and_what_was_brought(config):
+    run = Run(config)
+    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
+    assert run.sources() == [*expected, "external/mine"]
+    assert run.sources("another") == []
+    assert run.corpus_of("external", "mine") == run.corpus_of("lstm", "beam") == "wikipedia"
+
+
+def test_an_address_has_a_place_among_the_downloads(config):
+    run = Run(config)
+    place = run.local_path(config["external_samples"]["mine"]["path"])
+    assert place == f"results/downloads/{SHA}/t.txt"
+    assert run.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
+    assert run.member_flag(SHA) == ""
+
+
+def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
+    assert Run(config).source_files("wikipedia") == []
+    there = tmp_path / "there.xml"
+    there.write_text("x")
+    paths = [str(there), "missing.xml", {"url": "http://x.org/b.xml", "sha256": SHA}]
+    config["corpora"]["wikipedia"]["source"]["paths"] = paths
+    run = Run(config)
+    download = f"results/downloads/{SHA}/b.xml"
+    assert run.source_files("wikipedia") == [str(there), "missing.xml", download]
+    assert run.source_files("wikipedia", planning=True) == [str(there), download]
+    assert json.loads(run.corpus_options("wikipedia"))["source"]["paths"][2] == download
+
+
+def test_only_neural_models_ask_for_a_gpu(config):
+    run = Run(config)
+    assert [run.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
+    assert (ROOT / run.model_code("lstm")).is_file()
+
+
+def test_the_summary_adds_up(config):
+    jobs = [PlannedJob("generate", 1, 90), PlannedJob("generate", 1, 90), PlannedJob("plot", 0, 10)]
+    text = summarize(Run(config), jobs)
+    assert "240 (4 bodies of 60)" in text
+    assert "3 to do" in text
+    assert "2  generate" in text
+    assert "GPU-hours    3.0" in text
+
+
+def test_the_environment_is_prepared_once(monkeypatch):
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for _ in range(2):
+        prepare_environment("/somewhere")
+    assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
+    assert os.environ["PYTHONPATH"] == "/somewhere"
+
+
+@pytest.fixture
+def measures():
+    rows = [
+        ("lstm/beam", "length", "ks", 0.25, 0.001),
+        ("lstm/beam", "unigram", "tvd", 0.5, 0.04),
+        ("trigram/beam", "length", "ks", 0.125, 0.5),
+    ]
+    columns = ["source", "tendency", "measure", "value", "p_value"]
+    return pd.DataFrame(rows, columns=columns).assign(n_reference=70, n_samples=60)
+
+
+def test_the_main_table_has_a_row_for_each_body_of_text(measures):
+    header, first, second = main_table(measures)
+    by_name = dict(zip(header, first, strict=True))
+    assert by_name["Length (KS)"] == r"0.250\*\*"
+    assert by_name["Unigrams (TVD)"] == r"0.500\*"
+    assert by_name["Symbols (KS)"] == "—"
+    assert second[header.index("Length (KS)")] == "0.125"
+
+
+def test_the_first_page_is_sound(measures, tmp_path):
+    figure = tmp_path / "main.svg"
+    figure.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    counts = {"documents": 1234, "tokens": 56789}
+    perplexity = {
+        "perplexity": {"token": 93.5, "word": None},
+        "bits": {"character": 1.5},
+        "unknown_share": 0.01,
+    }
+    text = render_overview(
+        {"wikipedia": {"splits": {"test": counts}}}, {"lstm": perplexity}, measures, [figure]
+    )
+    tree = publish_doctree(text, settings_overrides={"report_level": 1, "halt_level": 2})
+    shown = tree.astext()
+    for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.250**"):
+        assert expected in shown

@@ -30,9 +30,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from beyond_perplexity.decoding.kernels import Draw, draw
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.uniforms import uniforms
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.randomness import uniforms
 from beyond_perplexity.vocabulary import BOS, EOS
 
 QUANTUM = 16  # rows; see above

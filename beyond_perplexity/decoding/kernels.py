@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,8 +20,9 @@ from beyond_perplexity.vocabulary import UNK
 
 BLOCK = 256  # first level of the two-level CDF
 TOLERANCE = 1e-6  # see DecodingOptions
-WIDTHS = (64, 512)  # candidates tried before a full sort
+WIDTHS = (512,)  # candidates tried before a full sort, where a sort is dear
 SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
+SORT_ELEMENTS = 2**19  # the same on a CPU, in weights: what its caches hold
 _LOW = 0xFFFFFFFF
 
 
@@ -134,6 +136,13 @@ def pick(weights: Weights, uniform: Tensor) -> Tensor:
     return block * BLOCK + _search(inner, share[:, None])[:, 0]  # (B,)
 
 
+def _sort(values: Tensor) -> Tensor:
+    """Sort each row upwards; NumPy's vectorized sort is many times faster on a CPU than torch's."""
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.sort(values.numpy(), axis=1))
+    return values.sort(dim=1).values
+
+
 def _rank(score: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """Rank each row by falling score, ties by id; return the first ids and the lowest score."""
     size = score.shape[1]
@@ -143,7 +152,7 @@ def _rank(score: Tensor, width: int) -> tuple[Tensor, Tensor]:
         values, ids = score, torch.arange(size, device=score.device).expand_as(score)  # (B, V)
     bits = values.view(torch.int32).long()  # (B, W)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, W): sorts as the floats do
-    packed = ((ordered << 32) | (_LOW - ids)).sort(dim=1, descending=True).values  # (B, W)
+    packed = _sort((ordered << 32) | (_LOW - ids)).flip(1)  # (B, W)
     return _LOW - (packed & _LOW), values.amin(1)  # (B, W), (B,)
 
 
@@ -192,6 +201,39 @@ def _draw_ranked(
     return _Truncated(token, mass)
 
 
+def _draw_nucleus(weight: Tensor, limit: Tensor, uniform: Tensor) -> _Truncated:
+    """Draw as `_draw_ranked` with the weight as score, by sorting the weights without their ids.
+
+    The rank that is drawn has a weight; of the tokens of that weight, which go by id, it is the
+    one that stands as many places after the first of them as the rank does.
+    """
+    rising = _sort(weight)  # (R, V)
+    falling = rising.flip(1)  # (R, V)
+    cumulative = falling.double().cumsum(-1)  # (R, V)
+    last = _cut(cumulative, limit).clamp(max=weight.shape[1] - 1)[:, None]  # (R, 1)
+    held = cumulative.gather(1, last)  # (R, 1)
+    rank = _search(torch.minimum(cumulative, held), uniform[:, None])  # (R, 1)
+    value = falling.gather(1, rank)  # (R, 1)
+    above = weight.shape[1] - torch.searchsorted(rising, value, right=True)  # (R, 1)
+    row, ids = (weight == value).nonzero(as_tuple=True)  # (E,), (E,): by row, then by id
+    starts = torch.searchsorted(row, torch.arange(len(weight), device=row.device))  # (R,)
+    return _Truncated(ids[starts + (rank - above)[:, 0]], held[:, 0])
+
+
+def _in_parts(
+    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, nucleus: bool
+) -> _Truncated:
+    """Draw from whole sorted rows, some rows at a time, which bounds the memory."""
+    parts = []
+    for rows in torch.arange(len(uniform)).split(max(1, SORT_ELEMENTS // weight.shape[1])):
+        if nucleus:
+            parts.append(_draw_nucleus(weight[rows], limit[rows], uniform[rows]))
+        else:
+            own = weight[rows], score[rows], limit[rows], uniform[rows]
+            parts.append(_draw_ranked(*own, widths=()))
+    return _Truncated(torch.cat([p.token for p in parts]), torch.cat([p.mass for p in parts]))
+
+
 def typical_grid(difference: Tensor) -> Tensor:
     """Score the difference of surprisal and entropy: the nearer, the higher, on a grid of 1e-4."""
     return -(difference.abs() * 1e4).round().float()
@@ -221,7 +263,6 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
         Of any kind but beam.
     """
     weights = weigh(logits, options.temperature, options.unknown == "exclude")
-    widths = WIDTHS if logits.device.type == "cpu" else WIDTHS[-1:]
     if options.kind == "min_p":
         weight = weights.weight
         least = weight.amax(-1, keepdim=True) * (options.p or 0) * (1 - TOLERANCE)  # (B, 1)
@@ -237,7 +278,10 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
         limit = total * ((options.mass or 1) - TOLERANCE)  # (B,)
         nucleus = options.kind == "nucleus"
         score = weights.weight if nucleus else _typical_score(weights, total)  # (B, padded)
-        token, mass = _draw_ranked(weights.weight, score, limit, uniform, widths)
+        if logits.device.type == "cpu":
+            token, mass = _in_parts(weights.weight, score, limit, uniform, nucleus)
+        else:
+            token, mass = _draw_ranked(weights.weight, score, limit, uniform, WIDTHS)
     chosen = logits.gather(1, token[:, None])[:, 0].double() - weights.top[:, 0].double()  # (B,)
     log_prob = chosen - weights.log_total  # (B,)
     plain = options.temperature == 1

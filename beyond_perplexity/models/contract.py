@@ -18,6 +18,8 @@ class State(ABC):
     def select(self, rows: Tensor) -> State:
         """Return the state whose row i is this state's row ``rows[i]`` (beams that fork or die).
 
+        This state may be overwritten.
+
         Parameters
         ----------
         rows : Tensor

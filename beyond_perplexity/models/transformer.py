@@ -90,10 +90,23 @@ class TransformerState(State):
     longest: int
 
     def select(self, rows: Tensor) -> TransformerState:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
+        """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten.
+
+        Only what is filled of rows that move is copied: whole caches would cost more than a step.
+        """
         lengths = self.lengths[rows]  # (B',)
         longest = int(lengths.max()) if len(rows) else 0
-        keys, values = self.keys.index_select(1, rows), self.values.index_select(1, rows)
+        if len(rows) > len(self.lengths):
+            grown = (cache.index_select(1, rows) for cache in (self.keys, self.values))
+            return TransformerState(*grown, lengths, longest)
+        here = torch.arange(len(rows), device=rows.device)  # (B',)
+        moved = here[rows != here]  # (N,)
+        if len(moved):
+            for cache in (self.keys, self.values):
+                cache[:, moved, :, :longest] = cache[
+                    :, rows[moved], :, :longest
+                ]  # (L, N, H, M', K)
+        keys, values = self.keys[:, : len(rows)], self.values[:, : len(rows)]  # (L, B', H, M, K)
         return TransformerState(keys, values, lengths, longest)
 
     def reset(self, rows: Tensor) -> TransformerState:
@@ -138,9 +151,7 @@ class Block(nn.Module):
         keys[rows, :, lengths] = key[:, :, 0].to(keys.dtype)
         values[rows, :, lengths] = value[:, :, 0].to(values.dtype)
         bucket = visible.shape[-1]
-        mixed = functional.scaled_dot_product_attention(
-            query, keys[:, :, :bucket], values[:, :, :bucket], attn_mask=visible
-        )  # (B, H, 1, K)
+        mixed = attend_once(query, keys[:, :, :bucket], values[:, :, :bucket], visible)
         return self._finish(inputs, mixed)  # (B, 1, D)
 
     def _query_key_value(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,6 +169,20 @@ class Block(nn.Module):
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.dropout, self.training)
+
+
+def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+    """Attend from one position to a cache: (B, H, 1, K) from (B, H, 1, K) and (B, H, M', K).
+
+    On a CPU two plain products beat the fused attention, whose result for a row may also depend on
+    the row's place in the batch.
+    """
+    if query.device.type != "cpu":
+        return functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible)
+    scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (B, H, 1, M')
+    weights = scores.masked_fill_(~visible, -torch.inf).softmax(-1)  # (B, H, 1, M')
+    mixed: Tensor = weights @ values  # (B, H, 1, K)
+    return mixed
 
 
 class Transformer(FactoredModel):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from beyond_perplexity import randomness
-from beyond_perplexity.randomness import stream, stream_key, uniforms
+from beyond_perplexity.decoding.uniforms import uniforms
+from beyond_perplexity.randomness import stream, stream_key
 
 
 def expected(seed: int, purpose: str, items: list[int], start: int, count: int) -> np.ndarray:

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD_KEY = b"beyond_perplexity"
 

@@ -97,15 +97,14 @@ class TransformerState(State):
         lengths = self.lengths[rows]  # (B',)
         longest = int(lengths.max()) if len(rows) else 0
         if len(rows) > len(self.lengths):
-            grown = (cache.index_select(1, rows) for cache in (self.keys, self.values))
-            return TransformerState(*grown, lengths, longest)
+            keys, values = self.keys.index_select(1, rows), self.values.index_select(1, rows)
+            return TransformerState(keys, values, lengths, longest)
         here = torch.arange(len(rows), device=rows.device)  # (B',)
         moved = here[rows != here]  # (N,)
         if len(moved):
             for cache in (self.keys, self.values):
-                cache[:, moved, :, :longest] = cache[
-                    :, rows[moved], :, :longest
-                ]  # (L, N, H, M', K)
+                filled = cache[:, rows[moved], :, :longest]  # (L, N, H, M', K)
+                cache[:, moved, :, :longest] = filled
         keys, values = self.keys[:, : len(rows)], self.values[:, : len(rows)]  # (L, B', H, M, K)
         return TransformerState(keys, values, lengths, longest)
 

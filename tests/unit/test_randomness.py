@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity import randomness
+from beyond_perplexity.decoding import uniforms as numbers
 from beyond_perplexity.decoding.uniforms import uniforms
 from beyond_perplexity.randomness import stream, stream_key
 
@@ -24,7 +24,7 @@ def expected(seed: int, purpose: str, items: list[int], start: int, count: int) 
 def test_uniforms_equal_numpy_bit_for_bit(
     start: int, count: int, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(randomness, "_NUMPY_ITEMS", 0 if path == "tensor" else 10**9)
+    monkeypatch.setattr(numbers, "_NUMPY_ITEMS", 0 if path == "tensor" else 10**9)
     items = [0, 1, 2, 999_999, 2**31 + 5, 2**62 + 12345]
     found = uniforms(3, "generate/lstm/nucleus", torch.tensor(items), start, count)
     assert found.dtype == torch.float64
@@ -40,7 +40,7 @@ def test_each_item_may_have_its_own_start(items: int) -> None:
 
 
 def test_tensor_philox_equals_numpy_over_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(randomness, "_NUMPY_ITEMS", 0)
+    monkeypatch.setattr(numbers, "_NUMPY_ITEMS", 0)
     items = list(range(300))
     for seed in range(20):  # each seed is another first key word, with and without its top bit
         found = uniforms(seed, "x", torch.tensor(items), 0, 8).numpy()

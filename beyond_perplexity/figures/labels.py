@@ -36,6 +36,8 @@ MODEL_NAMES = {
     "gru": "GRU",
     "trigram": "Trigram",
 }
+# A model's name may end in its kind of vocabulary.
+VOCABULARY_SUFFIXES = {"-bpe": "BPE", "-closed": "closed"}
 DECODING_NAMES = {
     "ancestral": "Ancestral",
     "nucleus": "Nucleus",
@@ -157,6 +159,9 @@ class Labels:
         """Return the printed label of a model."""
         if name == REFERENCE:
             return self.reference
+        for suffix, meaning in VOCABULARY_SUFFIXES.items():
+            if name.endswith(suffix) and name not in self.names:
+                return f"{self.model(name.removesuffix(suffix))} ({meaning})"
         plain = name.removeprefix(f"{EXTERNAL}/")
         return self.names.get(name) or MODEL_NAMES.get(name) or plain.replace("_", " ")
 

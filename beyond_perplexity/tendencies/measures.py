@@ -8,8 +8,9 @@ tendency             measure              meaning (p-value)
 ==================== ==================== ========================================================
 rank_frequency       zipf_s               exponent fitted to the samples
 rank_frequency       zipf_s_reference     exponent fitted to the reference
-rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (Monte Carlo)
-rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (Monte Carlo)
+rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (Monte Carlo, against
+the law restricted to the ranks)
+rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
 rank_frequency       ks_empirical         samples against the reference's ranks (permutation)
 type_token_unigrams  heaps_alpha          Heaps' alpha of the samples
 type_token_unigrams  heaps_beta           Heaps' beta of the samples
@@ -113,20 +114,24 @@ def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]
     }
 
 
-def _draw_from_zipf(ranked: np.ndarray, s: float, n: int, seed: int, purpose: str) -> np.ndarray:
-    """Draw the distance to Zipf(s) of samples of Zipf(s) restricted to the ranks of the data.
+def _zipf_p(ranked: np.ndarray, s: float, n: int, seed: int, purpose: str) -> float:
+    """Test counts by rank against Zipf(s) restricted to these ranks, by Monte Carlo.
 
-    The number of tokens is Poisson, which makes the counts independent and quick to draw.
+    The paper's distance is to the unrestricted law, so that it cannot fall below the mass beyond
+    the last rank and hardly differs between samples of the law and others. The test therefore
+    takes the distance to the restricted law. The number of tokens is Poisson, which makes the
+    counts independent and quick to draw.
     """
-    if math.isnan(s):
-        return np.zeros(0)
+    if math.isnan(s) or not n or not len(ranked):
+        return math.nan
     cdf = zipf_cdf(s, len(ranked))
-    expected = np.diff(cdf, prepend=0) / cdf[-1] * ranked.sum()
-    found = np.empty(n)
+    cdf = cdf / cdf[-1]
+    expected = np.diff(cdf, prepend=0) * ranked.sum()
+    drawn = np.empty(n)
     for b in range(n):
-        drawn = np.sort(stream(seed, purpose, b).poisson(expected))[::-1]
-        found[b] = ks_to_cdf(drawn, cdf)
-    return found
+        counts = np.sort(stream(seed, purpose, b).poisson(expected))[::-1]
+        drawn[b] = ks_to_cdf(counts, cdf) if counts.any() else 1.0
+    return monte_carlo_p(float(ks_to_cdf(ranked, cdf)), drawn)
 
 
 def _collect(parts: Iterator[Draws]) -> Draws:
@@ -225,10 +230,8 @@ def _unigram_rows(
         )
     }
     for name, s in (("ks_zipf_model", "zipf_s"), ("ks_zipf_reference", "zipf_s_reference")):
-        drawn = _draw_from_zipf(
-            ranked[1], values[s], options.monte_carlo, seed, f"monte_carlo/{name}"
-        )
-        p_values[name] = monte_carlo_p(values[name], drawn)
+        purpose = f"monte_carlo/{name}"
+        p_values[name] = _zipf_p(ranked[1], values[s], options.monte_carlo, seed, purpose)
     for name, value in values.items():
         p_value = p_values.get(name, math.nan)
         yield _row("rank_frequency", name, value, options, resampled, p_value)

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.shards import SCHEMAS, write_shard
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure
+from beyond_perplexity.tendencies.measures import _zipf_p, measure
 from beyond_perplexity.tendencies.options import Options
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
@@ -277,3 +277,16 @@ def test_command_does_not_depend_on_shards(folder, bodies, monkeypatch):
     monkeypatch.setattr("sys.argv", [*common, "--measures", alone])
     with pytest.raises(InputError, match="--measures needs --sample-statistics"):
         measure_tendencies.main()
+
+
+def test_the_test_against_zipf_tells_its_samples_from_others():
+    """Oracle: samples of the law itself give a uniform p-value, a uniform distribution the least."""
+    rng = np.random.default_rng(7)
+    probabilities = np.arange(1, 301) ** -1.2
+    probabilities /= probabilities.sum()
+    p_values = [
+        _zipf_p(np.sort(rng.multinomial(20_000, probabilities))[::-1], 1.2, 99, 1, f"test/{n}")
+        for n in range(60)
+    ]
+    assert kstest(p_values, "uniform").pvalue > 1e-3
+    assert _zipf_p(np.full(300, 70), 1.2, 99, 1, "test") == pytest.approx(0.01)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SMOKE = ["--configfile", "configs/smoke.yaml"]
+SMOKE = ["--configfile=configs/smoke.yaml"]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_a_corpus_is_fetched_and_checked(checkout, served):
     (folder / "text.txt").write_text(text)
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     configure(checkout, f"{address}/text.txt", sha256)
-    checkout.snakemake("--configfile", "configs/smoke.yaml", "corpora")
+    checkout.snakemake("--configfile=configs/smoke.yaml", "corpora")
     documents = pq.read_table(checkout.path / "results/corpora/wikipedia/documents.parquet")
     assert documents.num_rows == 200
     assert (checkout.path / f"results/downloads/{sha256}/text.txt").read_text() == text
@@ -55,7 +55,7 @@ def test_another_content_is_refused(checkout, served):
     folder, address = served
     (folder / "text.txt").write_text("<html>moved</html>")
     configure(checkout, f"{address}/text.txt", "0" * 64)
-    done = checkout.snakemake("--configfile", "configs/smoke.yaml", "corpora", check=False)
+    done = checkout.snakemake("--configfile=configs/smoke.yaml", "corpora", check=False)
     assert done.returncode
     assert "expected " + "0" * 64 in done.stdout
     assert "<html>moved" in done.stdout

@@ -20,7 +20,7 @@ def test_every_target_can_be_planned(checkout, target):
 
 @pytest.mark.parametrize("config", ["config.yaml", "configs/paper.yaml"])
 def test_every_shipped_configuration_can_be_planned(checkout, config):
-    printed = checkout.snakemake("--dry-run", "--configfile", config).stdout
+    printed = checkout.snakemake("--dry-run", f"--configfile={config}").stdout
     assert "This run" in printed
 
 

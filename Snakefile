@@ -48,9 +48,10 @@ localrules:
 
 
 rule all:
-    """Everything: tables, figures and the first page of the report."""
+    """Everything: tables, figures, the first page of the report, and every shard behind them."""
     default_target: True
     input:
+        SAMPLES,
         TABLES,
         FIGURES,
         OVERVIEW,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,6 +97,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
 
+    What a killed process left of the same file is removed too.
+
     Parameters
     ----------
     path : path
@@ -108,6 +111,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{glob.escape(target.stem)}.*.partial{target.suffix}"):
+        left.unlink(missing_ok=True)
     temporary = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
     try:
         yield temporary

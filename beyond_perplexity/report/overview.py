@@ -21,6 +21,8 @@ MAIN_COLUMNS = (
 )
 
 
+LINE = 2000
+
 TEMPLATE = r"""Language models beyond one perplexity number
 ============================================
 
@@ -86,8 +88,11 @@ def _list_table(rows: Sequence[Sequence[str]]) -> str:
 
 def _image(figure: str | Path) -> list[str]:
     data = base64.b64encode(Path(figure).read_bytes()).decode()
+    # docutils refuses long lines and joins the lines of an address.
+    pieces = [f"   {data[start : start + LINE]}" for start in range(0, len(data), LINE)]
     return [
-        f".. image:: data:image/svg+xml;base64,{data}",
+        ".. image:: data:image/svg+xml;base64,",
+        *pieces,
         "   :width: 100%",
         "   :alt: Distance to the test split in every tendency, for every body of text",
         "",

@@ -46,6 +46,16 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["graph.parquet"]
 
 
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / ".graph.999.partial.parquet"
+    other = tmp_path / ".other.999.partial.parquet"
+    for path in (left, other):
+        path.write_bytes(b"half")
+    shards.write_shard(tmp_path / "graph.parquet", "knowledge_graph", ROWS, {})
+    assert not left.exists()
+    assert other.exists()
+
+
 def test_columns_must_be_those_of_the_schema(tmp_path):
     with pytest.raises(ValueError, match="columns"):
         shards.write_shard(tmp_path / "x.parquet", "knowledge_graph", {"subject": ["a"]}, {})

@@ -5,6 +5,7 @@ Needs nothing. Oracles: counting by hand, and docutils, which must find nothing 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from itertools import pairwise
@@ -13,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from docutils import nodes
 from docutils.core import publish_doctree
 
 from beyond_perplexity.configuration import validate
@@ -119,7 +121,8 @@ def test_the_main_table_has_a_row_for_each_body_of_text(measures):
 
 def test_the_first_page_is_sound(measures, tmp_path):
     figure = tmp_path / "main.svg"
-    figure.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    drawing = "<svg xmlns='http://www.w3.org/2000/svg'>" + "<g/>" * 5000 + "</svg>"
+    figure.write_text(drawing)
     counts = {"documents": 1234, "tokens": 56789}
     perplexity = {
         "perplexity": {"token": 93.5, "word": None},
@@ -130,6 +133,8 @@ def test_the_first_page_is_sound(measures, tmp_path):
         {"wikipedia": {"splits": {"test": counts}}}, {"lstm": perplexity}, measures, [figure]
     )
     tree = publish_doctree(text, settings_overrides={"report_level": 1, "halt_level": 2})
+    (image,) = tree.findall(nodes.image)
+    assert base64.b64decode(image["uri"].partition(",")[2]).decode() == drawing
     shown = tree.astext()
     for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.250**"):
         assert expected in shown

@@ -54,9 +54,10 @@ def test_a_corpus_is_fetched_and_checked(checkout, served):
 def test_another_content_is_refused(checkout, served):
     folder, address = served
     (folder / "text.txt").write_text("<html>moved</html>")
-    configure(checkout, f"{address}/text.txt", "0" * 64)
+    other = hashlib.sha256(b"another").hexdigest()
+    configure(checkout, f"{address}/text.txt", other)
     done = checkout.snakemake("--configfile=configs/smoke.yaml", "corpora", check=False)
     assert done.returncode
-    assert "expected " + "0" * 64 in done.stdout
+    assert f"expected {other}" in done.stdout
     assert "<html>moved" in done.stdout
     assert not list((checkout.path / "results").rglob("text.txt"))

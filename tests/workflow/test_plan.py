@@ -58,6 +58,6 @@ def test_a_typo_in_the_configuration_stops_the_run_before_it_starts(checkout):
 
 def test_results_can_be_moved_by_a_path_variable(checkout):
     printed = checkout.snakemake(
-        "--dry-run", *SMOKE, "--config", 'pathvars={"results":"elsewhere"}', "corpora"
+        "--dry-run", *SMOKE, '--config=pathvars={"results":"elsewhere"}', "corpora"
     ).stdout
     assert "elsewhere/corpora/wikipedia/documents.parquet" in printed

@@ -14,7 +14,6 @@ rule tabulate:
         resamples=lambda wildcards: RUN.resample_measures(wildcards.corpus),
         models=lambda wildcards: RUN.model_files(wildcards.corpus),
         perplexities=lambda wildcards: RUN.perplexity_files(wildcards.corpus),
-        training=lambda wildcards: RUN.training_files(wildcards.corpus),
     output:
         csv="<results>/tables/{corpus}/table_{table}.csv",
         latex="<results>/tables/{corpus}/table_{table}.tex",
@@ -46,7 +45,6 @@ rule tabulate:
             --resamples {input.resamples:q} \
             --models {input.models:q} \
             --perplexities {input.perplexities:q} \
-            --training {input.training:q} \
             --labels {params.labels:q} \
             --csv {output.csv:q} \
             --latex {output.latex:q} \

@@ -16,12 +16,7 @@ def make(options: argparse.Namespace) -> Table:
     models = read_descriptions(options.models, named_by_folder=True)
     if options.table == 1:
         perplexities = read_descriptions(options.perplexities, named_by_folder=False)
-        seconds = {}
-        if options.training:
-            curves = read_tables(options.training, "training")
-            longest = curves.groupby("model")["seconds"].max()
-            seconds = {str(name): float(value) for name, value in longest.items()}
-        return model_table(models, perplexities, seconds, labels)
+        return model_table(models, perplexities, labels)
     if not options.measures:
         raise InputError(f"table {options.table} needs --measures")
     for name, model in models.items():
@@ -40,7 +35,6 @@ def main() -> None:
     parser.add_argument("--resamples", nargs="*", default=[], help="table 4: measures of resamples")
     parser.add_argument("--models", nargs="*", default=[], help="model.json files, for families")
     parser.add_argument("--perplexities", nargs="*", default=[], help="table 1: JSON by model")
-    parser.add_argument("--training", nargs="*", default=[], help="table 1: training.parquet files")
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument("--csv", required=True, help="full precision, one number a row")
     parser.add_argument("--latex", required=True, help="rounded, for booktabs")

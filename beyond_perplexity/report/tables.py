@@ -258,7 +258,6 @@ def _deviation(resamples: pd.DataFrame | None, row: Measured) -> tuple[float | N
 def model_table(
     models: Mapping[str, Mapping[str, Any]],
     perplexities: Mapping[str, Mapping[str, Any]],
-    seconds: Mapping[str, float],
     labels: Labels,
 ) -> Table:
     """Make Table 1: parameters and perplexity of every model.
@@ -269,8 +268,6 @@ def model_table(
         Content of ``model.json`` by name of the model: ``family``, ``parameters``, ``vocabulary``.
     perplexities : dict
         Results of the perplexity command by name of the model; a perplexity of null is infinite.
-    seconds : dict of str to float
-        Seconds of training by name of the model.
     labels : Labels
         Names and order.
 
@@ -280,7 +277,7 @@ def model_table(
     """
     records, body = [], []
     for name in labels.sort_models(models):
-        record = _model_record(name, models[name], perplexities.get(name), seconds.get(name))
+        record = _model_record(name, models[name], perplexities.get(name))
         records.append(record)
         paper_size = PARAMETERS.get(str(record["family"]))
         body.append(
@@ -290,8 +287,8 @@ def model_table(
                 _millions(record["parameters"]),
                 shown(paper_size / MILLION if paper_size else None),
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
+                shown(record["perplexity_per_word_unknown_penalized"], 2),
                 shown(record[f"perplexity {COLUMN}"], 2),
-                shown(record["training_seconds"], 1),
             ]
         )
     heads = [
@@ -301,13 +298,13 @@ def model_table(
         Column(PAPER, "Parameters (millions)", published=True),
         Column("per token", "Perplexity of the test set"),
         Column("per word", "Perplexity of the test set"),
+        Column("per word, unknown penalized", "Perplexity of the test set"),
         Column(PAPER, "Perplexity of the test set", published=True),
-        Column("Training (s)"),
     ]
     note = (
-        "Perplexity counts the end of a document. Models of different vocabularies compare per "
-        "word only, and none with the published values: another corpus and larger models. "
-        + PUBLISHED_NOTE
+        "Perplexity counts the end of a document. Models of different vocabularies compare in the "
+        "column that charges a closed vocabulary for the words it does not know; none compares "
+        "with the published values: another corpus and larger models. " + PUBLISHED_NOTE
     )
     title = "Table 1: Parameters and perplexity of the models"
     return Table("table_1", title, note, heads, body, pd.DataFrame(records))
@@ -317,12 +314,14 @@ def _model_record(
     name: str,
     model: Mapping[str, Any],
     perplexity: Mapping[str, Any] | None,
-    seconds: float | None,
 ) -> dict[str, object]:
     try:
         family, size = str(model["family"]), int(model["parameters"])
         kind = str(model["vocabulary"]["kind"])
         units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
+        # An open vocabulary has no unknown words to be charged for.
+        charged = (perplexity or {}).get("unknown_penalized", perplexity)
+        penalized = _perplexity(charged, "word")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"the description or perplexity of model '{name}' lacks {error}"
@@ -334,8 +333,8 @@ def _model_record(
         "parameters": size,
         f"parameters {COLUMN}": PARAMETERS.get(family),
         **{f"perplexity_per_{unit}": value for unit, value in units.items()},
+        "perplexity_per_word_unknown_penalized": penalized,
         f"perplexity {COLUMN}": PERPLEXITIES.get(family),
-        "training_seconds": seconds,
     }
 
 

@@ -280,7 +280,7 @@ def test_command_does_not_depend_on_shards(folder, bodies, monkeypatch):
 
 
 def test_the_test_against_zipf_tells_its_samples_from_others():
-    """Oracle: samples of the law itself give a uniform p-value, a uniform distribution the least"""
+    """Oracle: samples of the law itself give uniform p-values, equal counts the least."""
     rng = np.random.default_rng(7)
     probabilities = np.arange(1, 301) ** -1.2
     probabilities /= probabilities.sum()

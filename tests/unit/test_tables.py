@@ -30,7 +30,7 @@ from beyond_perplexity.report.tables import (
 )
 from beyond_perplexity.shards import SCHEMAS, write_shard
 from scripts import tabulate
-from tests.unit.synthetic_tables import make_measures, make_training, sources_of
+from tests.unit.synthetic_tables import make_measures, sources_of
 
 SOURCES = [*sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]), "external/mine_%"]
 
@@ -140,10 +140,13 @@ def _description(family: str, parameters: int) -> dict[str, object]:
 def test_models_table() -> None:
     models = {"small": _description("lstm", 59_000_000), "trigram": _description("trigram", 7)}
     perplexities = {
-        "small": {"perplexity": {"token": 81.5, "word": 90.25}},
+        "small": {
+            "perplexity": {"token": 81.5, "word": 90.25},
+            "unknown_penalized": {"perplexity": {"token": 280.5, "word": 300.5}},
+        },
         "trigram": {"perplexity": {"token": None, "word": None}},
     }
-    table = model_table(models, perplexities, {"small": 12.5}, Labels())
+    table = model_table(models, perplexities, Labels())
     assert table.rows[0] == [
         "small",
         "closed",
@@ -151,13 +154,13 @@ def test_models_table() -> None:
         "59.000",
         "81.50",
         "90.25",
+        "300.50",
         "49.29",
-        "12.5",
     ]
     assert table.rows[1][4] == "∞"
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
     with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
-        model_table({"small": {"family": "lstm"}}, {}, {}, Labels())
+        model_table({"small": {"family": "lstm"}}, {}, Labels())
 
 
 def test_latex_is_escaped_and_rectangular() -> None:
@@ -221,9 +224,6 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     folder = tmp_path / "my_model"
     folder.mkdir()
     (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
-    training = make_training(["x"]).drop(columns="model")
-    table = pa.Table.from_pandas(training, SCHEMAS["training"], preserve_index=False)
-    write_shard(folder / "training.parquet", "training", table, {})
     (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
     models = ["--models", "my_model/model.json"]
     _run(monkeypatch, tmp_path, "--table", "3", "--measures", "m.parquet", *models)
@@ -231,11 +231,9 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     assert "0.491" in (tmp_path / "t.tex").read_text()
     assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * len(SOURCES)
     _run(monkeypatch, tmp_path, "--table", "4", "--measures", "m.parquet")
-    more = ["--perplexities", "my_model.json", "--training", "my_model/training.parquet"]
-    _run(monkeypatch, tmp_path, "--table", "1", *models, *more)
+    _run(monkeypatch, tmp_path, "--table", "1", *models, "--perplexities", "my_model.json")
     row = pd.read_csv(tmp_path / "t.csv").iloc[0]
     assert (row["model"], row["perplexity_per_word"]) == ("my_model", 4)
-    assert row["training_seconds"] == training["seconds"].max()
 
 
 def test_command_errors(monkeypatch, tmp_path) -> None:

@@ -11,9 +11,10 @@ import typing
 from typing import Any, Literal
 
 OPTIONS = {
-    "architecture-lstm": "beyond_perplexity.models.lstm:LSTMOptions",
+    "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
-    "training": "beyond_perplexity.training:TrainingOptions",
+    "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
 }

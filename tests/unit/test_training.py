@@ -31,7 +31,7 @@ from beyond_perplexity.perplexity import measure
 from beyond_perplexity.provenance import ROOT
 from beyond_perplexity.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.shards import read_batches, write_shard
-from beyond_perplexity.training import TrainingOptions, scheduled_rate
+from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 CPU = torch.device("cpu")

@@ -13,6 +13,9 @@ FAMILIES = {
     "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
+    "transformer-adaptive-softmax": (
+        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"
+    ),
     "trigram": "beyond_perplexity.models.trigram:Trigram",
 }
 

@@ -225,6 +225,7 @@ FAMILIES = {
     "gru": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
     "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
     "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
+    "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
 }
 
 

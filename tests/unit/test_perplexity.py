@@ -78,6 +78,7 @@ def neural(family, **architecture):
         "gru": {"embedding_size": 8, "hidden_size": 12},
         "lstm": {"embedding_size": 8, "hidden_size": 12},
         "transformer": {"width": 8, "heads": 2, "feedforward_size": 16, "context_length": 12},
+        "transformer-adaptive-softmax": {"width": 16, "heads": 2, "context_length": 12},
     }
     config = {"family": family, "architecture": {**sizes[family], **architecture}}
     return registry.build(config, 30).eval()
@@ -152,7 +153,7 @@ def test_a_row_without_any_probability_is_impossible_and_no_nan():
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
 
 
-@pytest.mark.parametrize("family", ["gru", "lstm", "transformer"])
+@pytest.mark.parametrize("family", ["gru", "lstm", "transformer", "transformer-adaptive-softmax"])
 def test_batches_equal_step_by_step_scoring(family):
     model, documents = neural(family), random_documents(40, 30, 12)
     expected = [stepwise(model, ids) for ids in documents]

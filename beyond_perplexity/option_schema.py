@@ -11,6 +11,7 @@ import typing
 from typing import Any, Literal
 
 OPTIONS = {
+    "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",

@@ -10,6 +10,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 
 FAMILIES = {
+    "cnn": "beyond_perplexity.models.cnn:CNN",
     "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",

@@ -2,7 +2,8 @@
 
 One Lightning "epoch" is one round: the steps up to the next validation. Everything that a step
 depends on is a function of (seed, step) or lies in the checkpoint: the order of the batches, the
-dropout, the learning rate. So a training that was killed goes on as if it had not been.
+dropout, the learning rate, the tokens that scheduled sampling draws. So a training that was killed
+goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from beyond_perplexity.resume import (
     with_prefix,
     without_prefix,
 )
+from beyond_perplexity.scheduled_sampling import mix_inputs, truth_probability
 from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training_rounds import Rounds
 
@@ -82,7 +84,7 @@ class Trained(lightning.LightningModule):
         self._folder = folder
         fast = options.precision != "32" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         self._products = torch.bfloat16 if fast else torch.float32
-        self._key = stream_key(seed, "train/dropout")
+        self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0
         self._validation_loss = 0.0
@@ -153,7 +155,10 @@ class Trained(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, nats per token."""
-        loss = summed_loss(self.model, batch, self._products)
+        step = self.progress.step
+        truth = truth_probability(self.options, step)
+        inputs = mix_inputs(self.model, batch.inputs, truth, self._seed, step)  # (B, T)
+        loss = summed_loss(self.model, Batch(inputs, batch.targets), self._products)
         tokens = int((batch.targets != IGNORED).sum())
         self._loss += loss.detach()
         self._tokens += tokens

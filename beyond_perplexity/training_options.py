@@ -33,6 +33,17 @@ class TrainingOptions:
         Decay of AdamW's second moment.
     gradient_clip : float
         Largest norm of the gradient.
+    scheduled_sampling : "none", "linear", "exponential" or "inverse-sigmoid"
+        Input tokens are replaced by the model's own in the course of training; what stays true, by
+        step i: k − c i, k^i, or k / (k + exp(i / k)). Meant for lstm and gru; each batch costs a
+        pass step by step.
+    sampling_k : float or None
+        k of scheduled sampling: the share of true tokens at the first step (linear), below 1
+        (exponential), at least 1 (inverse-sigmoid); null without scheduled sampling.
+    sampling_c : float
+        c of the linear schedule, the fall at each step.
+    sampling_minimum : float
+        Share of true tokens that the schedule does not fall below.
     validation_steps : int or None
         Steps between two validations; null: once an epoch.
     patience : int
@@ -56,6 +67,10 @@ class TrainingOptions:
     weight_decay: float = 0.01
     beta2: float = 0.98
     gradient_clip: float = 1.0
+    scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
+    sampling_k: float | None = None
+    sampling_c: float = 0.0
+    sampling_minimum: float = 0.0
     validation_steps: int | None = None
     patience: int = 3
     precision: Literal["auto", "32", "bf16-mixed"] = "auto"
@@ -76,6 +91,28 @@ class TrainingOptions:
             raise ValueError("warmup_steps, weight_decay, checkpoint_seconds must not be negative")
         if not 0 < self.beta2 < 1:
             raise ValueError(f"beta2: is {self.beta2}, expected 0 < beta2 < 1")
+        self._check_sampling()
+
+    def _check_sampling(self) -> None:
+        k, schedule = self.sampling_k, self.scheduled_sampling
+        allowed = {
+            "none": k is None,
+            "linear": k is not None and k > 0,
+            "exponential": k is not None and 0 < k < 1,
+            "inverse-sigmoid": k is not None and k >= 1,
+        }
+        if not allowed[schedule]:
+            expected = {
+                "none": "null without scheduled_sampling",
+                "linear": "above 0 for a linear schedule",
+                "exponential": "between 0 and 1 for an exponential schedule",
+                "inverse-sigmoid": "at least 1 for an inverse-sigmoid schedule",
+            }
+            raise ValueError(f"sampling_k: is {k}, expected {expected[schedule]}")
+        if self.sampling_c < 0 or (self.sampling_c and schedule != "linear"):
+            raise ValueError("sampling_c: belongs to the linear schedule and is not negative")
+        if not 0 <= self.sampling_minimum <= 1:
+            raise ValueError(f"sampling_minimum: is {self.sampling_minimum}, expected 0 to 1")
 
 
 def scheduled_rate(options: TrainingOptions, step: int, last_step: int) -> float:

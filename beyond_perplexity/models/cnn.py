@@ -90,7 +90,7 @@ class CNNState(State):
     buffers : tuple of Tensor
         (B, K − 1, C) for each convolution, C its input width; zero before the first token.
     weights : tuple of Tensor
-        The matrix of each convolution (2 C', K C), normalized once and not at each step.
+        The matrix of each convolution (K C, 2 C'), normalized once and not at each step.
     """
 
     buffers: tuple[Tensor, ...]
@@ -124,33 +124,34 @@ class GatedConvolution(nn.Module):
     ) -> None:
         super().__init__()
         self.inputs, self.kernel_size = inputs, kernel_size
-        fan_in = kernel_size * inputs
-        self.direction = nn.Parameter(torch.empty(2 * outputs, fan_in))
-        nn.init.normal_(self.direction, std=gain * (4 / fan_in) ** 0.5)
-        length = self.direction.detach().norm(dim=1)  # (2 C',)
+        self.direction = nn.Parameter(torch.empty(2 * outputs, inputs, kernel_size))
+        nn.init.normal_(self.direction, std=gain * (4 / (inputs * kernel_size)) ** 0.5)
+        length = self.direction.detach().flatten(1).norm(dim=1)  # (2 C',)
         self.length = nn.Parameter(length) if normalized else None
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
     def weight(self) -> Tensor:
-        """Return the matrix (2 C', K C): values, then gates; the oldest position comes first."""
+        """Return the kernel (2 C', C, K): values, then gates; the oldest position comes first."""
         if self.length is None:
             return self.direction
-        return self.direction * (self.length / self.direction.norm(dim=1))[:, None]
+        scale = self.length / self.direction.flatten(1).norm(dim=1)  # (2 C',)
+        return self.direction * scale[:, None, None]
+
+    def matrix(self) -> Tensor:
+        """Return the kernel as a map of windows, positions before channels: (K C, 2 C')."""
+        return self.weight().permute(2, 1, 0).flatten(0, 1).contiguous()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C'); position t sees t − K + 1 to t, zeros before the first."""
-        places = inputs.shape[1]
-        padded = functional.pad(inputs, (0, 0, self.kernel_size - 1, 0))  # (B, K − 1 + T, C)
-        shifted = [padded[:, start : start + places] for start in range(self.kernel_size)]
-        return self._gate(torch.cat(shifted, -1), self.weight())  # (B, T, C')
+        padded = functional.pad(inputs.transpose(1, 2), (self.kernel_size - 1, 0))  # (B, C, K−1+T)
+        both = functional.conv1d(padded, self.weight(), self.bias)  # (B, 2 C', T)
+        return functional.glu(both, 1).transpose(1, 2)  # (B, T, C')
 
-    def step(self, inputs: Tensor, buffer: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, inputs: Tensor, buffer: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
         """Map the newest inputs (B, C), after the buffer (B, K − 1, C); return it moved on, too."""
         window = torch.cat([buffer, inputs[:, None]], 1)  # (B, K, C)
-        return self._gate(window.flatten(1), weight), window[:, 1:]  # (B, C'), (B, K − 1, C)
-
-    def _gate(self, windows: Tensor, weight: Tensor) -> Tensor:
-        return functional.glu(functional.linear(windows, weight, self.bias), -1)
+        both = torch.addmm(self.bias, window.flatten(1), matrix)  # (B, 2 C')
+        return functional.glu(both, 1), window[:, 1:]  # (B, C'), (B, K − 1, C)
 
 
 class CNN(FactoredModel):
@@ -264,7 +265,7 @@ class CNN(FactoredModel):
             part.bias.new_zeros(batch_size, part.kernel_size - 1, part.inputs)
             for part in self._convolutions()
         )
-        weights = tuple(part.weight().detach() for part in self._convolutions())
+        weights = tuple(part.matrix().detach() for part in self._convolutions())
         return CNNState(buffers, weights)
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, CNNState]:

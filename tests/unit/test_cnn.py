@@ -43,14 +43,12 @@ def like_torch(part, stream):
     """Apply one gated convolution with torch's own layers to (B, T, C)."""
     kernel, inputs = part.kernel_size, part.inputs
     convolution = nn.Conv1d(inputs, len(part.bias), kernel)
-    shaped = part.direction.view(-1, kernel, inputs).transpose(1, 2)  # (2 C', C, K)
     if part.length is None:
-        convolution.weight.data = shaped
+        convolution.weight.data = part.direction
     else:
-        # weight_norm's length is over C and K together, in whatever order they stand.
         convolution = nn.utils.parametrizations.weight_norm(convolution)
         convolution.parametrizations.weight.original0.data = part.length[:, None, None]
-        convolution.parametrizations.weight.original1.data = shaped
+        convolution.parametrizations.weight.original1.data = part.direction
     convolution.bias.data = part.bias
     padded = functional.pad(stream.transpose(1, 2), (kernel - 1, 0))
     return functional.glu(convolution(padded), 1).transpose(1, 2)

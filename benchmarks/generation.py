@@ -23,6 +23,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
+from beyond_perplexity.models.factored import FullSoftmax
 from beyond_perplexity.models.transformer import Transformer
 
 BOS, EOS = 0, 1
@@ -44,6 +45,7 @@ def build_model(size: int, layers: int, width: int) -> Transformer:
         "tie_weights": False,  # a random tied model would repeat its input
     }
     model = Transformer(size, architecture).eval()
+    assert isinstance(model.output, FullSoftmax)
     norm, table = model.final_norm, model.output.weight  # (V, D)
     norm.weight.fill_(np.sqrt(2 * (np.log(size) - LOG_PERPLEXITY)))
     norm.weight[-1], norm.bias[-1] = 0, 1

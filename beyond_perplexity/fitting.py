@@ -19,7 +19,8 @@ from beyond_perplexity.perplexity import score_encoded
 from beyond_perplexity.provenance import content_hash, fingerprint, run_record, value_hash
 from beyond_perplexity.randomness import stream_key
 from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training import TrainingOptions, TrainingResult, train
+from beyond_perplexity.training import TrainingResult, train
+from beyond_perplexity.training_options import TrainingOptions
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 CONFIG_KEYS = ("family", "architecture", "training")

@@ -1,4 +1,6 @@
-"""Cross entropy of a large output layer, by chunks of positions, with its gradient on the way.
+"""Log probabilities and cross entropy of a large output layer.
+
+On a CPU the cross entropy goes by chunks of positions, with its gradient on the way.
 
 A full softmax over V ids costs most of a small model's time on a CPU, and much of that is traffic
 to memory: (positions, V) is written and read several times. Here the logits of a chunk stay near,
@@ -13,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 CHUNK = 256
 
@@ -88,3 +91,32 @@ def chunked_cross_entropy(
     """
     value: Tensor = _ChunkedCrossEntropy.apply(features, weight, bias, targets, impossible, dtype)
     return value
+
+
+def summed_cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    impossible: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device.
+
+    Arguments and result are those of `chunked_cross_entropy`, which serves the CPU; elsewhere
+    `dtype` has no effect, the products are those of the training's precision.
+    """
+    if features.device.type == "cpu":
+        wide = features.float()  # (N, D)
+        return chunked_cross_entropy(wide, weight, bias, targets, impossible, dtype)
+    logits = functional.linear(features, weight, bias).float()  # (N, V)
+    logits = logits.index_fill(1, impossible, -torch.inf)
+    return functional.cross_entropy(logits, targets, reduction="sum")
+
+
+def chosen_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return log p, float64, (N,), of targets (N,) under logits (N, V); −inf where impossible."""
+    chosen = logits.gather(1, targets[:, None])[:, 0].double()  # (N,)
+    total = logits.logsumexp(1).double()  # (N,)
+    # Where nothing is possible the difference would be NaN; an impossible token has log p = −inf.
+    return torch.where(chosen == -torch.inf, chosen, chosen - total)

@@ -11,9 +11,14 @@ import typing
 from typing import Any, Literal
 
 OPTIONS = {
-    "architecture-lstm": "beyond_perplexity.models.lstm:LSTMOptions",
+    "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
+    "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
-    "training": "beyond_perplexity.training:TrainingOptions",
+    "architecture-transformer-adaptive-softmax": (
+        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformerOptions"
+    ),
+    "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
 }
@@ -37,9 +42,12 @@ def _type_schema(hint: Any) -> dict[str, Any]:
 
 def _descriptions(kind: type) -> dict[str, str]:
     """Read what the numpydoc docstring says of each field, as one line."""
-    text = inspect.getdoc(kind) or ""
-    found = re.findall(r"^(\w+) : [^\n]*\n((?:[ ]{4}[^\n]*\n?|\n)+)", text, flags=re.MULTILINE)
-    return {name: " ".join(body.split()) for name, body in found}
+    pattern = r"^(\w+) : [^\n]*\n((?:[ ]{4}[^\n]*\n?|\n)+)"
+    described: dict[str, str] = {}
+    for part in reversed(kind.__mro__):  # a dataclass says only what it adds to its base
+        found = re.findall(pattern, inspect.cleandoc(part.__doc__ or ""), flags=re.MULTILINE)
+        described |= {name: " ".join(body.split()) for name, body in found}
+    return described
 
 
 def option_schema(kind: type) -> dict[str, Any]:
@@ -72,7 +80,8 @@ def option_schema(kind: type) -> dict[str, Any]:
         if field.default is dataclasses.MISSING:
             required.append(field.name)
         else:
-            words += f" Default: {field.default}."
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            words += f" Default: {default}."
         properties[field.name] = {"description": words, **_type_schema(hints[field.name])}
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
     return {**schema, "required": required} if required else schema

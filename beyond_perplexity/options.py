@@ -37,6 +37,9 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, part) for part in typing.get_args(hint))
     if origin is Literal:
         return value in typing.get_args(hint)
+    if origin is tuple:
+        part = typing.get_args(hint)[0]
+        return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
@@ -47,6 +50,8 @@ def _fits(value: object, hint: Any) -> bool:
 def _describe(hint: Any) -> str:
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return f"a list of {_describe(typing.get_args(hint)[0])}"
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.losses import chosen_log_probs
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, Vocabulary, split_words
@@ -114,24 +115,16 @@ def _log_probs(model: LanguageModel, inputs: Tensor, targets: Tensor) -> Iterato
         features = model.features(inputs).flatten(0, 1)  # (B T, D)
         for start in range(0, len(features), LOGIT_ROWS):
             part = slice(start, start + LOGIT_ROWS)
-            yield _pick(model.logits(features[part]), targets.flatten()[part])
+            yield model.output.log_probs(features[part], targets.flatten()[part])
     elif inputs.numel() <= LOGIT_ROWS:
-        yield _pick(model(inputs).flatten(0, 1), targets.flatten())
+        yield chosen_log_probs(model(inputs).flatten(0, 1), targets.flatten())
     else:
         state = model.initial_state(len(inputs), inputs.shape[1])
         columns = []
         for place in range(inputs.shape[1]):
             logits, state = model.step(inputs[:, place], state)  # (B, V)
-            columns.append(_pick(logits, targets[:, place]))
+            columns.append(chosen_log_probs(logits, targets[:, place]))
         yield torch.stack(columns, 1).flatten()
-
-
-def _pick(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return log p, float64, (N,), of targets (N,) under logits (N, V)."""
-    chosen = logits.gather(1, targets[:, None])[:, 0].double()  # (N,)
-    total = logits.logsumexp(1).double()  # (N,)
-    # Where nothing is possible the difference would be NaN; an impossible token has log p = −inf.
-    return torch.where(chosen == -torch.inf, chosen, chosen - total)
 
 
 def _score_batch(model: LanguageModel, windows: Sequence[_Window]) -> Iterator[np.ndarray]:

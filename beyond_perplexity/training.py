@@ -2,7 +2,8 @@
 
 One Lightning "epoch" is one round: the steps up to the next validation. Everything that a step
 depends on is a function of (seed, step) or lies in the checkpoint: the order of the batches, the
-dropout, the learning rate. So a training that was killed goes on as if it had not been.
+dropout, the learning rate, the tokens that scheduled sampling draws. So a training that was killed
+goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning
 import torch
@@ -24,9 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from beyond_perplexity.batches import IGNORED, Batch, Pieces, TokenStore
+from beyond_perplexity.batches import IGNORED, Batch, TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.losses import chunked_cross_entropy
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.randomness import stream_key
@@ -38,6 +37,9 @@ from beyond_perplexity.resume import (
     with_prefix,
     without_prefix,
 )
+from beyond_perplexity.scheduled_sampling import mix_inputs, truth_probability
+from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
+from beyond_perplexity.training_rounds import Rounds
 
 IRRELEVANT_WARNINGS = (
     "The `srun` command is available",  # one process on one device needs no srun
@@ -45,120 +47,19 @@ IRRELEVANT_WARNINGS = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How a model is trained.
-
-    Attributes
-    ----------
-    batch_tokens : int
-        Positions of a batch at most, filling included.
-    maximum_length : int
-        Longer documents are cut into pieces of this many predictions; the model's context if less.
-    maximum_epochs : int
-        Passes over the training split at most.
-    maximum_steps : int or None
-        Optimizer steps at most; null: as many as the epochs have.
-    learning_rate : float
-        The peak of the schedule.
-    schedule : "cosine" or "constant"
-        After the warm-up: falling to zero at the last step, or staying at the peak.
-    warmup_steps : int
-        Steps of linear rise to the peak.
-    weight_decay : float
-        Of AdamW; on matrices only, not on biases, norms and embeddings.
-    beta2 : float
-        Decay of AdamW's second moment.
-    gradient_clip : float
-        Largest norm of the gradient.
-    validation_steps : int or None
-        Steps between two validations; null: once an epoch.
-    patience : int
-        Validations in a row without a new best loss after which training stops.
-    precision : "auto", "32" or "bf16-mixed"
-        auto: bf16-mixed on a GPU; on a CPU 32, but bf16 products in the output layer where the CPU
-        has instructions for them.
-    checkpoint_steps : int
-        Steps between two checkpoints at most.
-    checkpoint_seconds : float
-        Seconds between two checkpoints at most.
-    """
-
-    batch_tokens: int = 2048
-    maximum_length: int = 512
-    maximum_epochs: int = 6
-    maximum_steps: int | None = None
-    learning_rate: float = 0.003
-    schedule: Literal["cosine", "constant"] = "cosine"
-    warmup_steps: int = 50
-    weight_decay: float = 0.01
-    beta2: float = 0.98
-    gradient_clip: float = 1.0
-    validation_steps: int | None = None
-    patience: int = 3
-    precision: Literal["auto", "32", "bf16-mixed"] = "auto"
-    checkpoint_steps: int = 1000
-    checkpoint_seconds: float = 300.0
-
-    def __post_init__(self) -> None:
-        whole = ("batch_tokens", "maximum_length", "maximum_epochs", "patience", "checkpoint_steps")
-        for key in whole:
-            if getattr(self, key) < 1:
-                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1")
-        for key in ("maximum_steps", "validation_steps"):
-            if getattr(self, key) is not None and getattr(self, key) < 1:
-                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1 or null")
-        if min(self.learning_rate, self.gradient_clip) <= 0:
-            raise ValueError("learning_rate and gradient_clip must be above 0")
-        if min(self.warmup_steps, self.weight_decay, self.checkpoint_seconds) < 0:
-            raise ValueError("warmup_steps, weight_decay, checkpoint_seconds must not be negative")
-        if not 0 < self.beta2 < 1:
-            raise ValueError(f"beta2: is {self.beta2}, expected 0 < beta2 < 1")
-
-
-def scheduled_rate(options: TrainingOptions, step: int, last_step: int) -> float:
-    """Return the learning rate of a step (counted from 0) of `last_step` steps.
-
-    Linear from peak / W to the peak in W warm-up steps, then the peak or half a cosine down to 0.
-    """
-    if step < options.warmup_steps:
-        return options.learning_rate * (step + 1) / options.warmup_steps
-    if options.schedule == "constant":
-        return options.learning_rate
-    done = (step - options.warmup_steps) / max(1, last_step - options.warmup_steps)
-    return options.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
 def summed_loss(model: LanguageModel, batch: Batch, dtype: torch.dtype) -> Tensor:
     """Return −Σ log p of all predictions of a batch, nats, float32 scalar.
 
-    On a CPU the output layer goes by chunks, and `dtype` is that of its products.
+    On a CPU `dtype` is that of the products of the output layer, where the model has such a layer.
     """
-    if isinstance(model, FactoredModel) and model.device.type == "cpu":
+    if isinstance(model, FactoredModel):
         counted = batch.targets != IGNORED  # (B, T)
         features = model.features(batch.inputs)[counted]  # (N, D)
-        output, targets = model.output, batch.targets[counted]  # (N,)
-        return chunked_cross_entropy(
-            features.float(), output.weight, output.bias, targets, model.impossible, dtype
-        )
+        return model.output.summed_loss(features, batch.targets[counted], dtype)
     logits = model(batch.inputs)  # (B, T, V)
     return functional.cross_entropy(
         logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
     )
-
-
-@dataclass
-class Progress:
-    """The counters of a training; all of it is in the checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    index: int = 0
-    best_loss: float = math.inf
-    best_step: int = 0
-    validations_without_best: int = 0
-    finished: bool = False
-    seconds: float = 0.0
 
 
 class Trained(lightning.LightningModule):
@@ -183,7 +84,7 @@ class Trained(lightning.LightningModule):
         self._folder = folder
         fast = options.precision != "32" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         self._products = torch.bfloat16 if fast else torch.float32
-        self._key = stream_key(seed, "train/dropout")
+        self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0
         self._validation_loss = 0.0
@@ -254,7 +155,10 @@ class Trained(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, nats per token."""
-        loss = summed_loss(self.model, batch, self._products)
+        step = self.progress.step
+        truth = truth_probability(self.options, step)
+        inputs = mix_inputs(self.model, batch.inputs, truth, self._seed, step)  # (B, T)
+        loss = summed_loss(self.model, Batch(inputs, batch.targets), self._products)
         tokens = int((batch.targets != IGNORED).sum())
         self._loss += loss.detach()
         self._tokens += tokens
@@ -332,88 +236,6 @@ class Trained(lightning.LightningModule):
         state = {"progress": progress, "rows": self.rows, "tokens": self._tokens}
         save_checkpoint(self._folder, self.progress.step, tensors, state)
         self._saved = (self.progress.step, time.monotonic())
-
-
-class Rounds(lightning.LightningDataModule):
-    """Batches of the training split, a round at a time, and of the validation split."""
-
-    def __init__(
-        self,
-        stores: tuple[TokenStore, TokenStore],
-        options: TrainingOptions,
-        context_length: int | None,
-        seed: int,
-    ) -> None:
-        super().__init__()
-        self.progress = Progress()
-        train, valid = stores
-        length = min(options.maximum_length, context_length or options.maximum_length)
-        self._train = Pieces(train, length, options.batch_tokens)
-        self._valid = Pieces(valid, length, options.batch_tokens)
-        self._seed = seed
-        self._planned: tuple[int, list[Any]] = (-1, [])
-        self._lengths: dict[int, int] = {}
-        first = self._epoch_length(0)
-        steps = options.maximum_epochs * first
-        self.last_step = min(steps, options.maximum_steps or steps)
-        self._round = options.validation_steps or first
-
-    def _plan(self, epoch: int) -> list[Any]:
-        if self._planned[0] != epoch:
-            self._planned = (epoch, self._train.shuffled(self._seed, epoch))
-            self._lengths[epoch] = len(self._planned[1])
-        return self._planned[1]
-
-    def _epoch_length(self, epoch: int) -> int:
-        return self._lengths.get(epoch) or len(self._plan(epoch))
-
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with the fraction of the present one."""
-        return self.progress.epoch + self.progress.index / self._epoch_length(self.progress.epoch)
-
-    def advance(self) -> None:
-        """Count one step."""
-        progress = self.progress
-        progress.step += 1
-        progress.index += 1
-        if progress.index == self._epoch_length(progress.epoch):
-            progress.epoch, progress.index = progress.epoch + 1, 0
-
-    def train_dataloader(self) -> BatchList:
-        """Return the batches from the present step to the next validation."""
-        progress = self.progress
-        end = min((progress.step // self._round + 1) * self._round, self.last_step)
-        parts: list[Any] = []
-        epoch, index = progress.epoch, progress.index
-        while (missing := end - progress.step - len(parts)) > 0:
-            parts += self._plan(epoch)[index:][:missing]
-            epoch, index = epoch + 1, 0
-        return BatchList(self._train, parts)
-
-    def val_dataloader(self) -> BatchList:
-        """Return the batches of the validation split."""
-        return BatchList(self._valid, self._valid.ordered())
-
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
-        """Move a batch to the model's device."""
-        return batch.to(device)
-
-
-class BatchList:
-    """An iterable of batches with a length, which is all that Lightning asks of a loader."""
-
-    def __init__(self, pieces: Pieces, plan: list[Any]) -> None:
-        self._pieces = pieces
-        self._plan = plan
-
-    def __len__(self) -> int:
-        return len(self._plan)
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (self._pieces.batch(rows) for rows in self._plan)
 
 
 @dataclass(frozen=True)

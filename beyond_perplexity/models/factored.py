@@ -1,44 +1,97 @@
-"""What networks with a full softmax share: features of each position, then one output layer."""
+"""Networks in two halves: features of each position, then an output layer over all ids.
+
+N positions, D features, V ids.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 
+from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.contract import LanguageModel
 
 
+class OutputLayer(nn.Module, ABC):
+    """A map of features to a distribution over V ids, position by position."""
+
+    @abstractmethod
+    def logits(self, features: Tensor) -> Tensor:
+        """Return logits, float32, (..., V), for features (..., D)."""
+
+    @abstractmethod
+    def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Return log p, float64, (N,), of targets (N,), for features (N, D)."""
+
+    @abstractmethod
+    def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return −Σ log p of targets (N,), nats, float32 scalar, for features (N, D).
+
+        On a CPU `dtype` is that of the operands of the products.
+        """
+
+
+def impossible_ids(open_vocabulary: bool) -> Tensor:
+    """Return the ids without probability: ``<s>``, and ``<unk>`` of an open vocabulary."""
+    return torch.tensor([0, 2] if open_vocabulary else [0])
+
+
+class FullSoftmax(nn.Linear, OutputLayer):
+    """One linear map to the logits of all ids.
+
+    Parameters
+    ----------
+    width : int
+        D.
+    vocabulary_size : int
+        V.
+    bias : bool
+        Each id has a bias.
+    open_vocabulary : bool
+        ``<unk>`` gets no probability.
+    """
+
+    impossible: Tensor
+
+    def __init__(self, width: int, vocabulary_size: int, bias: bool, open_vocabulary: bool) -> None:
+        super().__init__(width, vocabulary_size, bias)
+        self.register_buffer("impossible", impossible_ids(open_vocabulary), persistent=False)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return logits, float32, (..., V), for features (..., D)."""
+        logits: Tensor = self(features).float()  # (..., V)
+        return logits.index_fill_(-1, self.impossible, -torch.inf)
+
+    def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Return log p, float64, (N,), of targets (N,), for features (N, D)."""
+        return chosen_log_probs(self.logits(features), targets)
+
+    def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return −Σ log p of targets (N,), nats, for features (N, D)."""
+        return summed_cross_entropy(
+            features, self.weight, self.bias, targets, self.impossible, dtype
+        )
+
+
 class FactoredModel(LanguageModel):
-    """A model whose logits are a linear map of features, position by position.
+    """A model whose output layer maps features position by position.
 
     Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held.
 
     Attributes
     ----------
-    output : nn.Linear
-        The output layer, D to V.
-    impossible : Tensor
-        int64: ids that have no probability: ``<s>``, and ``<unk>`` of an open vocabulary.
+    output : OutputLayer
+        From D features to V ids.
     """
 
-    output: nn.Linear
-    impossible: Tensor
-
-    def _forbid(self, open_vocabulary: bool) -> None:
-        ids = torch.tensor([0, 2] if open_vocabulary else [0])
-        self.register_buffer("impossible", ids, persistent=False)
+    output: OutputLayer
 
     @abstractmethod
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
 
-    def logits(self, features: Tensor) -> Tensor:
-        """Return logits, float32, (..., V), for the output layer's input (..., D)."""
-        logits: Tensor = self.output(features).float()  # (..., V)
-        return logits.index_fill_(-1, self.impossible, -torch.inf)
-
     def forward(self, tokens: Tensor) -> Tensor:
         """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
-        return self.logits(self.features(tokens))
+        return self.output.logits(self.features(tokens))

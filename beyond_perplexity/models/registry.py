@@ -10,8 +10,13 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 
 FAMILIES = {
+    "cnn": "beyond_perplexity.models.cnn:CNN",
+    "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
+    "transformer-adaptive-softmax": (
+        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"
+    ),
     "trigram": "beyond_perplexity.models.trigram:Trigram",
 }
 

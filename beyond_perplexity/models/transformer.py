@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,8 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.dropout import check_probabilities, drop_words, skips_layer
+from beyond_perplexity.models.factored import FactoredModel, FullSoftmax, OutputLayer
 from beyond_perplexity.options import parse_options
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
@@ -47,6 +48,10 @@ class TransformerOptions:
     dropout : float
         Probability of dropping an element of the embedding, of the attention weights and of each
         sub-layer's output in training.
+    embedding_dropout : float
+        Probability of dropping a word's embedding wherever it is in a batch, in training.
+    layer_dropout : float
+        Probability that a batch skips a block, in training (LayerDrop).
     tie_weights : bool
         The output layer shares the embedding's matrix.
     """
@@ -58,6 +63,8 @@ class TransformerOptions:
     context_length: int = 512
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     dropout: float = 0.1
+    embedding_dropout: float = 0.0
+    layer_dropout: float = 0.0
     tie_weights: bool = True
 
     def __post_init__(self) -> None:
@@ -65,8 +72,11 @@ class TransformerOptions:
             raise ValueError("layers, heads, feedforward_size, context_length must be at least 1")
         if self.width < 2 or self.width % self.heads or self.width % 2:
             raise ValueError(f"width: is {self.width}, expected an even multiple of heads")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: is {self.dropout}, expected 0 <= dropout < 1")
+        check_probabilities(
+            dropout=self.dropout,
+            embedding_dropout=self.embedding_dropout,
+            layer_dropout=self.layer_dropout,
+        )
 
 
 @dataclass(frozen=True)
@@ -196,12 +206,23 @@ class Transformer(FactoredModel):
     open_vocabulary : bool
         ``<unk>`` gets no probability.
 
+    Attributes
+    ----------
+    family : str
+        Name of the family.
+    options_kind : type
+        The dataclass of its options.
+
     Raises
     ------
     InputError
         When an option is unknown or wrong.
     """
 
+    family: ClassVar[str] = "transformer"
+    options_kind: ClassVar[type[TransformerOptions]] = TransformerOptions
+    options: TransformerOptions
+    embedding: nn.Module
     blocks: nn.ModuleList
     positions: Tensor
 
@@ -212,12 +233,12 @@ class Transformer(FactoredModel):
         open_vocabulary: bool = False,
     ) -> None:
         super().__init__()
-        options = parse_options(TransformerOptions, architecture, "architecture")
+        options = parse_options(self.options_kind, architecture, "architecture")
         self.vocabulary_size = vocabulary_size
         self.open_vocabulary = open_vocabulary
         self.options = options
         self.context_length = options.context_length
-        self.embedding = nn.Embedding(vocabulary_size, options.width)
+        self.embedding = self._make_embedding()
         table = sinusoids(options.context_length, options.width)  # (context, D)
         if options.positions == "learned":
             self.positions = nn.Parameter(torch.randn_like(table) * 0.1)
@@ -225,15 +246,25 @@ class Transformer(FactoredModel):
             self.register_buffer("positions", table, persistent=False)
         self.blocks = nn.ModuleList(Block(options) for _ in range(options.layers))
         self.final_norm = nn.LayerNorm(options.width)
-        self.output = nn.Linear(options.width, vocabulary_size, bias=False)
+        self.output = self._make_output()
         self._initialize()
-        if options.tie_weights:
-            self.output.weight = self.embedding.weight
-        self._forbid(open_vocabulary)
+
+    def _make_embedding(self) -> nn.Module:
+        """Return the map of tokens (...) to (..., D), of variance 1 / D."""
+        embedding = nn.Embedding(self.vocabulary_size, self.options.width)
+        nn.init.normal_(embedding.weight, std=self.options.width**-0.5)
+        return embedding
+
+    def _make_output(self) -> OutputLayer:
+        """Return the output layer, which may share the weights of the embedding."""
+        output = FullSoftmax(self.options.width, self.vocabulary_size, False, self.open_vocabulary)
+        nn.init.normal_(output.weight, std=self.options.width**-0.5)
+        if self.options.tie_weights:
+            assert isinstance(self.embedding, nn.Embedding)
+            output.weight = self.embedding.weight
+        return output
 
     def _initialize(self) -> None:
-        nn.init.normal_(self.embedding.weight, std=self.options.width**-0.5)
-        nn.init.normal_(self.output.weight, std=self.options.width**-0.5)
         # Each of the 2 L sub-layers adds to the stream: together they shall add variance 1 at most.
         shrink = (2 * self.options.layers) ** -0.5
         for name, layer in self.blocks.named_modules():
@@ -246,7 +277,7 @@ class Transformer(FactoredModel):
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {
-            "family": "transformer",
+            "family": self.family,
             "vocabulary_size": self.vocabulary_size,
             "architecture": asdict(self.options),
             "open_vocabulary": self.open_vocabulary,
@@ -260,7 +291,8 @@ class Transformer(FactoredModel):
             )
         stream = self._embed(tokens, self.positions[: tokens.shape[1]])  # (B, T, D)
         for block in self.blocks:
-            stream = block(stream)  # (B, T, D)
+            if not skips_layer(self.options.layer_dropout, self.training):
+                stream = block(stream)  # (B, T, D)
         return self.final_norm(stream)  # (B, T, D)
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TransformerState:
@@ -280,7 +312,7 @@ class Transformer(FactoredModel):
         room = math.ceil(maximum_length / BUCKET) * BUCKET
         size = options.width // options.heads
         shape = (options.layers, batch_size, options.heads, room, size)  # (L, B, H, M, K)
-        keys = torch.zeros(shape, device=self.device, dtype=self.embedding.weight.dtype)
+        keys = torch.zeros(shape, device=self.device, dtype=self.final_norm.weight.dtype)
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
 
@@ -298,12 +330,18 @@ class Transformer(FactoredModel):
             assert isinstance(block, Block)
             keys, values = state.keys[layer], state.values[layer]  # 2 x (B, H, M, K)
             stream = block.step(stream, keys, values, state.lengths, visible)  # (B, 1, D)
-        logits = self.logits(self.final_norm(stream)[:, 0])  # (B, V)
+        logits = self.output.logits(self.final_norm(stream)[:, 0])  # (B, V)
         after = TransformerState(state.keys, state.values, state.lengths + 1, state.longest + 1)
         return logits, after
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        embedded = self.embedding(tokens) * math.sqrt(self.options.width)  # (B, T, D)
+        embedded = drop_words(
+            self.embedding(tokens) * math.sqrt(self.options.width),
+            tokens,
+            self.vocabulary_size,
+            self.options.embedding_dropout,
+            self.training,
+        )  # (B, T, D)
         return functional.dropout(
             embedded + positions, self.options.dropout, self.training
         )  # (B, T, D)

@@ -9,10 +9,13 @@ import copy
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from beyond_perplexity.configuration import validate
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.vocabulary import N_SPECIAL
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "rules" / "config.schema.yaml"
@@ -123,3 +126,28 @@ def test_the_generated_part_of_the_schema_has_not_drifted():
 
     text = (ROOT / "rules" / "options.schema.yaml").read_text(encoding="utf-8")
     assert text == render(), "run python -m scripts.update_schema"
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [  # Table 1 of Meister & Cotterell (2021)
+        ("transformer", 205),
+        ("transformer-closed", 205),
+        ("transformer-adaptive-softmax", 315),
+        ("transformer-adaptive-softmax-bpe", 315),
+        ("cnn", 133),
+        ("cnn-closed", 133),
+        ("lstm", 59),
+        ("lstm-closed", 59),
+    ],
+)
+def test_the_papers_models_have_its_parameter_counts(name, millions):
+    config = load("configs/paper.yaml")
+    model = config["models"][name]
+    vocabulary = config["vocabularies"][model["vocabulary"]]
+    closed = vocabulary["kind"] == "closed"
+    size = vocabulary["maximum_size"] + N_SPECIAL if closed else vocabulary["size"]
+    with torch.device("meta"):  # shapes without memory
+        built = registry.build(model, size, not closed)
+    assert built.parameter_count() == pytest.approx(millions * 1e6, rel=0.011)
+    assert (built.context_length or 1e9) >= config["generation"]["maximum_length"]

@@ -226,8 +226,11 @@ def test_draw_is_independent_of_the_other_rows() -> None:
 
 
 FAMILIES = {
+    "cnn": {"layers": 3, "embedding_size": 32, "width": 64},
+    "gru": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
     "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
     "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
+    "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
 }
 
 

@@ -75,8 +75,11 @@ def stepwise(model, ids):
 def neural(family, **architecture):
     torch.manual_seed(0)
     sizes = {
+        "cnn": {"embedding_size": 8, "width": 12},
+        "gru": {"embedding_size": 8, "hidden_size": 12},
         "lstm": {"embedding_size": 8, "hidden_size": 12},
         "transformer": {"width": 8, "heads": 2, "feedforward_size": 16, "context_length": 12},
+        "transformer-adaptive-softmax": {"width": 16, "heads": 2, "context_length": 12},
     }
     config = {"family": family, "architecture": {**sizes[family], **architecture}}
     return registry.build(config, 30).eval()
@@ -151,7 +154,9 @@ def test_a_row_without_any_probability_is_impossible_and_no_nan():
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
 
 
-@pytest.mark.parametrize("family", ["lstm", "transformer"])
+@pytest.mark.parametrize(
+    "family", ["cnn", "gru", "lstm", "transformer", "transformer-adaptive-softmax"]
+)
 def test_batches_equal_step_by_step_scoring(family):
     model, documents = neural(family), random_documents(40, 30, 12)
     expected = [stepwise(model, ids) for ids in documents]

@@ -31,7 +31,7 @@ from beyond_perplexity.perplexity import measure
 from beyond_perplexity.provenance import ROOT
 from beyond_perplexity.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.shards import read_batches, write_shard
-from beyond_perplexity.training import TrainingOptions, scheduled_rate
+from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 CPU = torch.device("cpu")
@@ -159,12 +159,34 @@ def test_the_folder_holds_the_best_model_and_the_curve(data, whole):
     assert math.log(found) == pytest.approx(description["valid_loss"], abs=1e-5)
 
 
-def test_transformers_and_counted_models_go_through_the_same_door(data, tmp_path):
-    small = {"width": 8, "heads": 2, "feedforward_size": 8, "context_length": 12, "layers": 1}
-    training = {**TRAINING, "maximum_steps": 9}
-    config = {"family": "transformer", "architecture": small, "training": training}
-    fit(data, tmp_path / "transformer", tmp_path / "ck", config)
-    assert load_model(tmp_path / "transformer")[2]["steps"] == 9
+ARCHITECTURES = {
+    "transformer": {"width": 8, "heads": 2, "feedforward_size": 8, "context_length": 12},
+    "transformer-adaptive-softmax": {"width": 16, "heads": 2, "context_length": 12},
+    "cnn": {"embedding_size": 8, "width": 12, "layers": 2, "layer_dropout": 0.2},
+    "gru": {"embedding_size": 8, "hidden_size": 8, "layers": 2, "locked_dropout": True},
+}
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_every_neural_family_trains_is_saved_and_scores_what_training_saw(data, tmp_path, family):
+    training = {**TRAINING, "maximum_steps": 9, "maximum_length": 12}
+    config = {"family": family, "architecture": ARCHITECTURES[family], "training": training}
+    fit(data, tmp_path / "out", tmp_path / "ck", config)
+    model, vocabulary, description = load_model(tmp_path / "out")
+    assert description["steps"] == 9
+    assert description["parameters"] == model.parameter_count()
+    store = TokenStore.write(tmp_path, data / "documents.parquet", "valid", vocabulary)
+    pieces, loss, tokens = Pieces(store, 12, 64), 0.0, 0
+    with torch.no_grad():
+        for rows in pieces.ordered():
+            batch = pieces.batch(rows)
+            pair = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
+            loss += float(functional.cross_entropy(*pair, ignore_index=IGNORED, reduction="sum"))
+            tokens += int((batch.targets != IGNORED).sum())
+    assert loss / tokens == pytest.approx(description["valid_loss"], abs=1e-5)
+
+
+def test_counted_models_go_through_the_same_door(data, tmp_path):
     fit(data, tmp_path / "trigram", tmp_path / "ck", {"family": "trigram"})
     model, _, description = load_model(tmp_path / "trigram")
     assert description["family"] == model.config["family"] == "trigram"

@@ -129,6 +129,26 @@ def test_the_future_and_other_rows_change_nothing():
     torch.testing.assert_close(model(changed)[1:], model(tokens)[1:])
 
 
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [({}, 0), ({"positions": "learned"}, 80 * 16), ({"tie_weights": False}, 20 * 16)],
+)
+def test_the_parameter_count_is_the_closed_form(changes, more):
+    D, F = 16, 24
+    block = 4 * D * D + 4 * D + 2 * D * F + F + D + 4 * D
+    assert make(**changes).parameter_count() == 2 * block + 2 * D + 20 * D + more
+
+
+def test_dropped_words_and_skipped_layers_leave_what_is_left():
+    rare = {"dropout": 0.0, "layer_dropout": 1 - 1e-9}  # every block is skipped
+    model, tokens = make(**rare).train(), prefixes()
+    stream = model.embedding(tokens) * 4 + model.positions[:9]
+    torch.testing.assert_close(model.features(tokens), model.final_norm(stream))
+    model = make(**rare, embedding_dropout=1 - 1e-9).train()
+    expected = model.final_norm(model.positions[:9]).expand(3, 9, 16)
+    torch.testing.assert_close(model.features(tokens), expected)
+
+
 def test_sinusoids_are_those_of_the_paper():
     table = sinusoids(10, 6)
     for place in range(10):

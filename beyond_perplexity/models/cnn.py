@@ -1,0 +1,303 @@
+"""The gated convolutional network (Dauphin, Fan, Auli & Grangier 2017) with a full softmax.
+
+A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends on
+the last 1 + L (K − 1) tokens: the network takes prefixes of any length, but sees no further back.
+Step by step it keeps the last K − 1 inputs of each convolution, so that a step costs the same at
+any place.
+
+B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words, skips_layer
+from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
+from beyond_perplexity.options import parse_options
+
+
+@dataclass(frozen=True)
+class CNNOptions:
+    """Architecture of a `CNN`.
+
+    Attributes
+    ----------
+    layers : int
+        L, the number of blocks with a convolution over K positions; all but the first are residual.
+    embedding_size : int
+        E, the width of the input embedding (and of the output layer, when tied).
+    width : int
+        D, the width of each block's output.
+    kernel_size : int
+        K, the positions that a convolution sees, the present one included.
+    bottleneck : int or None
+        Width of the convolution over K positions inside a residual block, between two over a single
+        position; null: it is the only one, of width D.
+    weight_normalization : bool
+        Length and direction of each row of weights are parameters of their own.
+    dropout : float
+        Probability of dropping an element of the input of each convolution, and of the output, in
+        training.
+    locked_dropout : bool
+        That dropout takes the same channels at all positions of a document.
+    embedding_dropout : float
+        Probability of dropping a word's embedding wherever it is in a batch, in training.
+    layer_dropout : float
+        Probability that a batch skips a residual block, in training (LayerDrop).
+    tie_weights : bool
+        The output layer shares the embedding's matrix; when D is not E, a projection goes between.
+    """
+
+    layers: int = 4
+    embedding_size: int = 128
+    width: int = 256
+    kernel_size: int = 4
+    bottleneck: int | None = None
+    weight_normalization: bool = True
+    dropout: float = 0.1
+    locked_dropout: bool = False
+    embedding_dropout: float = 0.0
+    layer_dropout: float = 0.0
+    tie_weights: bool = True
+
+    def __post_init__(self) -> None:
+        sizes = ("layers", "embedding_size", "width", "kernel_size", "bottleneck")
+        for name in sizes:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}: is {value}, expected at least 1")
+        check_probabilities(
+            dropout=self.dropout,
+            embedding_dropout=self.embedding_dropout,
+            layer_dropout=self.layer_dropout,
+        )
+
+
+@dataclass(frozen=True)
+class CNNState(State):
+    """The last inputs of each convolution for B prefixes.
+
+    Attributes
+    ----------
+    buffers : tuple of Tensor
+        (B, K − 1, C) for each convolution, C its input width; zero before the first token.
+    weights : tuple of Tensor
+        The matrix of each convolution (K C, 2 C'), normalized once and not at each step.
+    """
+
+    buffers: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]
+
+    def select(self, rows: Tensor) -> CNNState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return CNNState(tuple(part.index_select(0, rows) for part in self.buffers), self.weights)
+
+    def reset(self, rows: Tensor) -> CNNState:
+        """Return the state with the given rows put back to the empty prefix."""
+        return CNNState(tuple(part.index_fill(0, rows, 0) for part in self.buffers), self.weights)
+
+
+class GatedConvolution(nn.Module):
+    """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.
+
+    Parameters
+    ----------
+    inputs, outputs, kernel_size : int
+        C, C', K.
+    normalized : bool
+        Weight normalization (Salimans & Kingma 2016).
+    gain : float
+        Of the standard deviation of the initial weights; at 1 the output has about the variance of
+        the input (Gehring et al. 2017, appendix A).
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel_size: int, normalized: bool, gain: float
+    ) -> None:
+        super().__init__()
+        self.inputs, self.kernel_size = inputs, kernel_size
+        self.direction = nn.Parameter(torch.empty(2 * outputs, inputs, kernel_size))
+        nn.init.normal_(self.direction, std=gain * (4 / (inputs * kernel_size)) ** 0.5)
+        length = self.direction.detach().flatten(1).norm(dim=1)  # (2 C',)
+        self.length = nn.Parameter(length) if normalized else None
+        self.bias = nn.Parameter(torch.zeros(2 * outputs))
+
+    def weight(self) -> Tensor:
+        """Return the kernel (2 C', C, K): values, then gates; the oldest position comes first."""
+        if self.length is None:
+            return self.direction
+        scale = self.length / self.direction.flatten(1).norm(dim=1)  # (2 C',)
+        return self.direction * scale[:, None, None]
+
+    def matrix(self) -> Tensor:
+        """Return the kernel as a map of windows, positions before channels: (K C, 2 C')."""
+        return self.weight().permute(2, 1, 0).flatten(0, 1).contiguous()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (B, T, C) to (B, T, C'); position t sees t − K + 1 to t, zeros before the first."""
+        padded = functional.pad(inputs.transpose(1, 2), (self.kernel_size - 1, 0))  # (B, C, K−1+T)
+        both = functional.conv1d(padded, self.weight(), self.bias)  # (B, 2 C', T)
+        return functional.glu(both, 1).transpose(1, 2)  # (B, T, C')
+
+    def step(self, inputs: Tensor, buffer: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
+        """Map the newest inputs (B, C), after the buffer (B, K − 1, C); return it moved on, too."""
+        window = torch.cat([buffer, inputs[:, None]], 1)  # (B, K, C)
+        both = torch.addmm(self.bias, window.flatten(1), matrix)  # (B, 2 C')
+        return functional.glu(both, 1), window[:, 1:]  # (B, C'), (B, K − 1, C)
+
+
+class CNN(FactoredModel):
+    """Embedding, gated convolutions with residual connections, output layer.
+
+    The contract's `context_length` is None: there is no limit to a prefix, only to what is seen.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `CNNOptions`.
+    open_vocabulary : bool
+        ``<unk>`` gets no probability.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__()
+        options = parse_options(CNNOptions, architecture, "architecture")
+        self.vocabulary_size = vocabulary_size
+        self.open_vocabulary = open_vocabulary
+        self.options = options
+        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        nn.init.normal_(self.embedding.weight)
+        self.blocks = nn.ModuleList(self._block(layer) for layer in range(options.layers))
+        tied = options.tie_weights
+        same = not tied or options.embedding_size == options.width
+        self.narrow = None if same else nn.Linear(options.width, options.embedding_size)
+        width = options.embedding_size if tied else options.width
+        self.output = FullSoftmax(width, vocabulary_size, True, open_vocabulary)
+        nn.init.zeros_(self.output.bias)
+        if tied:
+            # One matrix serves both ends: as input it is scaled up to variance 1.
+            nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
+            self.output.weight = self.embedding.weight
+
+    def _block(self, layer: int) -> nn.ModuleList:
+        options = self.options
+        kernel, middle, normalized = (
+            options.kernel_size,
+            options.bottleneck,
+            options.weight_normalization,
+        )
+        if layer == 0:
+            first = GatedConvolution(
+                options.embedding_size, options.width, kernel, normalized, gain=1.0
+            )
+            return nn.ModuleList([first])
+        # All residual blocks together shall add about the variance of the stream.
+        gain = options.layers**-0.5
+        if middle is None:
+            only = GatedConvolution(options.width, options.width, kernel, normalized, gain)
+            return nn.ModuleList([only])
+        return nn.ModuleList(
+            [
+                GatedConvolution(options.width, middle, 1, normalized, gain=1.0),
+                GatedConvolution(middle, middle, kernel, normalized, gain=1.0),
+                GatedConvolution(middle, options.width, 1, normalized, gain),
+            ]
+        )
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": "cnn",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "open_vocabulary": self.open_vocabulary,
+        }
+
+    @property
+    def receptive_field(self) -> int:
+        """The tokens, the newest ones, that a prediction depends on."""
+        return 1 + self.options.layers * (self.options.kernel_size - 1)
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """Return the input of the output layer, (B, T, E or D), for tokens (B, T)."""
+        options = self.options
+        stream = drop_words(
+            self._embed(tokens),
+            tokens,
+            self.vocabulary_size,
+            options.embedding_dropout,
+            self.training,
+        )  # (B, T, E)
+        for layer, block in enumerate(self.blocks):
+            if layer and skips_layer(options.layer_dropout, self.training):
+                continue
+            assert isinstance(block, nn.ModuleList)
+            values = stream  # (B, T, E or D)
+            for convolution in block:
+                values = convolution(self._drop(values))  # (B, T, D or bottleneck)
+            stream = stream + values if layer else values  # (B, T, D)
+        return self._to_features(self._drop(stream))  # (B, T, E or D)
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> CNNState:
+        """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
+        buffers = tuple(
+            part.bias.new_zeros(batch_size, part.kernel_size - 1, part.inputs)
+            for part in self._convolutions()
+        )
+        weights = tuple(part.matrix().detach() for part in self._convolutions())
+        return CNNState(buffers, weights)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, CNNState]:
+        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
+
+        There is no dropout in a step.
+        """
+        assert isinstance(state, CNNState)
+        stream = self._embed(tokens)  # (B, E)
+        known = iter(zip(state.buffers, state.weights, strict=True))
+        buffers = []
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, nn.ModuleList)
+            values = stream  # (B, E or D)
+            for convolution in block:
+                assert isinstance(convolution, GatedConvolution)
+                values, buffer = convolution.step(values, *next(known))  # (B, D or bottleneck)
+                buffers.append(buffer)
+            stream = stream + values if layer else values  # (B, D)
+        logits = self.output.logits(self._to_features(stream))  # (B, V)
+        return logits, CNNState(tuple(buffers), state.weights)
+
+    def _convolutions(self) -> list[GatedConvolution]:
+        return [part for part in self.blocks.modules() if isinstance(part, GatedConvolution)]
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        embedded: Tensor = self.embedding(tokens)  # (..., E)
+        return embedded * self.options.embedding_size**0.5 if self.options.tie_weights else embedded
+
+    def _to_features(self, hidden: Tensor) -> Tensor:
+        return hidden if self.narrow is None else self.narrow(hidden)  # (..., E or D)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        options = self.options
+        return drop(values, options.dropout, self.training, options.locked_dropout)

@@ -1,0 +1,204 @@
+"""What the recurrent families share: all but the cell.
+
+B rows, T positions, V ids, E embedding size, H hidden size, L layers.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words
+from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
+from beyond_perplexity.options import parse_options
+
+
+@dataclass(frozen=True)
+class RecurrentOptions:
+    """Architecture of a recurrent model.
+
+    Attributes
+    ----------
+    layers : int
+        L, the number of recurrent layers.
+    embedding_size : int
+        E, the width of the input embedding (and of the output layer, when tied).
+    hidden_size : int
+        H, the width of each layer.
+    dropout : float
+        Probability of dropping an element of the embedding and of each layer's output in training.
+    locked_dropout : bool
+        That dropout takes the same elements at all positions of a document.
+    embedding_dropout : float
+        Probability of dropping a word's embedding wherever it is in a batch, in training.
+    tie_weights : bool
+        The output layer shares the embedding's matrix; when H is not E, a projection goes between.
+    """
+
+    layers: int = 1
+    embedding_size: int = 128
+    hidden_size: int = 256
+    dropout: float = 0.2
+    locked_dropout: bool = False
+    embedding_dropout: float = 0.0
+    tie_weights: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.embedding_size, self.hidden_size) < 1:
+            raise ValueError("layers, embedding_size and hidden_size must be at least 1")
+        check_probabilities(dropout=self.dropout, embedding_dropout=self.embedding_dropout)
+
+
+@dataclass(frozen=True)
+class RecurrentState(State):
+    """The memory of B prefixes: tensors (L, B, H), one or more as the cell has it."""
+
+    memory: tuple[Tensor, ...]
+
+    def select(self, rows: Tensor) -> RecurrentState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return RecurrentState(tuple(part.index_select(1, rows) for part in self.memory))
+
+    def reset(self, rows: Tensor) -> RecurrentState:
+        """Return the state with the given rows put back to the empty prefix."""
+        return RecurrentState(tuple(part.index_fill(1, rows, 0) for part in self.memory))
+
+
+class RecurrentModel(FactoredModel):
+    """Embedding, a stack of recurrent layers, output layer; without limit to the context.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `RecurrentOptions`.
+    open_vocabulary : bool
+        ``<unk>`` gets no probability.
+
+    Attributes
+    ----------
+    family : str
+        Name of the family.
+    kind : type
+        torch's class of the layers.
+    memories : int
+        Tensors that a state consists of; the first is what a layer gives out.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    family: ClassVar[str]
+    kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
+    memories: ClassVar[int]
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__()
+        options = parse_options(RecurrentOptions, architecture, "architecture")
+        self.vocabulary_size = vocabulary_size
+        self.open_vocabulary = open_vocabulary
+        self.options = options
+        width = options.embedding_size if options.tie_weights else options.hidden_size
+        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        self.layers = self.kind(
+            options.embedding_size,
+            options.hidden_size,
+            options.layers,
+            dropout=options.dropout if options.layers > 1 else 0.0,
+            batch_first=True,
+        )
+        same = width == options.hidden_size
+        self.narrow = None if same else nn.Linear(options.hidden_size, width)
+        self.output = FullSoftmax(width, vocabulary_size, True, open_vocabulary)
+        nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
+        nn.init.zeros_(self.output.bias)
+        if options.tie_weights:
+            self.output.weight = self.embedding.weight
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": self.family,
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "open_vocabulary": self.open_vocabulary,
+        }
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """Return the input of the output layer, (B, T, E or H), for tokens (B, T)."""
+        options = self.options
+        stream = drop_words(
+            self.embedding(tokens),
+            tokens,
+            self.vocabulary_size,
+            options.embedding_dropout,
+            self.training,
+        )  # (B, T, E)
+        stream = self._drop(stream)  # (B, T, E)
+        if options.locked_dropout and self.training:
+            return self._to_features(self._layer_by_layer(stream))  # (B, T, E or H)
+        hidden, _ = self.layers(stream)  # (B, T, H)
+        return self._to_features(self._drop(hidden))  # (B, T, E or H)
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> RecurrentState:
+        """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
+        shape = (self.options.layers, batch_size, self.options.hidden_size)
+        kind = self.embedding.weight.dtype
+        parts = (torch.zeros(shape, device=self.device, dtype=kind) for _ in range(self.memories))
+        return RecurrentState(tuple(parts))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
+        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
+
+        There is no dropout in a step.
+        """
+        assert isinstance(state, RecurrentState)
+        stream = self.embedding(tokens)  # (B, E)
+        after = []
+        for layer, weights in enumerate(self.layers.all_weights):
+            before = tuple(part[layer] for part in state.memory)  # each (B, H)
+            after.append(self._cell(stream, before, weights))  # each (B, H)
+            stream = after[-1][0]  # (B, H)
+        memory = tuple(torch.stack(parts) for parts in zip(*after, strict=True))  # each (L, B, H)
+        return self.output.logits(self._to_features(stream)), RecurrentState(memory)
+
+    @staticmethod
+    @abstractmethod
+    def _cell(
+        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
+    ) -> tuple[Tensor, ...]:
+        """Return what a layer remembers after the inputs (B, E or H); its output comes first."""
+
+    @staticmethod
+    @abstractmethod
+    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
+        """Return the outputs (B, T, H) of one layer for all inputs (B, T, E or H) at once."""
+
+    def _layer_by_layer(self, stream: Tensor) -> Tensor:
+        """Run the layers with the same elements dropped at all positions between them."""
+        for weights in self.layers.all_weights:
+            zeros = stream.new_zeros(1, len(stream), self.options.hidden_size)  # (1, B, H)
+            stream = self._drop(self._fused(stream, (zeros,) * self.memories, weights))  # (B, T, H)
+        return stream
+
+    def _to_features(self, hidden: Tensor) -> Tensor:
+        return hidden if self.narrow is None else self.narrow(hidden)  # (..., E or H)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        options = self.options
+        return drop(values, options.dropout, self.training, options.locked_dropout)

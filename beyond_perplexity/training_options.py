@@ -1,0 +1,128 @@
+"""How a model is trained: the options, and the learning rate of each step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a model is trained.
+
+    Attributes
+    ----------
+    batch_tokens : int
+        Positions of a batch at most, filling included.
+    maximum_length : int
+        Longer documents are cut into pieces of this many predictions; the model's context if less.
+    maximum_epochs : int
+        Passes over the training split at most.
+    maximum_steps : int or None
+        Optimizer steps at most; null: as many as the epochs have.
+    learning_rate : float
+        The peak of the schedule.
+    schedule : "cosine" or "constant"
+        After the warm-up: falling to zero at the last step, or staying at the peak.
+    warmup_steps : int
+        Steps of linear rise to the peak.
+    weight_decay : float
+        Of AdamW; on matrices only, not on biases, norms and embeddings.
+    beta2 : float
+        Decay of AdamW's second moment.
+    gradient_clip : float
+        Largest norm of the gradient.
+    scheduled_sampling : "none", "linear", "exponential" or "inverse-sigmoid"
+        Input tokens are replaced by the model's own in the course of training; what stays true, by
+        step i: k − c i, k^i, or k / (k + exp(i / k)). Meant for lstm and gru; each batch costs a
+        pass step by step.
+    sampling_k : float or None
+        k of scheduled sampling: the share of true tokens at the first step (linear), below 1
+        (exponential), at least 1 (inverse-sigmoid); null without scheduled sampling.
+    sampling_c : float
+        c of the linear schedule, the fall at each step.
+    sampling_minimum : float
+        Share of true tokens that the schedule does not fall below.
+    validation_steps : int or None
+        Steps between two validations; null: once an epoch.
+    patience : int
+        Validations in a row without a new best loss after which training stops.
+    precision : "auto", "32" or "bf16-mixed"
+        auto: bf16-mixed on a GPU; on a CPU 32, but bf16 products in the output layer where the CPU
+        has instructions for them.
+    checkpoint_steps : int
+        Steps between two checkpoints at most.
+    checkpoint_seconds : float
+        Seconds between two checkpoints at most.
+    """
+
+    batch_tokens: int = 2048
+    maximum_length: int = 512
+    maximum_epochs: int = 6
+    maximum_steps: int | None = None
+    learning_rate: float = 0.003
+    schedule: Literal["cosine", "constant"] = "cosine"
+    warmup_steps: int = 50
+    weight_decay: float = 0.01
+    beta2: float = 0.98
+    gradient_clip: float = 1.0
+    scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
+    sampling_k: float | None = None
+    sampling_c: float = 0.0
+    sampling_minimum: float = 0.0
+    validation_steps: int | None = None
+    patience: int = 3
+    precision: Literal["auto", "32", "bf16-mixed"] = "auto"
+    checkpoint_steps: int = 1000
+    checkpoint_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        whole = ("batch_tokens", "maximum_length", "maximum_epochs", "patience", "checkpoint_steps")
+        for key in whole:
+            if getattr(self, key) < 1:
+                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1")
+        for key in ("maximum_steps", "validation_steps"):
+            if getattr(self, key) is not None and getattr(self, key) < 1:
+                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1 or null")
+        if min(self.learning_rate, self.gradient_clip) <= 0:
+            raise ValueError("learning_rate and gradient_clip must be above 0")
+        if min(self.warmup_steps, self.weight_decay, self.checkpoint_seconds) < 0:
+            raise ValueError("warmup_steps, weight_decay, checkpoint_seconds must not be negative")
+        if not 0 < self.beta2 < 1:
+            raise ValueError(f"beta2: is {self.beta2}, expected 0 < beta2 < 1")
+        self._check_sampling()
+
+    def _check_sampling(self) -> None:
+        k, schedule = self.sampling_k, self.scheduled_sampling
+        allowed = {
+            "none": k is None,
+            "linear": k is not None and k > 0,
+            "exponential": k is not None and 0 < k < 1,
+            "inverse-sigmoid": k is not None and k >= 1,
+        }
+        if not allowed[schedule]:
+            expected = {
+                "none": "null without scheduled_sampling",
+                "linear": "above 0 for a linear schedule",
+                "exponential": "between 0 and 1 for an exponential schedule",
+                "inverse-sigmoid": "at least 1 for an inverse-sigmoid schedule",
+            }
+            raise ValueError(f"sampling_k: is {k}, expected {expected[schedule]}")
+        if self.sampling_c < 0 or (self.sampling_c and schedule != "linear"):
+            raise ValueError("sampling_c: belongs to the linear schedule and is not negative")
+        if not 0 <= self.sampling_minimum <= 1:
+            raise ValueError(f"sampling_minimum: is {self.sampling_minimum}, expected 0 to 1")
+
+
+def scheduled_rate(options: TrainingOptions, step: int, last_step: int) -> float:
+    """Return the learning rate of a step (counted from 0) of `last_step` steps.
+
+    Linear from peak / W to the peak in W warm-up steps, then the peak or half a cosine down to 0.
+    """
+    if step < options.warmup_steps:
+        return options.learning_rate * (step + 1) / options.warmup_steps
+    if options.schedule == "constant":
+        return options.learning_rate
+    done = (step - options.warmup_steps) / max(1, last_step - options.warmup_steps)
+    return options.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))

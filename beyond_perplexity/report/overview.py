@@ -55,7 +55,7 @@ def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
     if found.empty:
         return "—"
     value, p_value = found.iloc[0][["value", "p_value"]]
-    return f"{value:.3f}{stars(p_value)}".replace("*", r"\*")
+    return f"{value:.2f}{stars(p_value)}".replace("*", r"\*")
 
 
 def main_table(measures: pd.DataFrame) -> list[list[str]]:
@@ -73,7 +73,10 @@ def main_table(measures: pd.DataFrame) -> list[list[str]]:
     """
     header = ["Body of text", *(title for _, _, title in MAIN_COLUMNS)]
     body = [
-        [str(source), *(_cell(rows, tendency, measure) for tendency, measure, _ in MAIN_COLUMNS)]
+        [
+            str(source).replace("/", " "),
+            *(_cell(rows, tendency, measure) for tendency, measure, _ in MAIN_COLUMNS),
+        ]
         for source, rows in measures.groupby("source", sort=False)
     ]
     return [header, *body]

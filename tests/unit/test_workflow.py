@@ -113,10 +113,10 @@ def measures():
 def test_the_main_table_has_a_row_for_each_body_of_text(measures):
     header, first, second = main_table(measures)
     by_name = dict(zip(header, first, strict=True))
-    assert by_name["Length (KS)"] == r"0.250\*\*"
-    assert by_name["Unigrams (TVD)"] == r"0.500\*"
+    assert by_name["Length (KS)"] == r"0.25\*\*"
+    assert by_name["Unigrams (TVD)"] == r"0.50\*"
     assert by_name["Symbols (KS)"] == "—"
-    assert second[header.index("Length (KS)")] == "0.125"
+    assert second[header.index("Length (KS)")] == "0.12"
 
 
 def test_the_first_page_is_sound(measures, tmp_path):
@@ -136,5 +136,5 @@ def test_the_first_page_is_sound(measures, tmp_path):
     (image,) = tree.findall(nodes.image)
     assert base64.b64decode(image["uri"].partition(",")[2]).decode() == drawing
     shown = tree.astext()
-    for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.250**"):
+    for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.25**"):
         assert expected in shown

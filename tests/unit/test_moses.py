@@ -22,7 +22,7 @@ from beyond_perplexity.corpus.moses import LANGUAGES, tokenize_lines, tokenize_s
 from beyond_perplexity.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-DATA = Path("/work/shared/data")
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 # Dense in what the rules look at; leaves out the documented differences (U+25CC, DOTMULTI).
 PIECES = [

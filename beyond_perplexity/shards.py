@@ -9,15 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RECORD_KEY = b"beyond_perplexity"
 
@@ -260,12 +256,6 @@ def read_batches(
     for path in paths:
         with check_schema(path, kind) as file:
             yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
-
-
-def read_table(path: str | os.PathLike[str], kind: str) -> pd.DataFrame:
-    """Read a small file, such as measures or curves, whole; see `check_schema` for the errors."""
-    with check_schema(path, kind) as file:
-        return file.read(columns=SCHEMAS[kind].names).to_pandas()
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:

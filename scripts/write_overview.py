@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
-
-import pandas as pd
 
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.report.inputs import read_descriptions, read_tables
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.shards import atomic_path, read_table
-
-
-def _by_name(paths: list[str], name_of: str) -> dict[str, dict[str, object]]:
-    """Read JSON files; each is named by its stem or its folder."""
-    names = [Path(path).stem if name_of == "stem" else Path(path).parent.name for path in paths]
-    return {n: json.loads(Path(p).read_text()) for n, p in zip(names, paths, strict=True)}
+from beyond_perplexity.shards import atomic_path
 
 
 def main() -> None:
@@ -34,9 +25,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     text = render_overview(
-        _by_name(options.extractions, "folder"),
-        _by_name(options.perplexities, "stem"),
-        pd.concat([read_table(path, "tendencies") for path in options.measures]),
+        read_descriptions(options.extractions, named_by_folder=True),
+        read_descriptions(options.perplexities, named_by_folder=False),
+        read_tables(options.measures, "tendencies"),
         options.figures,
     )
     with atomic_path(options.output) as temporary:

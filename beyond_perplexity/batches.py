@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +68,7 @@ class TokenStore:
                     encoded = vocabulary.encode(texts.to_pylist())
                     lengths.append(np.array([len(ids) for ids in encoded], np.int64))
                     file.write(np.concatenate(encoded).astype(np.int32).tobytes())
-            _save_raw(raw, tokens_path)
+            save_raw(raw, tokens_path, np.int32)
             if not lengths:
                 raise InputError(f"{documents}: the split '{split}' has no documents")
             with atomic_path(ends_path) as temporary:
@@ -94,13 +96,13 @@ class TokenStore:
             yield [self[document] for document in range(start, min(start + size, len(self)))]
 
 
-def _save_raw(raw: Path, target: Path) -> None:
-    """Turn a file of raw int32 into an .npy file without holding it in memory; remove it."""
-    count = raw.stat().st_size // 4
+def save_raw(raw: Path, target: Path, kind: type[np.integer[Any]]) -> None:
+    """Turn a file of raw integers into an .npy file without holding it in memory; remove it."""
+    count = raw.stat().st_size // np.dtype(kind).itemsize
     with atomic_path(target) as temporary:
-        held = np.lib.format.open_memmap(temporary, "w+", np.int32, (count,))
+        held = np.lib.format.open_memmap(temporary, "w+", kind, (count,))
         if count:
-            held[:] = np.memmap(raw, np.int32, "r")
+            held[:] = np.memmap(raw, kind, "r")
         held.flush()
     raw.unlink()
 
@@ -120,35 +122,30 @@ class Batch:
     inputs: Tensor
     targets: Tensor
 
+    @property
+    def predictions(self) -> int:
+        """How many targets there are."""
+        return int((self.targets != IGNORED).sum())
+
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
         return Batch(self.inputs.to(device), self.targets.to(device))
 
 
-class Pieces:
-    """The documents of a store cut into pieces that fit a model, and batches of them.
-
-    A document of n tokens has n + 1 predictions: its tokens and ``</s>``. It is cut every
-    `maximum_length` predictions; a later piece starts without ``<s>``, with the token before it.
+class BatchSource(ABC):
+    """What a split is trained on, in batches of rows of like length.
 
     Parameters
     ----------
-    store : TokenStore
-    maximum_length : int
-        Predictions of a piece at most.
+    lengths : numpy.ndarray
+        int64: positions of each row.
     batch_tokens : int
-        B times T of a batch at most (a single piece may be longer).
+        Rows times positions of a batch at most (a single row may be longer).
     """
 
-    def __init__(self, store: TokenStore, maximum_length: int, batch_tokens: int) -> None:
-        self._store = store
+    def __init__(self, lengths: np.ndarray, batch_tokens: int) -> None:
+        self._lengths = lengths
         self._batch_tokens = batch_tokens
-        predictions = store.lengths + 1
-        counts = -(-predictions // maximum_length)
-        self._documents = np.repeat(np.arange(len(store)), counts)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        self._starts = (np.arange(len(first)) - first) * maximum_length
-        self._lengths = np.minimum(predictions[self._documents] - self._starts, maximum_length)
 
     def ordered(self) -> list[np.ndarray]:
         """Cut the pieces, sorted by length, into batches: arrays of piece numbers."""
@@ -174,6 +171,36 @@ class Pieces:
             batches.append(order[max(0, end - rows) : end])
             end = max(0, end - rows)
         return batches
+
+    @abstractmethod
+    def batch(self, pieces: np.ndarray) -> Any:
+        """Fetch one batch: it has ``predictions``, a number, and ``to(device)``."""
+
+
+class Pieces(BatchSource):
+    """The documents of a store cut into pieces that fit a model, and batches of them.
+
+    A document of n tokens has n + 1 predictions: its tokens and ``</s>``. It is cut every
+    `maximum_length` predictions; a later piece starts without ``<s>``, with the token before it.
+
+    Parameters
+    ----------
+    store : TokenStore
+    maximum_length : int
+        Predictions of a piece at most.
+    batch_tokens : int
+        B times T of a batch at most (a single piece may be longer).
+    """
+
+    def __init__(self, store: TokenStore, maximum_length: int, batch_tokens: int) -> None:
+        self._store = store
+        predictions = store.lengths + 1
+        counts = -(-predictions // maximum_length)
+        self._documents = np.repeat(np.arange(len(store)), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        self._starts = (np.arange(len(first)) - first) * maximum_length
+        lengths = np.minimum(predictions[self._documents] - self._starts, maximum_length)
+        super().__init__(lengths, batch_tokens)
 
     def batch(self, pieces: np.ndarray) -> Batch:
         """Fetch the tokens of one batch."""

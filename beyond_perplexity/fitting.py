@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from beyond_perplexity.batches import TokenStore
+from beyond_perplexity.batches import Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
@@ -95,7 +95,9 @@ def fit_files(
         result = _measure(model.to(device), stores[1])
     else:
         model = _initial(config, words, seed)
-        result = train(model, stores, options, seed, folder, device)
+        length = min(options.maximum_length, model.context_length or options.maximum_length)
+        train_pieces, valid_pieces = (Pieces(s, length, options.batch_tokens) for s in stores)
+        result = train(model, (train_pieces, valid_pieces), options, seed, folder, device)
     output = Path(output)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
     write_shard(output / "training.parquet", "training", columns, record)

@@ -24,10 +24,11 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from beyond_perplexity.batches import IGNORED, Batch, TokenStore
+from beyond_perplexity.batches import IGNORED, Batch, BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.randomness import stream_key
 from beyond_perplexity.resume import (
     load_checkpoint,
@@ -63,11 +64,11 @@ def summed_loss(model: LanguageModel, batch: Batch, dtype: torch.dtype) -> Tenso
 
 
 class Trained(lightning.LightningModule):
-    """A language model on its way: loss, optimizer, validation, early stopping, checkpoints."""
+    """A model on its way: loss, optimizer, validation, early stopping, checkpoints."""
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: TrainedModel,
         options: TrainingOptions,
         rounds: Rounds,
         seed: int,
@@ -146,25 +147,30 @@ class Trained(lightning.LightningModule):
             mininterval=2.0 if sys.stderr.isatty() else 20.0,
         )
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Set what a step depends on from its number alone."""
         torch.manual_seed((self._key + self.progress.step) % 2**63)
         rate = scheduled_rate(self.options, self.progress.step, self.last_step)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of a batch, nats per token."""
+    def _training_loss(self, batch: Any) -> Tensor:
+        if isinstance(self.model, LatentModule):
+            return self.model.loss(batch, self.rounds.epoch)
+        assert isinstance(self.model, LanguageModel)
         step = self.progress.step
         truth = truth_probability(self.options, step)
         inputs = mix_inputs(self.model, batch.inputs, truth, self._seed, step)  # (B, T)
-        loss = summed_loss(self.model, Batch(inputs, batch.targets), self._products)
-        tokens = int((batch.targets != IGNORED).sum())
-        self._loss += loss.detach()
-        self._tokens += tokens
-        return loss / tokens
+        return summed_loss(self.model, Batch(inputs, batch.targets), self._products)
 
-    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Return the loss of a batch, nats per token."""
+        loss = self._training_loss(batch)
+        self._loss += loss.detach()
+        self._tokens += batch.predictions
+        return loss / batch.predictions
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count the step; write a checkpoint when one is due and no validation comes next."""
         self.rounds.advance()
         assert self._bar is not None
@@ -172,10 +178,15 @@ class Trained(lightning.LightningModule):
         if batch_idx + 1 < self.trainer.num_training_batches:
             self._save_if_due()
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Add up the loss of the validation split."""
-        self._validation_loss += float(summed_loss(self.model, batch, torch.float32))
-        self._validation_tokens += int((batch.targets != IGNORED).sum())
+        if isinstance(self.model, LatentModule):
+            loss = self.model.loss(batch)
+        else:
+            assert isinstance(self.model, LanguageModel)
+            loss = summed_loss(self.model, batch, torch.float32)
+        self._validation_loss += float(loss)
+        self._validation_tokens += batch.predictions
 
     def on_validation_epoch_end(self) -> None:
         """Extend the curve; keep the best weights; stop when they have not improved for long."""
@@ -259,8 +270,8 @@ class TrainingResult:
 
 
 def train(
-    model: LanguageModel,
-    stores: tuple[TokenStore, TokenStore],
+    model: TrainedModel,
+    sources: tuple[BatchSource, BatchSource],
     options: TrainingOptions,
     seed: int,
     folder: Path,
@@ -270,9 +281,9 @@ def train(
 
     Parameters
     ----------
-    model : LanguageModel
+    model : TrainedModel
         With its initial weights; changed.
-    stores : pair of TokenStore
+    sources : pair of BatchSource
         The training and the validation split.
     options : TrainingOptions
     seed : int
@@ -291,7 +302,7 @@ def train(
         When the loss is not finite at the first validation.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    rounds = Rounds(stores, options, model.context_length, seed)
+    rounds = Rounds(sources, options, seed)
     trained = Trained(model, options, rounds, seed, folder)
     trained.restore()
     if not trained.progress.finished:

@@ -13,7 +13,7 @@ from typing import Any
 import lightning
 import torch
 
-from beyond_perplexity.batches import Batch, Pieces, TokenStore
+from beyond_perplexity.batches import BatchSource
 from beyond_perplexity.training_options import TrainingOptions
 
 
@@ -36,17 +36,13 @@ class Rounds(lightning.LightningDataModule):
 
     def __init__(
         self,
-        stores: tuple[TokenStore, TokenStore],
+        sources: tuple[BatchSource, BatchSource],
         options: TrainingOptions,
-        context_length: int | None,
         seed: int,
     ) -> None:
         super().__init__()
         self.progress = Progress()
-        train, valid = stores
-        length = min(options.maximum_length, context_length or options.maximum_length)
-        self._train = Pieces(train, length, options.batch_tokens)
-        self._valid = Pieces(valid, length, options.batch_tokens)
+        self._train, self._valid = sources
         self._seed = seed
         self._planned: tuple[int, list[Any]] = (-1, [])
         self._lengths: dict[int, int] = {}
@@ -93,8 +89,8 @@ class Rounds(lightning.LightningDataModule):
         return BatchList(self._valid, self._valid.ordered())
 
     def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Any:
         """Move a batch to the model's device."""
         return batch.to(device)
 
@@ -102,12 +98,12 @@ class Rounds(lightning.LightningDataModule):
 class BatchList:
     """An iterable of batches with a length, which is all that Lightning asks of a loader."""
 
-    def __init__(self, pieces: Pieces, plan: list[Any]) -> None:
+    def __init__(self, pieces: BatchSource, plan: list[Any]) -> None:
         self._pieces = pieces
         self._plan = plan
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return (self._pieces.batch(rows) for rows in self._plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,43 @@ class State(ABC):
         """
 
 
-class LanguageModel(nn.Module, ABC):
+class TrainedModel(nn.Module, ABC):
+    """Anything that a model folder can hold."""
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """JSON-serializable keyword arguments that build the same model (``family`` included)."""
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Rebuild a trained model from its `config` and its state dict.
+
+        A family whose shapes are not a matter of its config alone (counted tables) overrides this.
+
+        Parameters
+        ----------
+        config : dict
+            As given by `config`.
+        tensors : dict
+            As given by ``state_dict()``.
+        """
+        arguments = {key: value for key, value in config.items() if key != "family"}
+        model = cls(**arguments)
+        model.load_state_dict(dict(tensors))
+        return model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def parameter_count(self) -> int:
+        """Count the trained parameters, tied ones once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+class LanguageModel(TrainedModel):
     """An autoregressive distribution over documents: finite token strings closed by ``</s>``.
 
     Token ids come from a `beyond_perplexity.vocabulary.Vocabulary`: 0 is ``<s>``, 1 is ``</s>``,
@@ -109,37 +145,3 @@ class LanguageModel(nn.Module, ABC):
         of just this family.
         """
         return None
-
-    @property
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """JSON-serializable keyword arguments that build the same model (``family`` included)."""
-
-    @classmethod
-    def from_tensors(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> LanguageModel:
-        """Rebuild a trained model from its `config` and its state dict.
-
-        A family whose shapes are not a matter of its config alone (counted tables) overrides this.
-
-        Parameters
-        ----------
-        config : dict
-            As given by `config`.
-        tensors : dict
-            As given by ``state_dict()``.
-        """
-        arguments = {key: value for key, value in config.items() if key != "family"}
-        model = cls(**arguments)
-        model.load_state_dict(dict(tensors))
-        return model
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
-
-    def parameter_count(self) -> int:
-        """Count the trained parameters, tied ones once."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)

@@ -1,0 +1,1 @@
+"""What latent language models read: token strings with annotations, stored and batched."""

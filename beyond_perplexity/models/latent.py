@@ -1,0 +1,158 @@
+"""The contract of latent language models p(x, z) and of their proposals q(z | x).
+
+x are the words of an instance (a sentence or a document), z its latent variables: a parse, who is
+mentioned where. B instances, R rows (samples, each of one instance), W entries of a row of z,
+U random numbers a row, A temperatures.
+
+A row of z is a vector of int64 in a canonical form: equal rows are equal latents and no two rows
+are the same latent. Rows shorter than W are filled up with `FILLING` at their end.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from torch import Tensor
+
+from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.vocabulary import Vocabulary
+
+FILLING = -1
+
+
+class LatentModule(TrainedModel):
+    """What a latent model and a proposal have in common: how they are made and trained."""
+
+    vocabulary_size: int
+
+    @classmethod
+    @abstractmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; the initial weights come from torch's generator.
+
+        Parameters
+        ----------
+        architecture : dict
+            Options of the family.
+        vocabulary : Vocabulary
+            Of the words.
+        corpus : CorpusFiles
+            Where a family finds what is fixed before training (a graph, aliases).
+
+        Raises
+        ------
+        InputError
+            When an option is unknown or wrong, or a table lacks what the family needs.
+        """
+
+    @abstractmethod
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read the instances of one split with their annotations, in the order of the corpus.
+
+        A model and its proposals read the same arrays, so that either can take the other's batch.
+        """
+
+    @abstractmethod
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return the training loss summed over a batch, nats, float32 scalar.
+
+        Parameters
+        ----------
+        batch : InstanceBatch
+        epoch : float
+            Passes over the training split so far; infinity in validation.
+        """
+
+
+class LatentModel(LatentModule):
+    """A joint distribution of words and latent variables."""
+
+    @abstractmethod
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T of each instance, int64, (B,): what its log-likelihood is divided by."""
+
+    @abstractmethod
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
+
+        Parameters
+        ----------
+        batch : InstanceBatch
+        owner : Tensor
+            int64, (R,): place in the batch of each row's instance.
+        latents : Tensor
+            int64, (R, W).
+        """
+
+    @abstractmethod
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the annotated latents of each instance, int64, (B, W)."""
+
+    @abstractmethod
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe one row of z, (W,), for people, tables and figures; JSON-serializable.
+
+        Returns
+        -------
+        dict
+            ``tree``: Penn brackets over ``#0 #1 ...``, the places of the words (RNNG); or
+            ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for
+            KGLM ``kind``, ``relation``, ``parent``.
+        """
+
+
+class Proposal(LatentModule):
+    """A distribution of latent variables given the words, at any temperature τ."""
+
+    @abstractmethod
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return U, the random numbers that a sample of any instance of the batch needs at most."""
+
+    @abstractmethod
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw one z ~ q_τ(· | x) a row.
+
+        Parameters
+        ----------
+        batch : InstanceBatch
+        owner : Tensor
+            int64, (R,): place in the batch of each row's instance.
+        uniforms : Tensor
+            float64 in [0, 1), (R, U): the row's own random numbers; nothing else is random. What
+            a row uses of them depends on its instance and temperature alone.
+        temperature : float
+            τ above 0.
+
+        Returns
+        -------
+        Tensor
+            int64, (R, W).
+        """
+
+    @abstractmethod
+    def log_prob(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
+    ) -> Tensor:
+        """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
+
+    @abstractmethod
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Return the most probable latents of each instance under q, best first.
+
+        Exact (k best) where the family can, else by a beam search of that size; distinct.
+
+        Returns
+        -------
+        Tensor
+            int64, (B, size, W); rows of `FILLING` alone where there are fewer.
+        """

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.plan import LATENT_FAMILIES, PROPOSALS_OF
 
 Config = dict[str, Any]
 
@@ -77,11 +78,31 @@ def _check_references(config: Config) -> None:
         _require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
     for name in config["generation"]["models"]:
         _require("generation.models", name, config["models"], "model")
+        family = config["models"][name]["family"]
+        if family in LATENT_FAMILIES:
+            raise InputError(f"generation.models: '{name}' ({family}) has latent variables; remove")
     for name in config["generation"]["decodings"]:
         _require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
         key = f"external_samples.{name}.corpus"
         _require(key, external["corpus"], config["corpora"], "corpus")
+
+
+def _check_proposals(config: Config) -> None:
+    for name, proposal in config["proposals"].items():
+        if name in config["models"]:
+            raise InputError(f"proposals.{name}: a model has this name too; rename one of them")
+        _require(f"proposals.{name}.model", proposal["model"], config["models"], "model")
+        family = config["models"][proposal["model"]]["family"]
+        if family not in LATENT_FAMILIES:
+            raise InputError(
+                f"proposals.{name}.model: '{proposal['model']}' ({family}) has no latent variables"
+            )
+        if proposal["family"] not in PROPOSALS_OF[family]:
+            allowed = ", ".join(PROPOSALS_OF[family])
+            raise InputError(f"proposals.{name}.family: of {family} it is one of {allowed}")
+    for name in config["importance"]["proposals"] or []:
+        _require("importance.proposals", name, config["proposals"], "proposal")
 
 
 def _check_splits(config: Config) -> None:
@@ -124,3 +145,4 @@ def validate(config: Config, schema_path: str | Path) -> None:
         raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
     _check_splits(config)
     _check_references(config)
+    _check_proposals(config)

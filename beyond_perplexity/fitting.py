@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import torch
 
 from beyond_perplexity.batches import Pieces, TokenStore
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeInstances
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.families import family_module
+from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity import score_encoded
 from beyond_perplexity.provenance import content_hash, fingerprint, run_record, value_hash
@@ -41,7 +46,8 @@ def fit_files(
     Parameters
     ----------
     documents : path
-        A Parquet file of schema ``documents``.
+        A Parquet file of schema ``documents``; families with latent variables find the other
+        tables of the corpus beside it.
     vocabulary : path
         A vocabulary file.
     config : dict
@@ -67,9 +73,11 @@ def fit_files(
     if unknown:
         allowed = ", ".join(CONFIG_KEYS)
         raise InputError(f"config.{min(unknown)}: unknown key; allowed are {allowed}")
-    options = parse_options(TrainingOptions, config.get("training", {}), "training")
-    family = config.get("family")
-    code = fingerprint("scripts/train.py", registry.family_module(family))
+    family = registry.find(config.get("family"))
+    words = load_vocabulary(vocabulary)
+    code = fingerprint("scripts/train.py", family_module(config.get("family")))
+    corpus = CorpusFiles.of(Path(documents).parent)._replace(documents=Path(documents))
+    tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     determined_by = {
         "config": dict(config),
         "seed": seed,
@@ -77,30 +85,21 @@ def fit_files(
         "torch": torch.__version__,
         "device": device.type,
         "threads": torch.get_num_threads(),
-        "documents": content_hash(documents),
+        "tables": [content_hash(path) if path.exists() else None for path in tables],
         "vocabulary": content_hash(vocabulary),
     }
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
-    words = load_vocabulary(vocabulary)
-    stores = (
-        TokenStore.write(folder, documents, "train", words),
-        TokenStore.write(folder, documents, "valid", words),
-    )
+    job = Fitting(config, words, corpus, seed, device, folder)
     record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
-    counted = getattr(registry.find(family), "fit", None)
-    if counted is not None:
-        if config.get("architecture"):
-            registry.build(config, words.size)  # says which options the family has
-        model = counted(stores[0].batches(), words.size, words.kind == "bpe")
-        result = _measure(model.to(device), stores[1])
+    model: TrainedModel
+    if issubclass(family, LatentModule):
+        model, result = _fit_latent(job, family)
+    elif hasattr(family, "fit"):
+        model, result = _fit_counted(job, family)
     else:
-        model = _initial(config, words, seed)
-        length = min(options.maximum_length, model.context_length or options.maximum_length)
-        train_pieces, valid_pieces = (Pieces(s, length, options.batch_tokens) for s in stores)
-        result = train(model, (train_pieces, valid_pieces), options, seed, folder, device)
-    output = Path(output)
+        model, result = _fit_neural(job)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
-    write_shard(output / "training.parquet", "training", columns, record)
+    write_shard(Path(output) / "training.parquet", "training", columns, record)
     finite = math.isfinite(result.valid_loss)
     extra = {
         "training": dict(config.get("training", {})),
@@ -117,9 +116,75 @@ def fit_files(
     save_model(output, model.cpu(), words, extra)
 
 
-def _initial(config: Mapping[str, Any], vocabulary: Vocabulary, seed: int) -> LanguageModel:
-    torch.manual_seed(stream_key(seed, "train/initialize") % 2**63)
-    return registry.build(config, vocabulary.size, vocabulary.kind == "bpe")
+@dataclass(frozen=True)
+class Fitting:
+    """One training: what it is made of and where its checkpoints are."""
+
+    config: Mapping[str, Any]
+    vocabulary: Vocabulary
+    corpus: CorpusFiles
+    seed: int
+    device: torch.device
+    folder: Path
+
+    @cached_property
+    def options(self) -> TrainingOptions:
+        """The section ``training``."""
+        return parse_options(TrainingOptions, self.config.get("training", {}), "training")
+
+    @property
+    def open_vocabulary(self) -> bool:
+        """Whether there are no unknown words."""
+        return self.vocabulary.kind == "bpe"
+
+    def stores(self) -> tuple[TokenStore, TokenStore]:
+        """Encode the splits ``train`` and ``valid``."""
+        train, valid = (
+            TokenStore.write(self.folder, self.corpus.documents, split, self.vocabulary)
+            for split in ("train", "valid")
+        )
+        return train, valid
+
+    def set_initial_weights(self) -> None:
+        """Seed torch's generator with what is for initial weights."""
+        torch.manual_seed(stream_key(self.seed, "train/initialize") % 2**63)
+
+
+def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel, TrainingResult]:
+    options = job.options
+    job.set_initial_weights()
+    model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
+    train_rows, valid_rows = (
+        WholeInstances(
+            InstanceStore.write(
+                job.folder, split, model.instances(job.corpus, split, job.vocabulary)
+            ),
+            options.batch_tokens,
+        )
+        for split in ("train", "valid")
+    )
+    sources = (train_rows, valid_rows)
+    return model, train(model, sources, options, job.seed, job.folder, job.device)
+
+
+def _fit_counted(job: Fitting, family: type[Any]) -> tuple[TrainedModel, TrainingResult]:
+    size, (train_store, valid_store) = job.vocabulary.size, job.stores()
+    if job.config.get("architecture"):
+        registry.build(job.config, size)  # says which options the family has
+    model = family.fit(train_store.batches(), size, job.open_vocabulary)
+    return model, _measure(model.to(job.device), valid_store)
+
+
+def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
+    options = job.options
+    job.set_initial_weights()
+    model = registry.build(job.config, job.vocabulary.size, job.open_vocabulary)
+    length = min(options.maximum_length, model.context_length or options.maximum_length)
+    train_pieces, valid_pieces = (
+        Pieces(store, length, options.batch_tokens) for store in job.stores()
+    )
+    sources = (train_pieces, valid_pieces)
+    return model, train(model, sources, options, job.seed, job.folder, job.device)
 
 
 def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:

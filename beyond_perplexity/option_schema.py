@@ -20,6 +20,7 @@ OPTIONS = {
     ),
     "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
+    "reduction": "beyond_perplexity.importance.options:ReductionOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
 }
 

@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.importance.plan import ImportancePlan
+from beyond_perplexity.models.families import family_module
 
 Config = Mapping[str, Any]
 
@@ -35,6 +37,7 @@ class Run:
         self.config = config
         self.results: str = config.get("pathvars", {}).get("results", "results")
         self.downloads = dict(self._remote_locations())
+        self.importance = ImportancePlan(config)
 
     # ---- locations ----
 
@@ -108,8 +111,12 @@ class Run:
     # ---- models ----
 
     def model(self, name: str) -> Mapping[str, Any]:
-        """Return the configuration of a model."""
-        found: Mapping[str, Any] = self.config["models"][name]
+        """Return the configuration of a model, or of a proposal as if it were one."""
+        found: Mapping[str, Any] = (
+            self.importance.options_of_proposal(name)
+            if name in self.config["proposals"]
+            else self.config["models"][name]
+        )
         return found
 
     def model_options(self, name: str) -> str:
@@ -123,7 +130,18 @@ class Run:
 
     def model_code(self, name: str) -> str:
         """Return the source file of a model's family, which its jobs depend on."""
-        return f"beyond_perplexity/models/{self.model(name)['family'].replace('-', '_')}.py"
+        return family_module(self.model(name)["family"])
+
+    def model_tables(self, name: str) -> list[str]:
+        """List the tables of a corpus that a model is trained on besides its documents."""
+        model = self.model(name)
+        if not self.importance.is_latent(model["family"]):
+            return []
+        tables = ["mentions", "knowledge_graph", "aliases", "trees"]
+        files = [f"<results>/corpora/{model['corpus']}/{table}.parquet" for table in tables]
+        if self.importance.needs_graph(model["family"]):
+            files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
+        return files
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""

@@ -18,6 +18,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = lookups.Run(config)
+PLAN = RUN.importance
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.all_shards()

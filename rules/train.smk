@@ -16,6 +16,7 @@ rule train:
         vocabulary=lambda wildcards: "<results>/vocabularies/{corpus}/{vocabulary}.json".format(
             **RUN.model(wildcards.model)
         ),
+        tables=lambda wildcards: RUN.model_tables(wildcards.model),
     output:
         weights=ensure("<results>/models/{model}/model.safetensors", non_empty=True),
         description=ensure("<results>/models/{model}/model.json", non_empty=True),

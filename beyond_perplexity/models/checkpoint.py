@@ -18,7 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.provenance import content_hash
 from beyond_perplexity.shards import atomic_path, write_json
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
@@ -35,7 +35,7 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) ->
 
 def save_model(
     folder: str | os.PathLike[str],
-    model: LanguageModel,
+    model: TrainedModel,
     vocabulary: Vocabulary,
     extra: Mapping[str, Any],
 ) -> None:
@@ -45,7 +45,7 @@ def save_model(
     ----------
     folder : path
         Made when it is missing.
-    model : LanguageModel
+    model : TrainedModel
         Of any family: its config and its state dict are what is kept.
     vocabulary : Vocabulary
         The vocabulary whose ids the model speaks.
@@ -69,6 +69,23 @@ def save_model(
 def load_model(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
+    """Read the folder of a model whose likelihood is tractable; see `load_any`.
+
+    Raises
+    ------
+    InputError
+        As `load_any`; and when the model has latent variables.
+    """
+    model, vocabulary, description = load_any(folder, device)
+    if not isinstance(model, LanguageModel):
+        family = description["config"]["family"]
+        raise InputError(f"{folder}: {family} has latent variables; estimate its likelihood")
+    return model, vocabulary, description
+
+
+def load_any(
+    folder: str | os.PathLike[str], device: str | torch.device = "cpu"
+) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
     """Read a model folder.
 
     Parameters
@@ -80,7 +97,7 @@ def load_model(
 
     Returns
     -------
-    model : LanguageModel
+    model : TrainedModel
         In evaluation mode.
     vocabulary : Vocabulary
     description : dict

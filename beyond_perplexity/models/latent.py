@@ -75,6 +75,11 @@ class LatentModule(TrainedModel):
 class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
 
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words."""
+        return "words and </s>"
+
     @abstractmethod
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T of each instance, int64, (B,): what its log-likelihood is divided by."""

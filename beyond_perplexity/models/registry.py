@@ -1,4 +1,4 @@
-"""The model families by name."""
+"""Classes of models and proposals by the name of their family."""
 
 from __future__ import annotations
 
@@ -7,28 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel
-
-FAMILIES = {
-    "cnn": "beyond_perplexity.models.cnn:CNN",
-    "gru": "beyond_perplexity.models.gru:GRU",
-    "lstm": "beyond_perplexity.models.lstm:LSTM",
-    "transformer": "beyond_perplexity.models.transformer:Transformer",
-    "transformer-adaptive-softmax": (
-        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"
-    ),
-    "trigram": "beyond_perplexity.models.trigram:Trigram",
-}
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.families import reference
 
 
-def _reference(family: object) -> tuple[str, str]:
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InputError(f"family: is {family!r}; allowed are {', '.join(FAMILIES)}")
-    module, _, name = FAMILIES[family].partition(":")
-    return module, name
-
-
-def find(family: object) -> type[LanguageModel]:
+def find(family: object) -> type[TrainedModel]:
     """Return the class of a family.
 
     Raises
@@ -36,20 +19,23 @@ def find(family: object) -> type[LanguageModel]:
     InputError
         When there is no such family.
     """
-    module, name = _reference(family)
-    found: type[LanguageModel] = getattr(importlib.import_module(module), name)
+    module, name = reference(family)
+    found: type[TrainedModel] = getattr(importlib.import_module(module), name)
     return found
 
 
-def family_module(family: object) -> str:
-    """Return the file of a family, relative to the repository, for `provenance.fingerprint`.
+def find_language_model(family: object) -> type[LanguageModel]:
+    """Return the class of a family whose likelihood is tractable.
 
     Raises
     ------
     InputError
-        When there is no such family.
+        When there is no such family, or it has latent variables.
     """
-    return _reference(family)[0].replace(".", "/") + ".py"
+    found = find(family)
+    if not issubclass(found, LanguageModel):
+        raise InputError(f"family: {family!r} has latent variables; its likelihood is estimated")
+    return found
 
 
 def build(
@@ -72,8 +58,9 @@ def build(
     InputError
         When the family or an option is unknown or wrong.
     """
-    return find(config.get("family"))(
+    made: LanguageModel = find_language_model(config.get("family"))(
         vocabulary_size=vocabulary_size,
         architecture=config.get("architecture", {}),
         open_vocabulary=open_vocabulary,
     )
+    return made

@@ -1,0 +1,269 @@
+"""Figures 2, 3 and 4 of the importance sampling paper: sample size, and density of estimates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy.stats import gaussian_kde
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import MARKERS, PALETTE
+from beyond_perplexity.figures.style import (
+    PAGE_WIDTH,
+    handle,
+    legend_below,
+    package_style,
+)
+
+AGGREGATIONS = ("instance", "corpus")
+HIGHEST_RATIO = 30  # an axis ends at so many times the smallest perplexity
+LEAST_FOR_DENSITY = 8
+
+
+class Setting(NamedTuple):
+    """A proposal at one temperature."""
+
+    proposal: str
+    temperature: float
+
+
+class Settings:
+    """The settings of a table with their labels, colours and marks.
+
+    The proposal of a model that has most temperatures goes by its temperature alone; the others by
+    their names. So settings of different models share colours.
+    """
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        keys = ["model", "proposal", "temperature"]
+        found = table[keys].drop_duplicates().sort_values(keys)
+        counts = found.groupby(["model", "proposal"]).size()
+        main = {model: counts[model].idxmax() for model in found["model"].unique()}
+        self._labels = {
+            (row.model, row.proposal, row.temperature): _label(row, main, counts)
+            for row in found.itertuples()
+        }
+        order = sorted(set(self._labels.values()), key=lambda label: (label[0] != "τ", label))
+        self.order = order
+        self._looks = {label: place for place, label in enumerate(order)}
+
+    def label(self, model: str, proposal: str, temperature: float) -> str:
+        """Return how a setting is called."""
+        return self._labels[model, proposal, temperature]
+
+    def colour(self, label: str) -> str:
+        """Return the colour of a label."""
+        return PALETTE[self._looks[label] % len(PALETTE)]
+
+    def handles(self, *, marks: bool = True) -> list[Line2D]:
+        """Make the entries of a legend."""
+        return [
+            handle(label, self.colour(label), self.marker(label) if marks else None)
+            for label in self.order
+        ]
+
+    def marker(self, label: str) -> str:
+        """Return the mark of a label."""
+        return MARKERS[self._looks[label] % len(MARKERS)]
+
+
+def _label(row: object, main: dict[str, str], counts: pd.Series) -> str:
+    model, proposal = row.model, row.proposal  # type: ignore[attr-defined]
+    temperature = f"τ = {row.temperature:g}"  # type: ignore[attr-defined]
+    if proposal == main[model]:
+        return temperature
+    short = proposal.removeprefix(f"{model}-").replace("-", " ")
+    return short if counts[model, proposal] == 1 else f"{short}, {temperature}"
+
+
+def _panels(models: list[str], height: float) -> tuple[Figure, dict[str, Axes]]:
+    columns = min(len(models), 3)
+    rows = -(-len(models) // columns)
+    figure = Figure(figsize=(PAGE_WIDTH, height * rows + 0.6), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axis in list(grid.flat)[len(models) :]:
+        axis.set_visible(False)
+    return figure, dict(zip(models, grid.flat, strict=False))
+
+
+def _limit(axis: Axes, values: pd.Series) -> None:
+    """Cut off what is many times the smallest value; a logarithmic axis where much is left."""
+    finite = values[np.isfinite(values)]
+    if finite.empty:
+        return
+    low, high = float(finite.min()), min(float(finite.max()), HIGHEST_RATIO * float(finite.min()))
+    if high > 4 * low:
+        axis.set_yscale("log")
+        axis.set_ylim(low / 1.1, high * 1.1)
+        return
+    margin = 0.06 * (high - low) or 0.05 * low
+    axis.set_ylim(low - margin, high + margin)
+
+
+def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
+    for (proposal, temperature), points in curves.groupby(["proposal", "temperature"]):
+        points = points.sort_values("n_samples")
+        label = settings.label(points["model"].iloc[0], proposal, temperature)
+        colour, x = settings.colour(label), points["n_samples"]
+        if band:
+            axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
+        axis.plot(
+            x,
+            points["mean"],
+            color=colour,
+            marker=settings.marker(label),
+            markersize=3,
+        )
+    axis.set_xscale("log")
+
+
+def _require(table: pd.DataFrame, what: str) -> None:
+    if table.empty:
+        raise InputError(f"there is nothing to draw: the table has no {what}")
+
+
+def sample_size(curves: pd.DataFrame) -> Figure:
+    """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        Schema ``importance_curves``; the mean over random subsets of the samples.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per model, a line per proposal and temperature.
+
+    Raises
+    ------
+    InputError
+        When the table is empty.
+    """
+    instance = curves[curves["aggregation"] == "instance"]
+    _require(instance, "instance-level curves")
+    with package_style():
+        settings = Settings(instance)
+        models = list(instance["model"].unique())
+        figure, axes = _panels(models, 2.4)
+        for model, axis in axes.items():
+            chosen = instance[instance["model"] == model]
+            _draw_curves(axis, chosen, settings, band=False)
+            _limit(axis, chosen["mean"])
+            axis.set_title(model)
+            axis.set_xlabel("Samples per instance")
+        axes[models[0]].set_ylabel("Perplexity (instance level)")
+        legend_below(
+            figure,
+            [
+                handle(label, settings.colour(label), settings.marker(label))
+                for label in settings.order
+            ],
+        )
+    return figure
+
+
+def aggregation(curves: pd.DataFrame, model: str) -> Figure:
+    """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        Schema ``importance_curves``.
+    model : str
+        The model that is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel at the level of instances, one at that of the corpus; the band holds 90% of the
+        random subsets.
+
+    Raises
+    ------
+    InputError
+        When the table does not have the model.
+    """
+    chosen = curves[curves["model"] == model]
+    _require(chosen, f"curves of '{model}'")
+    with package_style():
+        settings = Settings(chosen)
+        levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]
+        figure, axes = _panels(levels, 2.8)
+        for level, axis in axes.items():
+            points = chosen[chosen["aggregation"] == level]
+            _draw_curves(axis, points, settings, band=True)
+            _limit(axis, points["mean"])
+            axis.set_title(f"{model}, {level} level")
+            axis.set_xlabel("Samples per instance")
+        axes[levels[0]].set_ylabel("Perplexity")
+        legend_below(
+            figure,
+            [
+                handle(label, settings.colour(label), settings.marker(label))
+                for label in settings.order
+            ],
+        )
+    return figure
+
+
+def densities(replicates: pd.DataFrame) -> Figure:
+    """Draw the density of independent estimates of the same size (paper 000, Fig. 4).
+
+    Parameters
+    ----------
+    replicates : pandas.DataFrame
+        Schema ``importance_replicates``: perplexities of disjoint blocks of samples.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per model; a Gaussian kernel density where there are at least 8 replicates, and a
+        tick for each of them.
+
+    Raises
+    ------
+    InputError
+        When the table is empty.
+    """
+    chosen = replicates[
+        (replicates["aggregation"] == "instance") & np.isfinite(replicates["value"])
+    ]
+    _require(chosen, "replicates at instance level")
+    with package_style():
+        settings = Settings(chosen)
+        models = list(chosen["model"].unique())
+        figure, axes = _panels(models, 2.4)
+        for model, axis in axes.items():
+            rows = chosen[chosen["model"] == model]
+            _draw_densities(axis, rows, settings)
+            sizes = sorted(set(rows["n_samples"]))
+            axis.set_title(model)
+            axis.set_xlabel(f"Perplexity ({', '.join(map(str, sizes))} samples)")
+        axes[models[0]].set_ylabel("Density, highest = 1")
+        legend_below(figure, settings.handles(marks=False))
+    return figure
+
+
+def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
+    limit = HIGHEST_RATIO / 10 * float(rows["value"].min())
+    for (proposal, temperature), group in rows.groupby(["proposal", "temperature"]):
+        label = settings.label(group["model"].iloc[0], proposal, temperature)
+        values = group["value"].to_numpy()
+        colour = settings.colour(label)
+        visible = values[values <= limit]
+        axis.plot(visible, np.full(len(visible), -0.04), "|", color=colour, markersize=5)
+        if len(visible) < LEAST_FOR_DENSITY or np.ptp(visible) == 0:
+            continue
+        kernel = gaussian_kde(visible)
+        margin = 2 * float(visible.std())
+        x = np.linspace(visible.min() - margin, visible.max() + margin, 200)
+        y = kernel(x)
+        axis.plot(x, y / y.max(), color=colour)
+    axis.set_ylim(-0.1, 1.08)
+    axis.set_yticks([0, 0.5, 1])

@@ -1,0 +1,157 @@
+"""What the rules look up for latent models: proposals, shards and files of importance sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from beyond_perplexity.models.families import family_module
+
+JOINT = "joint"  # the family of a proposal that is trained with its model
+GRAPH_FAMILIES = frozenset({"kglm", "kglm-tagger"})
+PROPOSALS_OF = {
+    "entitynlm": ("entity-tagger",),
+    "kglm": ("kglm-tagger",),
+    "rnng": ("span-crf", JOINT),
+    "rnng-top-down": ("discriminative-rnng",),
+}
+LATENT_FAMILIES = frozenset(PROPOSALS_OF)
+
+
+class ImportancePlan:
+    """The importance sampling of a validated configuration.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `configuration.validate`.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._models: Mapping[str, Any] = config["models"]
+        self._proposals: Mapping[str, Any] = config["proposals"]
+        self.options: Mapping[str, Any] = config["importance"]
+
+    def proposals(self) -> list[str]:
+        """List the proposals that are drawn from."""
+        chosen = self.options["proposals"]
+        return list(self._proposals if chosen is None else chosen)
+
+    def models(self) -> list[str]:
+        """List the latent models of the run, in the order of their first proposal."""
+        return list(dict.fromkeys(self.model_of(name) for name in self.proposals()))
+
+    def model_of(self, proposal: str) -> str:
+        """Return the name of the model that a proposal is for."""
+        name: str = self._proposals[proposal]["model"]
+        return name
+
+    def families(self) -> dict[str, str]:
+        """Return the family of each latent model of the run."""
+        return {name: self._models[name]["family"] for name in self.models()}
+
+    def data(self) -> dict[str, str]:
+        """Say in words what each latent model is evaluated on."""
+        split = self.options["split"]
+        return {name: f"{self.corpus(name)} ({split})" for name in self.models()}
+
+    def first_proposal_file(self, model: str) -> str:
+        """Return the description of the first proposal for a model."""
+        folder = self.trained_proposal(self.proposals_of(model)[0])
+        return f"<results>/models/{folder}/model.json"
+
+    def proposals_of(self, model: str) -> list[str]:
+        """List the proposals for a model."""
+        return [name for name in self.proposals() if self.model_of(name) == model]
+
+    def trained_proposal(self, proposal: str) -> str:
+        """Return whose model folder a proposal is in: its own, or the model's."""
+        joint = self._proposals[proposal]["family"] == JOINT
+        return self.model_of(proposal) if joint else proposal
+
+    def options_of_proposal(self, proposal: str) -> dict[str, Any]:
+        """Return a proposal as if it were a model: on the corpus and vocabulary of its model."""
+        options, model = self._proposals[proposal], self._models[self.model_of(proposal)]
+        return {**options, "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
+
+    def corpus(self, model: str) -> str:
+        """Return the corpus of a model."""
+        name: str = self._models[model]["corpus"]
+        return name
+
+    def compared_corpora(self) -> list[str]:
+        """List the corpora that latent models are weighed on."""
+        return list(dict.fromkeys(self.corpus(model) for model in self.models()))
+
+    def is_latent(self, family: str) -> bool:
+        """Return whether a family has latent variables, as a model or as a proposal."""
+        return "proposals" in family_module(family) or family in LATENT_FAMILIES
+
+    def needs_graph(self, family: str) -> bool:
+        """Return whether a family reads the embeddings of a knowledge graph."""
+        return family in GRAPH_FAMILIES
+
+    def code(self, model: str, proposal: str) -> list[str]:
+        """Return the source files of the two families, for a fingerprint."""
+        names = {self._models[model]["family"]}
+        names |= {self._proposals[proposal]["family"]} - {JOINT}
+        return [family_module(name) for name in sorted(names)]
+
+    def temperatures(self, proposal: str) -> list[float]:
+        """List the temperatures that samples of a proposal are drawn at."""
+        own = self._proposals[proposal]["temperatures"]
+        return [float(value) for value in (own or self.options["temperatures"])]
+
+    def grid(self) -> list[float]:
+        """List the temperatures whose log q is kept with every sample."""
+        return [float(value) for value in self.options["temperatures"]]
+
+    # ---- shards ----
+
+    def _blocks(self, total: str, size: str) -> int:
+        return -(-self.options[total] // self.options[size])
+
+    def shards(self) -> list[str]:
+        """List the shards of one proposal at one temperature: instances by samples."""
+        instance_blocks = self._blocks("instances", "instances_per_shard")
+        sample_blocks = self._blocks("samples", "samples_per_shard")
+        return [f"{shard:05d}" for shard in range(instance_blocks * sample_blocks)]
+
+    def beam_shards(self) -> list[str]:
+        """List the shards of the beams of one proposal."""
+        return [f"{s:05d}" for s in range(self._blocks("instances", "instances_per_shard"))]
+
+    def instance_range(self, block: int) -> tuple[int, int]:
+        """Return the first instance and the number of instances of a block."""
+        size = self.options["instances_per_shard"]
+        return block * size, min(size, self.options["instances"] - block * size)
+
+    def cell(self, shard: str) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return first and number of the instances and of the samples of a shard."""
+        sample_blocks = self._blocks("samples", "samples_per_shard")
+        row, column = divmod(int(shard), sample_blocks)
+        size = self.options["samples_per_shard"]
+        samples = (column * size, min(size, self.options["samples"] - column * size))
+        return self.instance_range(row), samples
+
+    # ---- files ----
+
+    def weight_files(self, proposal: str, temperature: float | None = None) -> list[str]:
+        """List the shards of log weights of a proposal, at one temperature or at all."""
+        folder = f"<results>/log_weights/{self.model_of(proposal)}/{proposal}"
+        chosen = self.temperatures(proposal) if temperature is None else [temperature]
+        return [f"{folder}/tau_{t}/{shard}.parquet" for t in chosen for shard in self.shards()]
+
+    def beam_files(self, proposal: str) -> list[str]:
+        """List the shards of the beams of a proposal."""
+        folder = f"<results>/beams/{self.model_of(proposal)}/{proposal}"
+        sizes = self.options["beams"]
+        return [f"{folder}/{shard}.parquet" for shard in self.beam_shards()] if sizes else []
+
+    def estimate_files(self, kind: str, corpus: str | None = None) -> list[str]:
+        """List the reduced files of one kind of all proposals (on a corpus)."""
+        return [
+            f"<results>/estimates/{self.model_of(name)}/{name}/{kind}.parquet"
+            for name in self.proposals()
+            if corpus in (None, self.corpus(self.model_of(name)))
+        ]

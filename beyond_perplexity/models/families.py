@@ -1,0 +1,41 @@
+"""The families of models and proposals by name; nothing is imported here, so that plans are quick."""
+
+from __future__ import annotations
+
+from beyond_perplexity.errors import InputError
+
+FAMILIES = {
+    "cnn": "beyond_perplexity.models.cnn:CNN",
+    "gru": "beyond_perplexity.models.gru:GRU",
+    "lstm": "beyond_perplexity.models.lstm:LSTM",
+    "transformer": "beyond_perplexity.models.transformer:Transformer",
+    "transformer-adaptive-softmax": (
+        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"
+    ),
+    "trigram": "beyond_perplexity.models.trigram:Trigram",
+}
+
+
+def reference(family: object) -> tuple[str, str]:
+    """Return the module and the class of a family.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InputError(f"family: is {family!r}; allowed are {', '.join(FAMILIES)}")
+    module, _, name = FAMILIES[family].partition(":")
+    return module, name
+
+
+def family_module(family: object) -> str:
+    """Return the file of a family, relative to the repository, for `provenance.fingerprint`.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    return reference(family)[0].replace(".", "/") + ".py"

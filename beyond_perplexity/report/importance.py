@@ -1,0 +1,250 @@
+"""Tables 1 and 2 of the importance sampling paper, and what stands behind their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.importance import Settings
+from beyond_perplexity.report.layout import Column, Table
+
+# Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
+TEMPERATURES = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+NO_PEEKING = "no peeking"
+PUBLISHED = {
+    ("rnng", "corpus"): (94.4, 96.0, 96.7, 97.9, 121.6, 734.0, None),
+    ("entitynlm", "corpus"): (122.6, 122.7, 120.8, 120.7, 120.5, 152.5, 131.7),
+    ("kglm", "corpus"): (101.9, 59.3, 48.2, 41.7, 170.0, 7468.7, 86.8),
+    ("rnng", "instance"): (85.3, 84.4, 84.2, 84.0, 83.8, 97.2, None),
+    ("entitynlm", "instance"): (113.5, 110.6, 110.0, 109.9, 109.0, 129.6, 113.9),
+    ("kglm", "instance"): (99.3, 48.1, 36.6, 29.6, 90.7, 3756.1, 71.9),
+}
+# Table 2, by the size of the beam.
+PUBLISHED_BEAMS = {
+    "rnng": {1: 96.3, 10: 87.0, 100: 84.3},
+    "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
+    "kglm": {1: 153.7, 10: 152.6},
+}
+LEVELS = {
+    "corpus": "Corpus level, samples paired by number (the paper's)",
+    "random": "Corpus level, mean ± standard deviation over random pairings",
+    "instance": "Instance level",
+}
+
+
+class Models(NamedTuple):
+    """The latent models of a run.
+
+    Attributes
+    ----------
+    families : dict of str to str
+        Family of each model, in the order of the columns.
+    data : dict of str to str
+        What each is evaluated on: corpus, split, and where the annotation comes from.
+    """
+
+    families: Mapping[str, str]
+    data: Mapping[str, str]
+
+
+def _number(value: float | None) -> str:
+    if value is None or pd.isna(value):
+        return "–"
+    return "∞" if value == float("inf") else f"{value:,.1f}"
+
+
+def _published(family: str, level: str, label: str) -> float | None:
+    values = PUBLISHED.get((family, level))
+    if values is None:
+        return None
+    settings = [f"τ = {temperature:g}" for temperature in TEMPERATURES] + [NO_PEEKING]
+    return dict(zip(settings, values, strict=True)).get(label)
+
+
+def _columns(models: Models) -> list[Column]:
+    columns = [Column("Level", text=True), Column("Proposal", text=True)]
+    for name, family in models.families.items():
+        columns.append(Column("this run", group=name))
+        if (family, "instance") in PUBLISHED:
+            columns.append(Column("paper", group=name, published=True))
+    return columns
+
+
+def _require(estimates: pd.DataFrame, what: str) -> None:
+    if estimates.empty:
+        raise InputError(f"the estimates hold none by {what}; give those of a whole run")
+
+
+def _note(models: Models, estimates: pd.DataFrame) -> str:
+    sizes = estimates.groupby("model")[["n_samples", "n_instances", "n_tokens"]].max()
+    held = "; ".join(
+        f"{name}: {models.data[name]}, {int(row.n_instances):,} instances, "
+        f"{int(row.n_tokens):,} tokens (T counts {_t_definition(estimates, name)})"
+        for name, row in sizes.iterrows()
+    )
+    return f"{held}. The paper's values are for other data and larger models."
+
+
+def _t_definition(estimates: pd.DataFrame, model: str) -> str:
+    found = estimates.loc[estimates["model"] == model, "t_definition"].dropna()
+    return str(found.iloc[0]) if len(found) else "what the weights say"
+
+
+def _rows(
+    models: Models,
+    labels: Sequence[str],
+    level: str,
+    cell: Callable[[str, str], str],
+) -> list[list[str]]:
+    rows = []
+    for label in labels:
+        row = [LEVELS[level] if label == labels[0] else "", label]
+        for name, family in models.families.items():
+            row.append(cell(name, label))
+            if (family, "instance") in PUBLISHED:
+                row.append(_number(_published(family, level, label)))
+        rows.append(row)
+    return rows
+
+
+def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
+    """Lay out perplexity by proposal and temperature (paper 000, Table 1).
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Schema ``estimates``, of all models and proposals.
+    models : Models
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    InputError
+        When there are no importance sampling estimates.
+    """
+    chosen = estimates[
+        (estimates["method"] == "importance_sampling") & (estimates["measure"] == "perplexity")
+    ]
+    _require(chosen, "importance sampling")
+    settings = Settings(chosen)
+    named = chosen.assign(
+        label=[settings.label(r.model, r.proposal, r.temperature) for r in chosen.itertuples()],
+        level=chosen["aggregation"].where(chosen["pairing"] != "random", "random"),
+    )
+    indexed = named.set_index(["model", "label", "level"])[["value", "standard_deviation"]]
+
+    def show(level: str) -> Callable[[str, str], str]:
+        def cell(model: str, label: str) -> str:
+            if (model, label, level) not in indexed.index:
+                return "–"
+            value, deviation = indexed.loc[(model, label, level)]
+            return _number(value) + (f" ± {deviation:,.1f}" if level == "random" else "")
+
+        return cell
+
+    rows = [row for level in LEVELS for row in _rows(models, settings.order, level, show(level))]
+    return Table(
+        "importance-sampling",
+        "Perplexity estimated by importance sampling (stochastic upper bounds)",
+        _note(models, chosen),
+        _columns(models),
+        rows,
+        estimates,
+    )
+
+
+def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
+    """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
+
+    Parameters and errors as `sampling_table`; of several proposals of a model the one with the
+    lowest bound is shown, the others are in the CSV.
+    """
+    chosen = estimates[(estimates["method"] == "beam") & (estimates["measure"] == "perplexity")]
+    _require(chosen, "beam marginalization")
+    best = chosen.groupby(["model", "beam_size"])["value"].min()
+    columns = [Column("Beam", text=True), *_columns(models)[2:]]
+    rows = []
+    for size in sorted(set(chosen["beam_size"])):
+        row = [f"k = {int(size)}"]
+        for name, family in models.families.items():
+            row.append(_number(best.get((name, size))))
+            if (family, "instance") in PUBLISHED:
+                row.append(_number(PUBLISHED_BEAMS[family].get(int(size))))
+        rows.append(row)
+    return Table(
+        "beam-marginalization",
+        "Strict upper bounds of perplexity by beam marginalization",
+        _note(models, chosen) + " The likelihood summed over the k latents that a beam search "
+        "under the proposal ends with.",
+        columns,
+        rows,
+        chosen,
+    )
+
+
+METHODS = {
+    "importance_sampling": "Importance sampling",
+    "jackknife": "The same, jackknife",
+    "mixture": "Mixture of all temperatures",
+    "beam": "Beam marginalization",
+    "beam_plus_tail": "Beam plus sampled tail",
+}
+
+
+def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
+    """Lay out how far each instance-level estimate can be trusted.
+
+    Parameters and errors as `sampling_table`.
+    """
+    chosen = estimates[
+        (estimates["measure"] == "perplexity") & (estimates["aggregation"] != "corpus")
+    ]
+    _require(chosen, "any method")
+    columns = [
+        *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method", "Bound")),
+        Column("Perplexity"),
+        Column("over samples", group="Standard error"),
+        Column("over instances", group="Standard error"),
+        Column("median", group="Effective samples"),
+        Column("median", group="Largest weight"),
+        Column("median", group="k̂"),
+        Column("above limit", group="k̂"),
+        Column("Unique latents"),
+    ]
+    rows = []
+    for row in chosen.itertuples():
+        method = METHODS.get(row.method, row.method)
+        size = "" if pd.isna(row.beam_size) else f", k = {int(row.beam_size)}"
+        temperature = "" if pd.isna(row.temperature) else f"{row.temperature:g}"
+        rows.append(
+            [
+                *(row.model, row.proposal, temperature, method + size, row.bound),
+                _number(row.value),
+                _number(row.standard_error),
+                _number(row.standard_error_instances),
+                _number(row.ess_median),
+                "–" if pd.isna(row.largest_weight_median) else f"{row.largest_weight_median:.2f}",
+                "–" if pd.isna(row.k_hat_median) else f"{row.k_hat_median:.2f}",
+                "–" if pd.isna(row.k_hat_above) else f"{int(row.k_hat_above)}",
+                "–" if pd.isna(row.unique_share) else f"{100 * row.unique_share:.0f}%",
+            ]
+        )
+    return Table(
+        "importance-diagnostics",
+        "How far the instance-level estimates can be trusted",
+        "Bound: what the estimate is of the true perplexity. Effective samples: (Σw)²/Σw² of an "
+        "instance. k̂ above its limit: instances whose largest weights decide the estimate. "
+        f"Of {len(models.families)} models.",
+        columns,
+        rows,
+        chosen,
+    )
+
+
+TABLES = {"1": sampling_table, "2": beam_table, "diagnostics": diagnostics_table}

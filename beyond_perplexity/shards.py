@@ -86,7 +86,132 @@ SCHEMAS: dict[str, pa.Schema] = {
         high=pa.float64(),
         n=pa.int64(),
     ),
+    # One row per importance sample of an instance; the columns of `temperature_columns` come on
+    # top. T of the instance is n_tokens; the footer's key "weights" says what it counts.
+    "log_weights": _schema(
+        instance_id=pa.int64(),
+        sample_id=pa.int64(),
+        n_tokens=pa.int32(),
+        n_unknown=pa.int32(),
+        log_p=pa.float64(),
+        log_q=pa.float64(),
+        latent_hash=pa.int64(),
+    ),
+    # The latents that a beam search of each size under the proposal ends with.
+    "beams": _schema(
+        instance_id=pa.int64(),
+        beam_size=pa.int32(),
+        rank=pa.int32(),
+        n_tokens=pa.int32(),
+        n_unknown=pa.int32(),
+        log_p=pa.float64(),
+        log_q=pa.float64(),
+        latent_hash=pa.int64(),
+    ),
+    # One row per estimated perplexity; see importance/tables.py for what each column means.
+    "estimates": _schema(
+        model=pa.string(),
+        proposal=pa.string(),
+        temperature=pa.float64(),
+        method=pa.string(),
+        aggregation=pa.string(),
+        pairing=pa.string(),
+        beam_size=pa.int32(),
+        measure=pa.string(),
+        value=pa.float64(),
+        log_likelihood=pa.float64(),
+        bound=pa.string(),
+        standard_error=pa.float64(),
+        standard_error_samples=pa.float64(),
+        standard_error_instances=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        standard_deviation=pa.float64(),
+        replicates=pa.int64(),
+        n_samples=pa.int64(),
+        n_instances=pa.int64(),
+        n_infinite=pa.int64(),
+        n_tokens=pa.int64(),
+        t_definition=pa.string(),
+        n_unknown=pa.int64(),
+        unknown_types=pa.int64(),
+        ess_median=pa.float64(),
+        ess_min=pa.float64(),
+        largest_weight_median=pa.float64(),
+        largest_weight_max=pa.float64(),
+        unique_share=pa.float64(),
+        k_hat_median=pa.float64(),
+        k_hat_max=pa.float64(),
+        k_hat_threshold=pa.float64(),
+        k_hat_above=pa.int64(),
+        k_hat_undefined=pa.int64(),
+        note=pa.string(),
+    ),
+    # Perplexity against the number of samples, over random subsets without replacement.
+    "importance_curves": _schema(
+        model=pa.string(),
+        proposal=pa.string(),
+        temperature=pa.float64(),
+        aggregation=pa.string(),
+        n_samples=pa.int64(),
+        mean=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        replicates=pa.int64(),
+        bound=pa.string(),
+    ),
+    # Perplexities of disjoint blocks of samples: independent replicates of one estimate.
+    "importance_replicates": _schema(
+        model=pa.string(),
+        proposal=pa.string(),
+        temperature=pa.float64(),
+        aggregation=pa.string(),
+        n_samples=pa.int64(),
+        replicate=pa.int64(),
+        value=pa.float64(),
+        bound=pa.string(),
+    ),
+    # One row per instance and estimator: log p̂ of the instance and how far to trust it.
+    "importance_diagnostics": _schema(
+        model=pa.string(),
+        proposal=pa.string(),
+        temperature=pa.float64(),
+        method=pa.string(),
+        instance_id=pa.int64(),
+        n_samples=pa.int64(),
+        n_tokens=pa.int64(),
+        n_unknown=pa.int64(),
+        log_likelihood=pa.float64(),
+        log_likelihood_jackknife=pa.float64(),
+        standard_error=pa.float64(),
+        standard_error_samples=pa.float64(),
+        ess=pa.float64(),
+        largest_weight=pa.float64(),
+        unique_share=pa.float64(),
+        k_hat=pa.float64(),
+        k_hat_threshold=pa.float64(),
+        tail=pa.string(),
+    ),
 }
+
+
+def temperature_column(temperature: float) -> str:
+    """Name the column of log q at a temperature, e.g. ``log_q_tau_0.5``."""
+    return f"log_q_tau_{float(temperature)}"
+
+
+def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
+    """Return the columns that a file of log weights has on top of its schema, one a temperature."""
+    return pa.schema([pa.field(temperature_column(value), pa.float64()) for value in temperatures])
+
+
+def log_weights_schema(temperatures: Iterable[float]) -> pa.Schema:
+    """Return the whole schema of a file of log weights over a grid of temperatures."""
+    return _with(SCHEMAS["log_weights"], temperature_columns(temperatures))
+
+
+def _with(schema: pa.Schema, extra: pa.Schema | None) -> pa.Schema:
+    return schema if extra is None else pa.schema([*schema, *extra])
 
 
 @contextmanager
@@ -142,10 +267,18 @@ class ShardWriter:
         A key of `SCHEMAS`.
     record : dict
         The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
+    extra : pyarrow.Schema, optional
+        Columns on top of those of `kind`, such as `temperature_columns`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], kind: str, record: dict[str, object]) -> None:
-        self._schema = SCHEMAS[kind]
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        kind: str,
+        record: dict[str, object],
+        extra: pa.Schema | None = None,
+    ) -> None:
+        self._schema = _with(SCHEMAS[kind], extra)
         self._record = record
         self._atomic = atomic_path(path)
         self._writer: pq.ParquetWriter | None = None
@@ -195,9 +328,10 @@ def write_shard(
     kind: str,
     columns: pa.Table | dict[str, object],
     record: dict[str, object],
+    extra: pa.Schema | None = None,
 ) -> None:
     """Write one whole shard atomically; see `ShardWriter` for the parameters."""
-    with ShardWriter(path, kind, record) as writer:
+    with ShardWriter(path, kind, record, extra) as writer:
         writer.write(columns)
 
 
@@ -208,8 +342,10 @@ def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
         raise InputError(f"{path}: not a readable Parquet file ({error})") from error
 
 
-def check_schema(path: str | os.PathLike[str], kind: str) -> pq.ParquetFile:
-    """Open a Parquet file after checking that it holds the columns of `kind`.
+def check_schema(
+    path: str | os.PathLike[str], kind: str, extra: pa.Schema | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file after checking that it holds the columns of `kind` and of `extra`.
 
     Raises
     ------
@@ -218,7 +354,7 @@ def check_schema(path: str | os.PathLike[str], kind: str) -> pq.ParquetFile:
     """
     file = _open(path)
     held = file.schema_arrow
-    for field in SCHEMAS[kind]:
+    for field in _with(SCHEMAS[kind], extra):
         if field.name not in held.names:
             raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it")
         if held.field(field.name).type != field.type:
@@ -232,6 +368,7 @@ def read_batches(
     kind: str,
     columns: Sequence[str],
     batch_size: int = 16_384,
+    extra: pa.Schema | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Stream the named columns of one or more shards, in order, without holding a file in memory.
 
@@ -245,6 +382,8 @@ def read_batches(
         The columns to read.
     batch_size : int
         Rows of a batch at most.
+    extra : pyarrow.Schema, optional
+        Columns on top of those of `kind` that the files must have too.
 
     Yields
     ------
@@ -254,7 +393,7 @@ def read_batches(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     for path in paths:
-        with check_schema(path, kind) as file:
+        with check_schema(path, kind, extra) as file:
             yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
 
 

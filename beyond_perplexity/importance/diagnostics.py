@@ -1,0 +1,221 @@
+"""How far to trust an importance sampling estimate: effective size, tail, standard errors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats
+
+from beyond_perplexity.importance.estimators import log_mean_exp, log_sum_exp, perplexity
+
+# Values of the column `tail`: what the largest weights are, and so whether k̂ is defined.
+FITTED = "fitted"
+SHORT = "short"  # fewer samples than the fit of a tail needs
+CONSTANT = "constant"  # all of the tail alike: no tail, as with q = p(z | x)
+TIED = "tied"  # a quarter of the tail or more equals its threshold, as with few distinct latents
+DEGENERATE = "degenerate"  # apart by more than float64 can hold: k̂ is infinite
+EMPTY = "empty"  # all weights are 0
+
+_LEAST_TAIL = 5
+# Values gathered at once by the bootstrap: about 100 MB of temporaries.
+_BOOTSTRAP_VALUES = 4_000_000
+
+
+class Diagnostics(NamedTuple):
+    """Of one set of K weights.
+
+    Attributes
+    ----------
+    ess : float
+        Effective sample size (Σ w)² / Σ w², from 1 to K; 0 when all weights are 0.
+    largest_weight : float
+        Largest w / Σ w; NaN when all weights are 0.
+    unique_share : float
+        Distinct latents per sample; NaN when the latents are not known.
+    k_hat : float
+        Shape of the generalized Pareto distribution of the largest weights; NaN when undefined.
+    tail : str
+        Why `k_hat` is defined or not.
+    """
+
+    ess: float
+    largest_weight: float
+    unique_share: float
+    k_hat: float
+    tail: str
+
+
+def diagnose(log_weights: np.ndarray, latent_hash: np.ndarray | None = None) -> Diagnostics:
+    """Compute the diagnostics of one set of weights.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights, nats.
+    latent_hash : ndarray, shape (K,), int64, optional
+        Equal for equal latents.
+
+    Returns
+    -------
+    Diagnostics
+    """
+    total = log_sum_exp(log_weights)
+    unique = float("nan") if latent_hash is None else len(np.unique(latent_hash)) / len(latent_hash)
+    k_hat, tail = pareto_k_hat(log_weights)
+    if np.isneginf(total):
+        return Diagnostics(0.0, float("nan"), unique, k_hat, tail)
+    shares = np.exp(log_weights - total)
+    return Diagnostics(
+        float(1.0 / np.square(shares).sum()), float(shares.max()), unique, k_hat, tail
+    )
+
+
+def k_hat_threshold(n_samples: int) -> float:
+    """Return min(1 − 1/log10 K, 0.7), above which an estimate is not to be trusted; NaN for K = 1.
+
+    References
+    ----------
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling".
+    """
+    return min(1.0 - 1.0 / float(np.log10(n_samples)), 0.7) if n_samples > 1 else float("nan")
+
+
+def _tail_size(n_samples: int) -> int:
+    """Return how many of the largest weights the library fits."""
+    return int(3 * n_samples**0.5) if n_samples > 225 else n_samples // 5
+
+
+def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
+    """Fit a generalized Pareto distribution to the largest weights.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights, nats.
+
+    Returns
+    -------
+    k_hat : float
+        The shape; NaN where the tail has none.
+    tail : str
+        ``"fitted"``, or why not: see the constants of this module.
+
+    Notes
+    -----
+    The fit is that of arviz-stats, which takes −log w. Weights of discrete latents tie; the fit
+    divides by the lower quartile of the excess over the threshold, so that must be positive.
+    """
+    size = _tail_size(len(log_weights))
+    largest = log_weights.max()
+    if np.isneginf(largest):
+        return float("nan"), EMPTY
+    if size < _LEAST_TAIL:
+        return float("nan"), SHORT
+    tail = np.sort(log_weights)[-size - 1 :]
+    threshold, quartile = tail[0], tail[int(size / 4 + 0.5)]
+    if tail[1] == largest:
+        return float("nan"), CONSTANT
+    if quartile == threshold:
+        return float("nan"), TIED
+    if np.exp(quartile - largest) <= np.exp(threshold - largest):
+        return float("inf"), DEGENERATE
+    with np.errstate(all="ignore"):
+        _, k_hat = array_stats.psislw(-log_weights)
+    return float(k_hat), FITTED
+
+
+def relative_variance(log_weights: np.ndarray, counts: np.ndarray | None = None) -> float:
+    """Compute Var(p̂) / p̂², by the delta method the variance of log p̂.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights, those of one proposal after those of the other.
+    counts : ndarray, shape (J,), int64, optional
+        How many of them each of J proposals drew; without, all are of one.
+
+    Returns
+    -------
+    float
+        Σ_j (K_j / K)² s_j² / (K_j p̂²) with s_j² the sample variance of the weights of proposal j;
+        for one proposal (K / ESS − 1) / (K − 1). NaN when a proposal has one sample only or all
+        weights are 0.
+    """
+    counts = np.array([len(log_weights)]) if counts is None else counts
+    mean = log_mean_exp(log_weights)
+    if np.isneginf(mean) or counts.min() < 2:
+        return float("nan")
+    scaled = np.exp(log_weights - mean)  # mean 1
+    parts = np.split(scaled, np.cumsum(counts)[:-1])
+    return float(sum(len(part) * part.var(ddof=1) for part in parts) / len(scaled) ** 2)
+
+
+def bootstrap_samples(
+    log_weights: np.ndarray,
+    n_replicates: int,
+    random: np.random.Generator,
+    counts: np.ndarray | None = None,
+) -> np.ndarray:
+    """Draw bootstrap replicates of log p̂ by resampling the samples with replacement.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights, those of one proposal after those of the other.
+    n_replicates : int
+        B.
+    random : numpy.random.Generator
+        Where the resamples come from.
+    counts : ndarray, shape (J,), int64, optional
+        How many each of J proposals drew; each is resampled on its own.
+
+    Returns
+    -------
+    ndarray, shape (B,), float64
+        log p̂ of each resample; −inf where it has positive weights no more.
+    """
+    counts = np.array([len(log_weights)]) if counts is None else counts
+    starts = np.cumsum(counts) - counts
+    rows = max(1, _BOOTSTRAP_VALUES // len(log_weights))
+    found = []
+    for first in range(0, n_replicates, rows):
+        n = min(rows, n_replicates - first)
+        chosen = [
+            random.integers(start, start + count, (n, count), dtype=np.int32)
+            for start, count in zip(starts, counts, strict=True)
+        ]
+        found.append(log_mean_exp(log_weights[np.concatenate(chosen, 1)], 1))  # (n, K) to (n,)
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def bootstrap_instances(
+    log_likelihoods: np.ndarray,
+    n_tokens: np.ndarray,
+    n_replicates: int,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Draw bootstrap replicates of the perplexity by resampling the instances with replacement.
+
+    Parameters
+    ----------
+    log_likelihoods : ndarray, shape (N,), float64
+        log p̂ of each instance.
+    n_tokens : ndarray, shape (N,), int64
+        T of each; the sum of T varies with the resample.
+    n_replicates : int
+        B.
+    random : numpy.random.Generator
+        Where the resamples come from.
+
+    Returns
+    -------
+    ndarray, shape (B,), float64
+        exp(−Σ log p̂ / Σ T) of each resample.
+    """
+    n = len(log_likelihoods)
+    found = np.empty(n_replicates)
+    for replicate in range(n_replicates):
+        chosen = random.integers(0, n, n)
+        found[replicate] = perplexity(log_likelihoods[chosen].sum(), n_tokens[chosen].sum())
+    return found

@@ -1,0 +1,38 @@
+"""The options of the reduction of importance samples: how many draws, which sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReductionOptions:
+    """Options of `reduction.reduce_weights`.
+
+    Attributes
+    ----------
+    subsets : int
+        Random orders of the samples of each instance: random subsets of each size for the curves,
+        and random pairings of the samples for the corpus level. 0 leaves both out.
+    bootstrap : int
+        Bootstrap replicates of the standard errors, over samples and over instances; 0 leaves
+        them out.
+    replicate_samples : int
+        Samples of each independent replicate, of which the densities are made (the paper: 100).
+        There are as many replicates as disjoint blocks of so many samples.
+    confidence : float
+        Share of the subsets inside the bands and the spreads over pairings.
+    """
+
+    subsets: int = 200
+    bootstrap: int = 200
+    replicate_samples: int = 100
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name, minimum in {"subsets": 0, "bootstrap": 0, "replicate_samples": 1}.items():
+            value = getattr(self, name)
+            if value < minimum:
+                raise ValueError(f"{name}: is {value}, expected at least {minimum}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")

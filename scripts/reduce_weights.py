@@ -1,0 +1,55 @@
+"""Reduce the samples of one model and proposal, at all temperatures: estimates, curves and more."""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.importance.beams import Beams
+from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.tables import (
+    curves_table,
+    diagnostics_table,
+    estimates_table,
+    replicates_table,
+)
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.provenance import run_record
+from beyond_perplexity.shards import write_shard
+
+TABLES = {
+    "estimates": ("estimates", estimates_table),
+    "curves": ("importance_curves", curves_table),
+    "replicates": ("importance_replicates", replicates_table),
+    "diagnostics": ("importance_diagnostics", diagnostics_table),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
+    add("--beams", nargs="*", default=[], help="beams of the same instances")
+    add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
+    add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
+    add("--estimates", help="table of estimates to write")
+    add("--curves", help="table of perplexity against the number of samples to write")
+    add("--replicates", help="table of independent replicates to write")
+    add("--diagnostics", help="table of diagnostics per instance to write")
+    given = parser.parse_args()
+    options = parse_options(ReductionOptions, given.options, "options")
+    record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
+    reader = WeightReader(given.weights, parse_options(Labels, given.labels, "labels"))
+    beams = Beams(given.beams, reader) if given.beams else None
+    reduction = reduce_weights(reader, beams, options, given.seed, progress=True)
+    for name, (kind, table) in TABLES.items():
+        if path := getattr(given, name):
+            write_shard(path, kind, table(reduction), record)
+
+
+if __name__ == "__main__":
+    run_command(main)

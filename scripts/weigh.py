@@ -42,8 +42,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
-    corpus = CorpusFiles.of(given.corpus)
-    split = pair.model.instances(corpus, given.split, words)
+    split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
     chosen = choose_instances(split, given.instances, given.seed)
     part = chosen[given.first_instance :][: given.instance_count]
     options = {key: value for key, value in vars(given).items() if key not in ("output", "threads")}
@@ -52,10 +51,9 @@ def main() -> None:
         "scripts/weigh.py", options, seed=given.seed, device=given.device, checkpoint=weights
     )
     record = pair.labels(words, given.temperature).in_record(record)
-    columns = temperature_columns(given.grid)
     samples = range(given.first_sample, given.first_sample + given.samples)
     bar = tqdm(part, unit="instance", mininterval=2)
-    with ShardWriter(given.output, "log_weights", record, columns) as out:
+    with ShardWriter(given.output, "log_weights", record, temperature_columns(given.grid)) as out:
         for rows in weigh(pair, bar, samples, given.temperature, given.grid):
             out.write(dict(rows))
 

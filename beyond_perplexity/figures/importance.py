@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +23,8 @@ from beyond_perplexity.figures.style import (
 
 AGGREGATIONS = ("instance", "corpus")
 HIGHEST_RATIO = 30  # an axis ends at so many times the smallest perplexity
+KEYS = ("model", "proposal", "temperature")
 LEAST_FOR_DENSITY = 8
-
-
-class Setting(NamedTuple):
-    """A proposal at one temperature."""
-
-    proposal: str
-    temperature: float
 
 
 class Settings:
@@ -40,19 +35,20 @@ class Settings:
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        keys = ["model", "proposal", "temperature"]
-        found = table[keys].drop_duplicates().sort_values(keys)
-        counts = found.groupby(["model", "proposal"]).size()
-        main = {model: counts[model].idxmax() for model in found["model"].unique()}
+        found = sorted(set(zip(*(table[name] for name in KEYS), strict=True)))
+        counts = Counter((model, proposal) for model, proposal, _ in found)
+        main: dict[str, str] = {}
+        for (model, proposal), count in counts.items():
+            if count > counts.get((model, main.get(model, "")), 0):
+                main[model] = proposal
         self._labels = {
-            (row.model, row.proposal, row.temperature): _label(row, main, counts)
-            for row in found.itertuples()
+            key: _label(*key, main=main[key[0]], alone=counts[key[:2]] == 1) for key in found
         }
         order = sorted(set(self._labels.values()), key=lambda label: (label[0] != "τ", label))
         self.order = order
         self._looks = {label: place for place, label in enumerate(order)}
 
-    def label(self, model: str, proposal: str, temperature: float) -> str:
+    def label(self, model: Any, proposal: Any, temperature: Any) -> str:
         """Return how a setting is called."""
         return self._labels[model, proposal, temperature]
 
@@ -72,13 +68,12 @@ class Settings:
         return MARKERS[self._looks[label] % len(MARKERS)]
 
 
-def _label(row: object, main: dict[str, str], counts: pd.Series) -> str:
-    model, proposal = row.model, row.proposal  # type: ignore[attr-defined]
-    temperature = f"τ = {row.temperature:g}"  # type: ignore[attr-defined]
-    if proposal == main[model]:
-        return temperature
+def _label(model: str, proposal: str, temperature: float, *, main: str, alone: bool) -> str:
+    degrees = f"τ = {temperature:g}"
+    if proposal == main:
+        return degrees
     short = proposal.removeprefix(f"{model}-").replace("-", " ")
-    return short if counts[model, proposal] == 1 else f"{short}, {temperature}"
+    return short if alone else f"{short}, {degrees}"
 
 
 def _panels(models: list[str], height: float) -> tuple[Figure, dict[str, Axes]]:
@@ -106,9 +101,9 @@ def _limit(axis: Axes, values: pd.Series) -> None:
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
-    for (proposal, temperature), points in curves.groupby(["proposal", "temperature"]):
-        points = points.sort_values("n_samples")
-        label = settings.label(points["model"].iloc[0], proposal, temperature)
+    for key, group in curves.groupby(list(KEYS)):
+        points = group.sort_values("n_samples")
+        label = settings.label(*key)
         colour, x = settings.colour(label), points["n_samples"]
         if band:
             axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
@@ -252,8 +247,8 @@ def densities(replicates: pd.DataFrame) -> Figure:
 
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
     limit = HIGHEST_RATIO / 10 * float(rows["value"].min())
-    for (proposal, temperature), group in rows.groupby(["proposal", "temperature"]):
-        label = settings.label(group["model"].iloc[0], proposal, temperature)
+    for key, group in rows.groupby(list(KEYS)):
+        label = settings.label(*key)
         values = group["value"].to_numpy()
         colour = settings.colour(label)
         visible = values[values <= limit]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from beyond_perplexity.importance.labels import Labels
 from torch import Tensor
 
 from beyond_perplexity.decoding.engine import QUANTUM
 from beyond_perplexity.decoding.uniforms import uniforms
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal

@@ -1,4 +1,4 @@
-"""The families of models and proposals by name; nothing is imported here, so that plans are quick."""
+"""The families of models and proposals by name; nothing heavy is imported: a plan is quick."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -79,13 +79,16 @@ def _require(estimates: pd.DataFrame, what: str) -> None:
 
 
 def _note(models: Models, estimates: pd.DataFrame) -> str:
-    sizes = estimates.groupby("model")[["n_samples", "n_instances", "n_tokens"]].max()
-    held = "; ".join(
-        f"{name}: {models.data[name]}, {int(row.n_instances):,} instances, "
-        f"{int(row.n_tokens):,} tokens (T counts {_t_definition(estimates, name)})"
-        for name, row in sizes.iterrows()
-    )
-    return f"{held}. The paper's values are for other data and larger models."
+    sizes = estimates.groupby("model")[["n_instances", "n_tokens"]].max()
+    parts = []
+    for name in models.families:
+        instances, tokens = (float(value) for value in sizes.loc[name].to_numpy())
+        counted = _t_definition(estimates, name)
+        parts.append(
+            f"{name}: {models.data[name]}, {instances:,.0f} instances, {tokens:,.0f} tokens "
+            f"(T counts {counted})"
+        )
+    return f"{'; '.join(parts)}. The paper's values are for other data and larger models."
 
 
 def _t_definition(estimates: pd.DataFrame, model: str) -> str:
@@ -133,17 +136,20 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
     ]
     _require(chosen, "importance sampling")
     settings = Settings(chosen)
+    keys = chosen[["model", "proposal", "temperature"]].itertuples(index=False, name=None)
     named = chosen.assign(
-        label=[settings.label(r.model, r.proposal, r.temperature) for r in chosen.itertuples()],
+        label=[settings.label(*key) for key in keys],
         level=chosen["aggregation"].where(chosen["pairing"] != "random", "random"),
     )
-    indexed = named.set_index(["model", "label", "level"])[["value", "standard_deviation"]]
+    fields = ["model", "label", "level", "value", "standard_deviation"]
+    rows_held = named[fields].itertuples(index=False, name=None)
+    cells = {(m, label, level): numbers for m, label, level, *numbers in rows_held}
 
     def show(level: str) -> Callable[[str, str], str]:
         def cell(model: str, label: str) -> str:
-            if (model, label, level) not in indexed.index:
+            if (model, label, level) not in cells:
                 return "–"
-            value, deviation = indexed.loc[(model, label, level)]
+            value, deviation = cells[model, label, level]
             return _number(value) + (f" ± {deviation:,.1f}" if level == "random" else "")
 
         return cell
@@ -217,24 +223,7 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
-    rows = []
-    for row in chosen.itertuples():
-        method = METHODS.get(row.method, row.method)
-        size = "" if pd.isna(row.beam_size) else f", k = {int(row.beam_size)}"
-        temperature = "" if pd.isna(row.temperature) else f"{row.temperature:g}"
-        rows.append(
-            [
-                *(row.model, row.proposal, temperature, method + size, row.bound),
-                _number(row.value),
-                _number(row.standard_error),
-                _number(row.standard_error_instances),
-                _number(row.ess_median),
-                "–" if pd.isna(row.largest_weight_median) else f"{row.largest_weight_median:.2f}",
-                "–" if pd.isna(row.k_hat_median) else f"{row.k_hat_median:.2f}",
-                "–" if pd.isna(row.k_hat_above) else f"{int(row.k_hat_above)}",
-                "–" if pd.isna(row.unique_share) else f"{100 * row.unique_share:.0f}%",
-            ]
-        )
+    rows = [_diagnosed(row) for row in chosen.to_dict("records")]
     return Table(
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
@@ -245,6 +234,28 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         rows,
         chosen,
     )
+
+
+def _diagnosed(row: Mapping[Hashable, Any]) -> list[str]:
+    def shown(name: str, form: str) -> str:
+        return "–" if pd.isna(row[name]) else format(row[name], form)
+
+    size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
+    return [
+        str(row["model"]),
+        str(row["proposal"]),
+        shown("temperature", "g"),
+        METHODS.get(row["method"], row["method"]) + size,
+        str(row["bound"]),
+        _number(row["value"]),
+        _number(row["standard_error"]),
+        _number(row["standard_error_instances"]),
+        _number(row["ess_median"]),
+        shown("largest_weight_median", ".2f"),
+        shown("k_hat_median", ".2f"),
+        shown("k_hat_above", ".0f"),
+        shown("unique_share", ".0%"),
+    ]
 
 
 TABLES = {"1": sampling_table, "2": beam_table, "diagnostics": diagnostics_table}

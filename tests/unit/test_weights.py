@@ -30,7 +30,8 @@ GRID = [0.5, 1.0, 2.0]
 @pytest.fixture
 def pair() -> Pair:
     torch.manual_seed(3)
-    return Pair(ToyModel(7).eval(), ToyProposal(7).eval(), 5, "toy/toy")
+    model, proposal = ToyModel(7).eval(), ToyProposal(7).eval()
+    return Pair(model.requires_grad_(False), proposal.requires_grad_(False), 5, "toy/toy")
 
 
 def instances(*lengths: int) -> list[Instance]:

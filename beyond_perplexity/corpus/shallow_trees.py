@@ -1,8 +1,9 @@
 """Automatic shallow trees: the phrases of TextBlob's chunker over the tokens of a document.
 
 A sentence ends after a run of ``.``, ``!`` and ``?`` tokens. Under the root ``S`` stand words and
-phrases (NP, VP, PP, ADJP, ADVP); a preposition and what it governs are one ``PP``. Nothing is
-tokenized again: the leaves of a tree are the tokens of its sentence.
+phrases (NP, VP, PP, ADJP, ADVP); a preposition and what it governs are one ``PP``, at whose edges
+other phrases are cut. Nothing is tokenized again: the leaves of a tree are the tokens of its
+sentence.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ def parse_sentence(tokens: Sequence[str]) -> str:
 
 
 def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
-    """Cut where a phrase of one column begins or ends; a word outside stands alone."""
+    """Cut where a phrase of one column begins or ends."""
     run: list[Tagged] = []
     for item in tagged:
         mark, _, label = item[column].partition("-")
         # a phrase may begin with I- where another rule has taken its first word
-        if run and (mark != "I" or run[-1][column].partition("-")[2] != label):
+        if run and (mark == "B" or run[-1][column].partition("-")[2] != label):
             yield run
             run = []
         run.append(item)

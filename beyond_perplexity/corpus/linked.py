@@ -229,10 +229,13 @@ class Reader(AnnotatedReader):
         if self.source.aliases is None:
             return None
         path = resolve_path(self.source.aliases)
-        return {
-            entity: [text for text in _strings(path, entity, names) if text.strip()]
-            for entity, names in _dictionary(path)
-        }
+        found: dict[str, list[str]] = {}
+        for entity, names in _dictionary(path):
+            strings = _strings(path, entity, names)
+            found[entity] = [text for text in strings if text.strip()]
+            if len(found[entity]) < len(strings):
+                self.problems.skips.add("blank alias", f"{path}: entity {entity}")
+        return found
 
     @cached_property
     def _graph(self) -> dict[str, list[tuple[str, str]]]:

@@ -114,6 +114,7 @@ def test_both_variants_become_the_same_tables(tmp_path: Path, nested: bool) -> N
     ]
     report = found["report"]
     assert report["annotation"] == {"tokens of white space": 1}
+    assert report["skips"]["blank alias"]["first"] == [f"{source['aliases']}: entity Q3"]
     assert report["mentions"]["wiki"] == {"found": 1, "kept": 1, "written": 1}
     relations = report["relations"]
     assert relations["agreement_on_new"] == 1
@@ -202,7 +203,8 @@ def test_malformed_lines_name_file_and_line_or_are_counted(
     assert list((tmp_path / "out").iterdir()) == []
     found = run_options(tmp_path / "out", {"source": {**source, "on_error": "skip"}})
     skips = dict(found["report"]["skips"])
-    skips.pop("duplicate document", None)
+    for other in ("duplicate document", "blank alias"):
+        skips.pop(other, None)
     (reason,) = skips
     assert f"line 2: {reason}" in message or message.startswith(f"line 2: {reason}")
     assert len(found["mentions"]) == 3

@@ -12,6 +12,12 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
+from beyond_perplexity.corpus.options import (
+    READER_MODULES,
+    SIDE_FILES,
+    ExtractionOptions,
+    annotated_preprocessing,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.plan import LATENT_FAMILIES, PROPOSALS_OF
 
@@ -121,6 +127,33 @@ def _check_splits(config: Config) -> None:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
 
 
+def _settle_preprocessing(config: Config) -> None:
+    """Switch off, before defaults are filled in, the steps that annotated corpora do not get."""
+    corpora = config.get("corpora")
+    for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
+        source = corpus.get("source") if isinstance(corpus, dict) else None
+        kind = source.get("format") if isinstance(source, dict) else None
+        if not isinstance(kind, str) or kind not in READER_MODULES:
+            continue
+        steps = corpus.get("preprocessing", {})
+        if isinstance(steps, dict):
+            try:
+                corpus["preprocessing"] = dict(annotated_preprocessing(kind, steps))
+            except InputError as error:
+                raise InputError(f"config: corpora.{name}.{error}") from error
+
+
+def _check_sources(config: Config) -> None:
+    """Check what belongs to some formats of source only; where files lie does not matter here."""
+    for name, corpus in config["corpora"].items():
+        source = {**corpus["source"], "paths": ["-"]}
+        source |= {key: "-" for key in SIDE_FILES if key in source}
+        try:
+            ExtractionOptions.from_config({"source": source, "trees": corpus.get("trees", {})})
+        except InputError as error:
+            raise InputError(f"config: corpora.{name}.{error}") from error
+
+
 def validate(config: Config, schema_path: str | Path) -> None:
     """Check a configuration and fill in its defaults, in place.
 
@@ -140,9 +173,11 @@ def validate(config: Config, schema_path: str | Path) -> None:
     options = Path(schema_path).with_name("options.schema.yaml").read_text(encoding="utf-8")
     schema["$defs"].update(yaml.safe_load(options))
     validator = _filling_validator()(schema)
+    _settle_preprocessing(config)
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
     if errors:
         raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    _check_sources(config)
     _check_splits(config)
     _check_references(config)
     _check_proposals(config)

@@ -39,6 +39,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "knowledge_graph": _schema(subject=pa.string(), relation=pa.string(), object=pa.string()),
     "aliases": _schema(entity=pa.string(), alias=pa.string()),
+    # Constituency trees in Penn brackets, one a sentence, on one line; see corpus/penn.py.
+    "trees": _schema(doc_id=pa.int64(), sentence=pa.int32(), tree=pa.string()),
     "samples": _schema(
         doc_id=pa.int64(),
         text=pa.string(),

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.importance.plan import ImportancePlan
 from beyond_perplexity.models.families import family_module
@@ -43,8 +44,7 @@ class Run:
 
     def _all_locations(self) -> Iterable[str | dict[str, str]]:
         for corpus in self.config["corpora"].values():
-            paths = corpus["source"]["paths"]
-            yield from _flat(paths)
+            yield from _source_locations(corpus["source"])
         yield from (external["path"] for external in self.config["external_samples"].values())
         yield self.config["tendencies"]["stop_words"]
 
@@ -87,8 +87,8 @@ class Run:
             In a dry run, leave out what is not there yet, so that a run can be planned before its
             data is fetched.
         """
-        paths = self.config["corpora"][corpus]["source"]["paths"]
-        local = [self.local_path(location) for location in _flat(paths)]
+        locations = _source_locations(self.config["corpora"][corpus]["source"])
+        local = [self.local_path(location) for location in locations]
         files = [path for path in local if not path.startswith(EMBEDDED)]
         if planning:
             downloads = f"{self.results}/downloads/"
@@ -106,7 +106,19 @@ class Run:
         else:
             local = [self.local_path(path) for path in paths]
         options["source"]["paths"] = local
+        for name in SIDE_FILES:
+            if name in options["source"]:
+                options["source"][name] = self.local_path(options["source"][name])
         return as_json(options)
+
+    def corpus_code(self, corpus: str) -> list[str]:
+        """List the modules that read a corpus and that no import names."""
+        options = self.config["corpora"][corpus]
+        names = (
+            READER_MODULES.get(options["source"]["format"]),
+            PARSER_MODULES.get(options.get("trees", {}).get("kind")),
+        )
+        return [f"beyond_perplexity/corpus/{name}.py" for name in names if name]
 
     # ---- models ----
 
@@ -276,6 +288,11 @@ class Run:
             for source in self.sources()
             for shard in self.shards(source.split("/")[0])
         ]
+
+
+def _source_locations(source: Mapping[str, Any]) -> list[Any]:
+    """List every file of a corpus: its texts and what lies beside them."""
+    return [*_flat(source["paths"]), *(source[name] for name in SIDE_FILES if name in source)]
 
 
 def _flat(paths: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 # Text becomes documents and vocabularies.
 #
-# requires  the files of config["corpora"] (a dump, text, JSONL, Parquet; local or by address)
-# makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases}.parquet
+# requires  the files of config["corpora"] (a dump, text, JSONL, Parquet, a treebank, coreference,
+#           linked text; local or by address)
+# makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees}.parquet
 #           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
 #           <results>/vocabularies/{corpus}/{vocabulary}.json
 # steps     download -> extract_corpus -> build_vocabulary
@@ -42,7 +43,7 @@ rule download:
 
 
 rule extract_corpus:
-    """Read, clean, tokenize and split a corpus; gather links, aliases and triples."""
+    """Read, clean, tokenize and split a corpus; gather mentions, aliases, triples and trees."""
     input:
         files=lambda wildcards: RUN.source_files(
             wildcards.corpus, planning=workflow.dryrun
@@ -52,6 +53,7 @@ rule extract_corpus:
         mentions="<results>/corpora/{corpus}/mentions.parquet",
         knowledge_graph="<results>/corpora/{corpus}/knowledge_graph.parquet",
         aliases="<results>/corpora/{corpus}/aliases.parquet",
+        trees="<results>/corpora/{corpus}/trees.parquet",
         report="<results>/corpora/{corpus}/extraction.json",
     log:
         "<logs>/extract_corpus/{corpus}.log",
@@ -64,7 +66,9 @@ rule extract_corpus:
         mem_mb=growing(2000),
         runtime=240,
     params:
-        code=fingerprint("scripts/extract_corpus.py"),
+        code=lambda wildcards: fingerprint(
+            "scripts/extract_corpus.py", *RUN.corpus_code(wildcards.corpus)
+        ),
         config=lambda wildcards: RUN.corpus_options(wildcards.corpus),
         seed=config["seed"],
     shell:
@@ -77,6 +81,7 @@ rule extract_corpus:
             --mentions {output.mentions:q} \
             --knowledge-graph {output.knowledge_graph:q} \
             --aliases {output.aliases:q} \
+            --trees {output.trees:q} \
             --report {output.report:q} \
             2>&1 | tee -a {log:q}
         """

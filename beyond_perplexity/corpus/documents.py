@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,6 +38,8 @@ class Document:
         Number of tokens.
     mentions : list of (int, int, str, str)
         Token span [start, end), entity, source.
+    trees : list of (int, str)
+        Number of the sentence in the document, tree.
     """
 
     split: str
@@ -45,6 +47,7 @@ class Document:
     text: str
     n_tokens: int
     mentions: list[Mention]
+    trees: list[tuple[int, str]] = field(default_factory=list)
 
     def encode(self, seed: int, place: tuple[int, int]) -> EncodedDocument:
         """Serialize for the sort.
@@ -65,7 +68,9 @@ class Document:
         key = seed.to_bytes(16, "little", signed=True)
         digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
         values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens]
-        line = json.dumps([*values, self.mentions], ensure_ascii=False, separators=(",", ":"))
+        line = json.dumps(
+            [*values, self.mentions, self.trees], ensure_ascii=False, separators=(",", ":")
+        )
         return digest[0], line.encode() + b"\n"
 
 
@@ -118,9 +123,10 @@ class DocumentSorter:
                 rows = sorted((json.loads(line) for line in file), key=lambda row: row[:3])
             path.unlink()
             previous = ""
-            for digest, number, _, split, title, text, n_tokens, mentions in rows:
+            for digest, number, _, split, title, text, n_tokens, *lists in rows:
                 if deduplicate and digest == previous:
                     skips.add("duplicate document", title or f"record {number + 1}")
                     continue
                 previous = digest
-                yield Document(split, title, text, n_tokens, [tuple(m) for m in mentions])
+                mentions, trees = ([tuple(values) for values in items] for items in lists)
+                yield Document(split, title, text, n_tokens, mentions, trees)

@@ -7,6 +7,7 @@ held in memory.
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import tempfile
@@ -20,11 +21,17 @@ from pathlib import Path
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean_tokens
 from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
 from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
 from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.options import (
+    PARSER_MODULES,
+    READER_MODULES,
+    ExtractionOptions,
+)
+from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.corpus.readers import READERS, Problems, Record, Skips, resolve_path
 from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
 
@@ -32,6 +39,7 @@ BATCH_ITEMS = 1000
 BATCH_CHARACTERS = 1 << 18
 
 Triple = tuple[str, str, str]
+Item = RawPage | Record | Annotated
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Batch:
     ----------
     first : int
         Number of the first item in the whole corpus.
-    items : list of RawPage or Record
+    items : list of RawPage, Record or Annotated
         What to extract.
     split : str or None
         The split that the file gives.
@@ -51,7 +59,7 @@ class Batch:
     """
 
     first: int
-    items: Sequence[RawPage | Record]
+    items: Sequence[Item]
     split: str | None
     namespaces: frozenset[str]
 
@@ -82,6 +90,8 @@ class Extractor:
             if isinstance(item, Record):
                 result.counts["records"] += 1
                 sources.append((number, item.title, item.place, Paragraph(item.text)))
+            elif isinstance(item, Annotated):
+                self._finish_annotated(number, item, batch.split, result)
             else:
                 page = _read_page(item, result)
                 paragraphs = self._read_article(page, item, batch, result) if page else []
@@ -114,7 +124,6 @@ class Extractor:
         result: Extracted,
     ) -> None:
         """Preprocess all paragraphs of a batch at once and encode those that are kept."""
-        limits = self.options.documents
         paragraphs = [paragraph for *_, paragraph in sources]
         tokenized = tokenize(paragraphs, self.options.preprocessing.apply)
         previous, index = -1, 0
@@ -123,19 +132,63 @@ class Extractor:
         ):
             index = index + 1 if number == previous else 0
             previous = number
-            if len(tokens) < max(limits.minimum_tokens, 1):
-                reason = "shorter than minimum_tokens" if tokens else "empty document"
-                result.skips.add(reason, place)
-                continue
-            if limits.maximum_tokens is not None and len(tokens) > limits.maximum_tokens:
-                result.skips.add("longer than maximum_tokens", place)
+            if not self._has_kept_length(tokens, place, result):
                 continue
             result.counts.update(f"{mention[3]} found" for mention in paragraph.mentions)
             result.counts.update(f"{mention[3]} kept" for mention in mentions)
             # the raw text where there is no title: the same whatever the preprocessing is
             chosen = split or self.options.split.choose(title or paragraph.text)
-            document = Document(chosen, title, " ".join(tokens), len(tokens), mentions)
+            trees = self._parse(tokens, place, result)
+            document = Document(chosen, title, " ".join(tokens), len(tokens), mentions, trees)
             result.documents.append(document.encode(self.seed, (number, index)))
+
+    def _finish_annotated(
+        self, number: int, item: Annotated, split: str | None, result: Extracted
+    ) -> None:
+        """Clean the tokens of an annotated document in place and encode it when it is kept."""
+        result.counts["records"] += 1
+        result.counts.update(item.counts)
+        if not self._has_kept_length(item.tokens, item.place, result):
+            return
+        tokens = clean_tokens(item.tokens, self.options.preprocessing)
+        result.counts.update(f"{mention[3]} kept" for mention in item.mentions)
+        trees = self._parse(tokens, item.place, result)
+        if not trees and item.trees:
+            trees = [
+                (
+                    sentence,
+                    replace_leaves(tree, clean_tokens(leaves(tree), self.options.preprocessing)),
+                )
+                for sentence, tree in item.trees
+            ]
+        chosen = split or self.options.split.choose(item.title or " ".join(item.tokens))
+        document = Document(chosen, item.title, " ".join(tokens), len(tokens), item.mentions, trees)
+        result.documents.append(document.encode(self.seed, (number, 0)))
+
+    def _has_kept_length(self, tokens: list[str], place: str, result: Extracted) -> bool:
+        """Check the length of a document against the limits; count it when it is left out."""
+        limits = self.options.documents
+        if len(tokens) < max(limits.minimum_tokens, 1):
+            reason = "shorter than minimum_tokens" if tokens else "empty document"
+            result.skips.add(reason, place)
+            return False
+        if limits.maximum_tokens is not None and len(tokens) > limits.maximum_tokens:
+            result.skips.add("longer than maximum_tokens", place)
+            return False
+        return True
+
+    def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
+        """Give the automatic trees of a document, none unless they are asked for."""
+        options = self.options.trees
+        if options.kind == "none":
+            return []
+        module = importlib.import_module(f"{__package__}.{PARSER_MODULES[options.kind]}")
+        trees, left_out = module.parse_document(tokens, options.maximum_tokens)
+        for reason, count in left_out.items():
+            if count:
+                result.skips.add(reason, place, count)
+        found: list[tuple[int, str]] = trees
+        return found
 
 
 def _read_page(raw: RawPage, result: Extracted) -> Page | None:
@@ -162,27 +215,48 @@ def _read_page(raw: RawPage, result: Extracted) -> Page | None:
     return None
 
 
+def _open_reader(options: ExtractionOptions, problems: Problems) -> AnnotatedReader | None:
+    """Make the reader of an annotated format; None for the others."""
+    name = READER_MODULES.get(options.source.format)
+    if name is None:
+        return None
+    module = importlib.import_module(f"{__package__}.{name}")
+    reader: AnnotatedReader = module.Reader(options.source, problems)
+    return reader
+
+
 def _items(
-    options: ExtractionOptions, problems: Problems
-) -> Iterator[tuple[RawPage | Record, str | None, frozenset[str]]]:
+    options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
+) -> Iterator[tuple[Item, str | None, frozenset[str]]]:
     for name, split in options.source.files():
         path = resolve_path(name)
         if options.source.format == "mediawiki":
             stream = PageStream(path, problems)
             for page in stream:
                 yield page, split, stream.namespaces
+        elif reader:
+            for document in reader.read(path):
+                yield document, split, frozenset()
         else:
             for record in READERS[options.source.format](path, problems):
                 yield record, split, frozenset()
 
 
-def _batches(options: ExtractionOptions, problems: Problems) -> Iterator[Batch]:
+def _characters(item: Item) -> int:
+    if isinstance(item, Annotated):
+        return sum(map(len, item.tokens)) + len(item.tokens)
+    return len(item.xml if isinstance(item, RawPage) else item.text)
+
+
+def _batches(
+    options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
+) -> Iterator[Batch]:
     """Cut the corpus into batches of limited size, each of one file's kind."""
     first = 0
-    waiting: list[RawPage | Record] = []
+    waiting: list[Item] = []
     characters = 0
     common: tuple[str | None, frozenset[str]] = (None, frozenset())
-    for item, split, namespaces in _items(options, problems):
+    for item, split, namespaces in _items(options, problems, reader):
         full = characters >= BATCH_CHARACTERS or len(waiting) >= BATCH_ITEMS
         if waiting and (full or (split, namespaces) != common):
             yield Batch(first, waiting, *common)
@@ -190,7 +264,7 @@ def _batches(options: ExtractionOptions, problems: Problems) -> Iterator[Batch]:
             waiting, characters = [], 0
         common = (split, namespaces)
         waiting.append(item)
-        characters += len(item.xml if isinstance(item, RawPage) else item.text)
+        characters += _characters(item)
     if waiting:
         yield Batch(first, waiting, *common)
 
@@ -257,16 +331,20 @@ def extract(
         )
         sorter = stack.enter_context(DocumentSorter(Path(folder)))
         redirects = stack.enter_context(Redirects(Path(folder) / "redirects.sqlite"))
-        gathered = Gathered(sorter, redirects, Path(folder) / "triples.jsonl", Skips())
+        files = (Path(folder) / "triples.jsonl", Path(folder) / "aliases.jsonl")
+        gathered = Gathered(sorter, redirects, *files, Skips())
         _gather(options, gathered, seed, workers)
         return write_tables(options, outputs, record, gathered)
 
 
 def _gather(options: ExtractionOptions, gathered: Gathered, seed: int, workers: int) -> None:
     problems = Problems(options.source.on_error == "skip", gathered.skips)
-    results = _map_ordered(Extractor(options, seed), _batches(options, problems), workers)
+    reader = _open_reader(options, problems)
+    batches = _batches(options, problems, reader)
+    results = _map_ordered(Extractor(options, seed), batches, workers)
     with (
         open(gathered.triples, "w", encoding="utf-8") as triples,
+        open(gathered.aliases, "w", encoding="utf-8") as aliases,
         tqdm(mininterval=1, unit=" documents") as progress,
     ):
         for result in results:
@@ -276,3 +354,6 @@ def _gather(options: ExtractionOptions, gathered: Gathered, seed: int, workers: 
             gathered.skips.merge(result.skips)
             gathered.counts.update(result.counts)
             progress.update(len(result.documents))
+        if reader:
+            triples.writelines(json.dumps(triple) + "\n" for triple in reader.triples())
+            aliases.writelines(json.dumps(alias) + "\n" for alias in reader.aliases())

@@ -181,7 +181,7 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
         problems.report("truncated or damaged archive", place, str(error))
 
 
-def _read_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
     """Give the decoded lines of a UTF-8 file with their numbers, which start at 1."""
     rest = b""
     number = 0
@@ -210,7 +210,7 @@ def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterato
 
 def read_text(path: Path, problems: Problems) -> Iterator[Record]:
     """Read plain text, one document a line; see `read_chunks` for the parameters."""
-    for number, line in _read_lines(path, problems):
+    for number, line in read_lines(path, problems):
         yield Record(f"{path}: line {number}", "", line.strip())
 
 
@@ -231,7 +231,7 @@ def _fields(place: str, value: object) -> Record | str:
 
 def read_jsonl(path: Path, problems: Problems) -> Iterator[Record]:
     """Read JSON objects, one a line: field ``text``, optional ``title``; see `read_chunks`."""
-    for number, line in _read_lines(path, problems):
+    for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
             problems.skips.add("empty line", place)

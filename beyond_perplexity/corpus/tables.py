@@ -19,26 +19,35 @@ from beyond_perplexity.shards import ShardWriter, atomic_path
 
 ROWS = 16_384
 MENTION_SOURCES = ("link", "title", "alias")
+ANNOTATION_COUNTS = (
+    "nested mentions",
+    "crossing mentions",
+    "mentions that shared a span",
+    "tokens of white space",
+)
+AUTOMATIC_TREES = {"shallow": "automatic: textblob"}
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that an extraction writes: four tables of `shards.SCHEMAS` and a JSON report."""
+    """The files that an extraction writes: five tables of `shards.SCHEMAS` and a JSON report."""
 
     documents: Path
     mentions: Path
     knowledge_graph: Path
     aliases: Path
+    trees: Path
     report: Path
 
 
 @dataclass
 class Gathered:
-    """What was extracted, on disk, with its counts."""
+    """What was extracted, on disk, with its counts; aliases are those that are no redirects."""
 
     sorter: DocumentSorter
     redirects: Redirects
     triples: Path
+    aliases: Path
     skips: Skips
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -103,7 +112,8 @@ def write_tables(
         mentions = table(outputs.mentions, "mentions", "doc_id", "start", "end", "entity", "source")
         graph = table(outputs.knowledge_graph, "knowledge_graph", "subject", "relation", "object")
         aliases = table(outputs.aliases, "aliases", "entity", "alias")
-        splits = _write_documents(options, gathered, documents, mentions)
+        trees = table(outputs.trees, "trees", "doc_id", "sentence", "tree")
+        splits = _write_documents(options, gathered, documents, mentions, trees)
         _write_triples(gathered, graph)
         _write_aliases(gathered, aliases)
         if not documents.count:
@@ -112,10 +122,11 @@ def write_tables(
                 f"{options.source.files()[0][0]}: no document is left of this corpus "
                 f"({reasons or 'it is empty'}); check source and documents.minimum_tokens"
             )
-        for rows in (documents, mentions, graph, aliases):
+        for rows in (documents, mentions, graph, aliases, trees):
             rows.flush()
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
+        report["trees"] = {"kind": _kind_of_trees(options, trees.count), "written": trees.count}
         target = stack.enter_context(atomic_path(outputs.report))
         text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
         target.write_text(text + "\n", encoding="utf-8")
@@ -123,7 +134,11 @@ def write_tables(
 
 
 def _write_documents(
-    options: ExtractionOptions, gathered: Gathered, documents: _Rows, mentions: _Rows
+    options: ExtractionOptions,
+    gathered: Gathered,
+    documents: _Rows,
+    mentions: _Rows,
+    trees: _Rows,
 ) -> dict[str, Counter[str]]:
     splits = {split: Counter(documents=0, tokens=0) for split in SPLITS}
     ordered = gathered.sorter.documents(options.documents.deduplicate, gathered.skips)
@@ -133,6 +148,8 @@ def _write_documents(
         for start, end, entity, source in document.mentions:
             mentions.add(doc_id, start, end, gathered.redirects.resolve(entity) or entity, source)
             gathered.counts[f"{source} written"] += 1
+        for sentence, tree in document.trees:
+            trees.add(doc_id, sentence, tree)
     return splits
 
 
@@ -148,7 +165,17 @@ def _write_triples(gathered: Gathered, graph: _Rows) -> None:
                 graph.add(subject, relation, target)
 
 
+def _kind_of_trees(options: ExtractionOptions, written: int) -> str:
+    """Say where the trees come from: none, given by the source, or made automatically."""
+    if options.trees.kind != "none":
+        return AUTOMATIC_TREES[options.trees.kind]
+    return "given" if written else "none"
+
+
 def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
+    with open(gathered.aliases, encoding="utf-8") as file:
+        for entity, alias in map(json.loads, file):
+            aliases.add(entity, alias)
     for alias, entity in gathered.redirects.aliases():
         if entity is None:
             gathered.skips.add("redirect in a circle", alias)
@@ -162,7 +189,7 @@ def _report(
     counts = gathered.counts
     names = ("pages", "articles", "articles_with_infobox", "redirects", "records")
     found: dict[str, object] = {name: counts[name] for name in names}
-    return found | {
+    report = found | {
         "sources": [path for path, _ in options.source.files()],
         "splits": {split: dict(numbers) for split, numbers in splits.items()},
         "documents": sum(numbers["documents"] for numbers in splits.values()),
@@ -170,7 +197,33 @@ def _report(
         # found in the text, kept on edges of tokens, written after deduplication
         "mentions": {
             source: {stage: counts[f"{source} {stage}"] for stage in ("found", "kept", "written")}
-            for source in MENTION_SOURCES
+            for source in dict.fromkeys([*MENTION_SOURCES, *_sources(counts)])
         },
+        "annotation": {name: counts[name] for name in ANNOTATION_COUNTS if counts[name]},
         "skips": gathered.skips.to_json(),
     }
+    kinds = _compare_kinds(counts)
+    return report | ({"relations": kinds} if kinds else {})
+
+
+def _sources(counts: Counter[str]) -> list[str]:
+    """Name the sources of mentions that were counted."""
+    return sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
+
+
+def _compare_kinds(counts: Counter[str]) -> dict[str, object]:
+    """Compare the file's own kinds of mentions with those that mentions and graph alone give."""
+    kinds = ("new", "related", "ongoing")
+    table = {
+        annotated: {
+            derived: counts[f"annotated {annotated}, derived {derived}"] for derived in kinds
+        }
+        for annotated in kinds
+    }
+    total = sum(sum(row.values()) for row in table.values())
+    if not total:
+        return {}
+    agreed = table["new"]["new"] + sum(
+        table[annotated][derived] for annotated in kinds[1:] for derived in kinds[1:]
+    )
+    return {"annotated_by_derived": table, "agreement_on_new": agreed / total}

@@ -30,7 +30,7 @@ from beyond_perplexity.provenance import ROOT, run_record
 from beyond_perplexity.shards import SCHEMAS, check_schema, read_record
 from tests.unit.test_mediawiki import page_xml, write_dump
 
-TABLES = ("documents", "mentions", "knowledge_graph", "aliases")
+TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
 RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
 
 

@@ -1,0 +1,280 @@
+"""Coreference in the column formats of CoNLL-2012 and its relatives (LitBank, OntoGUM).
+
+One token a line in columns (tab-separated, or blanks where a line has no tab), a blank line after a
+sentence, ``#begin document (id); part N`` and ``#end document`` around a document. The last column
+holds the coreference: ``(23`` begins a mention of entity 23, ``23)`` ends one, ``(8)`` is one
+of a single token; several are joined by ``|`` or nothing; ``-`` or ``_`` stands for none.
+
+The formats: Pradhan et al. 2012 (the CoNLL-2012 shared task), Bamman, Lewke and Mansoor 2020
+(LitBank), Zhu, Pradhan and Zeldes 2021 (OntoGUM).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beyond_perplexity.corpus.annotated import (
+    PLACEHOLDER,
+    Annotated,
+    AnnotatedReader,
+    document_name,
+    single_word,
+)
+from beyond_perplexity.corpus.overlaps import Span, outermost
+from beyond_perplexity.corpus.penn import TreeError, escape, leaves, parse_tree
+from beyond_perplexity.corpus.readers import read_lines
+
+NO_MENTION = frozenset({"-", "_", "*", ""})
+SOURCE = "gold"
+WIDE_COLUMNS = 7  # files with so many columns are laid out like CoNLL-2012
+WORD_WIDE, TAG_WIDE, PARSE_WIDE, WORD_NARROW = 3, 4, 5, 1
+
+_MARK = re.compile(r"\((\d+)\)|\((\d+)|(\d+)\)|\|")
+_MARKER = re.compile(
+    r"#\s*(?:(?P<begin>begin)|end) document\b\s*(?:\((?P<id>.*)\)(?:\s*;.*)?|(?P<name>.*))$"
+)
+
+
+@dataclass
+class _Open:
+    """A document that is being read."""
+
+    place: str
+    title: str
+    tokens: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # of each token
+    spans: list[Span] = field(default_factory=list)
+    begun: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    bits: list[tuple[str, str]] = field(default_factory=list)  # of the sentence: parse, leaf
+    sentence: int = 0
+    trees: list[tuple[int, str]] = field(default_factory=list)
+
+
+# ---- the column ----
+
+
+def parse_marks(column: str) -> list[tuple[str, str]]:
+    """Split one field of the coreference column into its marks.
+
+    Parameters
+    ----------
+    column : str
+        Such as ``(23|5)|(8)``.
+
+    Returns
+    -------
+    list of (str, str)
+        ``("single" | "begin" | "end", entity)``, in the order of the field.
+
+    Raises
+    ------
+    ValueError
+        When it holds anything else; entities are numbers.
+    """
+    if column in NO_MENTION:
+        return []
+    marks = []
+    position = 0
+    while position < len(column):
+        match = _MARK.match(column, position)
+        if not match:
+            raise ValueError(f"{column!r} is no list of '(1', '1)', '(1)' and no '-' or '_'")
+        kinds = zip(("single", "begin", "end"), match.groups(), strict=True)
+        marks += [(kind, entity) for kind, entity in kinds if entity]
+        position = match.end()
+    return marks
+
+
+def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
+    """Write mentions as a coreference column; the inverse of reading it.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Length of the text.
+    spans : iterable of (int, int, str)
+        Token span [start, end) and entity; those of one entity may be nested but not cross.
+
+    Returns
+    -------
+    list of str
+        One field a token.
+    """
+    fields: list[list[str]] = [[] for _ in range(n_tokens)]
+    ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
+    for start, end, entity in ordered:
+        fields[start].append(f"({entity})" if end == start + 1 else f"({entity}")
+    for start, end, entity in sorted(ordered, key=lambda span: -span[0]):
+        if end > start + 1:
+            # before what begins here, so that a mention never seems to end where it begins
+            fields[end - 1].insert(0, f"{entity})")
+    return ["|".join(marks) or "-" for marks in fields]
+
+
+# ---- entities ----
+
+
+def merge_entities(spans: Sequence[Span]) -> list[Span]:
+    """Make one entity of all entities that share a span.
+
+    Parameters
+    ----------
+    spans : sequence of (int, int, str)
+        Token span [start, end) and entity.
+
+    Returns
+    -------
+    list of (int, int, str)
+        Each span once, in the order of its start, longer ones first; the entity is one of those
+        that were merged.
+    """
+    parent: dict[str, str] = {}
+
+    def find(entity: str) -> str:
+        while (above := parent.get(entity, entity)) != entity:
+            entity = above
+        return entity
+
+    holder: dict[tuple[int, int], str] = {}
+    for start, end, entity in spans:
+        parent[find(entity)] = find(holder.setdefault((start, end), entity))
+    ordered = sorted(holder.items(), key=lambda item: (item[0][0], -item[0][1]))
+    return [(start, end, find(entity)) for (start, end), entity in ordered]
+
+
+def renumber(spans: Iterable[Span]) -> list[Span]:
+    """Rename entities to ``"0"``, ``"1"``, ... by their first mention in the given order."""
+    numbers: dict[str, str] = {}
+    return [
+        (start, end, numbers.setdefault(entity, str(len(numbers)))) for start, end, entity in spans
+    ]
+
+
+# ---- files ----
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#") and "\t" not in line and len(line.split()) < WIDE_COLUMNS
+
+
+class Reader(AnnotatedReader):
+    """Reads CoNLL files: every part of a document is a document of its own, with the same title.
+
+    The word is in the fourth column where there are seven or more and in the second where there are
+    fewer, unless ``word_column`` says otherwise. Trees are read from the sixth column where a
+    sentence has brackets in it.
+    """
+
+    def read(self, path: Path) -> Iterator[Annotated]:
+        """Stream the documents of one CoNLL file; see `AnnotatedReader.read`.
+
+        Raises
+        ------
+        InputError
+            When a line or a mention is malformed, unless ``on_error: skip``: then lines without
+            words are left out, empty words become ``_``, and mentions without an end or a
+            beginning are left out.
+        """
+        document: _Open | None = None
+        number = 0
+        for number, raw in read_lines(path, self.problems):
+            line = raw.rstrip("\r\n")
+            place = f"{path}: line {number}"
+            if marker := _MARKER.match(line):
+                if document:
+                    if marker["begin"]:
+                        detail = f"the one of {document.place} goes on"
+                        self.problems.report("document without end", place, detail)
+                    yield self._close(path, document)
+                name = marker["id"] or (marker["name"] or "").strip() or document_name(path)
+                document = _Open(place, name) if marker["begin"] else None
+            elif not line.strip():
+                if document:
+                    self._end_sentence(path, document)
+            elif not _is_comment(line):
+                self._read_token(path, number, line, document)
+        if document:
+            detail = "no '#end document' before the end of the file"
+            self.problems.report("document without end", f"{path}: line {number}", detail)
+            yield self._close(path, document)
+
+    def _read_token(self, path: Path, number: int, line: str, document: _Open | None) -> None:
+        fields = line.split("\t") if "\t" in line else line.split()
+        place = f"{path}: line {number}"
+        if document is None:
+            detail = "no '#begin document' before it"
+            self.problems.report("line outside a document", place, detail)
+            return
+        wide = len(fields) >= WIDE_COLUMNS
+        column = self.source.word_column
+        if column is None:
+            column = WORD_WIDE if wide else WORD_NARROW
+        if len(fields) < column + 2:  # the coreference comes after the word
+            detail = f"{len(fields)} columns, expected at least {column + 2}"
+            self.problems.report("too few columns", place, detail)
+            return
+        if not fields[column].strip():
+            detail = f"column {column} is empty; skipping writes {PLACEHOLDER!r}"
+            self.problems.report("empty word", place, detail)
+        word = single_word(fields[column])
+        try:
+            marks = parse_marks(fields[-1].strip())
+        except ValueError as error:
+            self.problems.report("malformed coreference", place, str(error))
+            marks = []
+        document.tokens.append(word)
+        document.lines.append(number)
+        leaf = f"({fields[TAG_WIDE]} {escape(word)})" if wide else ""
+        document.bits.append((fields[PARSE_WIDE] if wide else "", leaf))
+        self._add_marks(place, marks, document)
+
+    def _add_marks(self, place: str, marks: list[tuple[str, str]], document: _Open) -> None:
+        here = len(document.tokens) - 1
+        for kind, entity in marks:
+            if kind == "single":
+                document.spans.append((here, here + 1, entity))
+            elif kind == "begin":
+                document.begun[entity].append(here)
+            elif document.begun[entity]:
+                document.spans.append((document.begun[entity].pop(), here + 1, entity))
+            else:
+                detail = f"'{entity})' without '({entity}' before it"
+                self.problems.report("mention without beginning", place, detail)
+
+    def _end_sentence(self, path: Path, document: _Open) -> None:
+        """Count a sentence and read its tree, if it has one; several blank lines are one."""
+        bits, document.bits = document.bits, []
+        if any("(" in bit for bit, _ in bits):
+            try:
+                tree = parse_tree("".join(bit.replace("*", leaf) for bit, leaf in bits))
+                if len(leaves(tree)) != len(bits):
+                    raise TreeError("words differ", "the tree has not the words of the sentence")
+                document.trees.append((document.sentence, tree))
+            except TreeError as error:
+                place = f"{path}: line {document.lines[-len(bits)]}"
+                self.problems.report(f"parse column: {error.reason}", place, error.detail)
+        document.sentence += bool(bits)
+
+    def _close(self, path: Path, document: _Open) -> Annotated:
+        self._end_sentence(path, document)
+        for entity, starts in document.begun.items():
+            for start in starts:
+                place = f"{path}: line {document.lines[start]}"
+                self.problems.report("mention without end", place, f"'({entity}' is never closed")
+        counts = Counter({f"{SOURCE} found": len(document.spans)})
+        spans = merge_entities(document.spans)
+        counts["mentions that shared a span"] = len(document.spans) - len(spans)
+        if self.source.mentions == "outermost":
+
+            def place_of(token: int) -> str:
+                return f"{path}: line {document.lines[token]}"
+
+            spans = outermost(spans, place_of, self.source.crossing, self.problems, counts)
+        mentions = [(start, end, entity, SOURCE) for start, end, entity in renumber(spans)]
+        return Annotated(
+            document.place, document.title, document.tokens, mentions, document.trees, counts
+        )

@@ -1,0 +1,316 @@
+"""Linked WikiText-2: tokens with mentions of Wikidata entities, aliases and a knowledge graph.
+
+Documents are JSON objects, one a line: ``title``, ``tokens`` (flat, or nested by sentence),
+``annotations`` with ``source``, ``id``, ``relation``, ``parent_id`` and ``span`` [start, end) over
+the flat tokens. The aliases and the graph are pickles, ``{id: [alias, ...]}`` and
+``{id: [(relation, tail), ...]}``.
+
+The format is that of Logan, Liu, Peters, Gardner and Singh 2019.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from beyond_perplexity.corpus import restricted_pickle
+from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, single_word
+from beyond_perplexity.corpus.overlaps import outermost
+from beyond_perplexity.corpus.readers import read_lines, resolve_path
+from beyond_perplexity.errors import InputError
+
+RECENT_TOKENS = 30
+NEW, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
+LITERALS = ("T::", "V::")  # dates and quantities name themselves
+
+_UNUSABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class _Annotation:
+    """One annotation of a document, checked."""
+
+    start: int
+    end: int
+    entity: str
+    source: str
+    kind: str | None  # new, related or ongoing by the file's own relation; None without one
+
+
+class _UnusableError(ValueError):
+    """A value of a JSON line that is not what the format says."""
+
+
+# ---- one document ----
+
+
+def flat_tokens(value: object) -> list[str]:
+    """Return the tokens of a document, which may be nested by sentence.
+
+    Parameters
+    ----------
+    value : object
+        A list of strings, or of lists of strings.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        When it is anything else.
+    """
+    if not isinstance(value, list):
+        raise _UnusableError("field 'tokens' is no list")
+    nested = bool(value) and all(isinstance(part, list) for part in value)
+    tokens = [token for part in value for token in part] if nested else value
+    if not all(isinstance(token, str) for token in tokens):
+        raise _UnusableError("field 'tokens' holds something that is no string")
+    if any(_UNUSABLE.search(token) for token in tokens):
+        raise _UnusableError("a token holds NUL or half a surrogate pair")
+    return tokens
+
+
+def _annotation(value: object, n_tokens: int) -> _Annotation:
+    if not isinstance(value, dict):
+        raise _UnusableError("an annotation is no object")
+    entity, source, span = (value.get(name) for name in ("id", "source", "span"))
+    for name, text in (("id", entity), ("source", source)):
+        if not isinstance(text, str) or not text or _UNUSABLE.search(text):
+            raise _UnusableError(f"field '{name}' of an annotation is {text!r}, expected a string")
+    assert isinstance(entity, str)
+    assert isinstance(source, str)
+    if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
+        raise _UnusableError(f"the span of {entity} is {span!r}, expected two whole numbers")
+    start, end = span
+    if not 0 <= start < end <= n_tokens:
+        raise _UnusableError(f"the span of {entity} is {span}, outside the {n_tokens} tokens")
+    return _Annotation(start, end, entity, source.lower(), _kind(value.get("relation")))
+
+
+def _kind(relation: object) -> str | None:
+    """Name what the file's own annotation calls a mention: new, related or ongoing."""
+    if not isinstance(relation, list) or not relation:
+        return None
+    if relation == [NEW]:
+        return "new"
+    return "ongoing" if REFLEXIVE in relation else "related"
+
+
+def _without_blanks(
+    tokens: Sequence[str], annotations: Iterable[_Annotation]
+) -> tuple[list[str], list[_Annotation]]:
+    """Leave out tokens that are white space (ends of lines) and move the spans."""
+    before = [0]  # kept tokens before each token
+    for token in tokens:
+        before.append(before[-1] + bool(token.strip()))
+    moved = [
+        _Annotation(before[a.start], before[a.end], a.entity, a.source, a.kind) for a in annotations
+    ]
+    kept = [single_word(token) for token in tokens if token.strip()]
+    return kept, [a for a in moved if a.start < a.end]
+
+
+def derive_kinds(
+    mentions: Iterable[tuple[int, int, str]], heads: Mapping[str, frozenset[str]]
+) -> Iterator[str]:
+    """Say for each mention whether KGLM sees its entity as new, related or ongoing.
+
+    Ongoing: the entity was mentioned within the last `RECENT_TOKENS` tokens, counted from the end
+    of that mention. Related: another entity that was mentioned within them has an edge to it. New:
+    all else. Nothing but mentions and graph is needed for it.
+
+    Parameters
+    ----------
+    mentions : iterable of (int, int, str)
+        Token span [start, end) and entity, in the order of the text.
+    heads : mapping of str to frozenset of str
+        For every entity those that have an edge to it.
+
+    Yields
+    ------
+    str
+        ``"new"``, ``"related"`` or ``"ongoing"``.
+    """
+    last: dict[str, int] = {}
+    for start, end, entity in mentions:
+        recent = {other for other, at in last.items() if start - at <= RECENT_TOKENS}
+        if entity in recent:
+            yield "ongoing"
+        else:
+            yield "new" if recent.isdisjoint(heads.get(entity, ())) else "related"
+        last[entity] = end
+
+
+# ---- the corpus ----
+
+
+class Reader(AnnotatedReader):
+    """Reads Linked WikiText-2: documents from ``paths``, the rest from the two pickles.
+
+    The tables of aliases and of the graph are empty where the file is not given.
+    """
+
+    def read(self, path: Path) -> Iterator[Annotated]:
+        """Stream the documents of one JSONL file; see `AnnotatedReader.read`.
+
+        Raises
+        ------
+        InputError
+            When a line is no document or a span lies outside it, unless ``on_error: skip``: then
+            such lines and such annotations are left out.
+        """
+        for number, line in read_lines(path, self.problems):
+            place = f"{path}: line {number}"
+            if not line.strip():
+                self.problems.skips.add("empty line", place)
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                self.problems.report("not JSON", place, str(error))
+                continue
+            try:
+                yield self._document(place, value)
+            except _UnusableError as error:
+                self.problems.report("unusable JSON line", place, str(error))
+
+    def _document(self, place: str, document: object) -> Annotated:
+        if not isinstance(document, dict):
+            raise _UnusableError("not an object")
+        title = document.get("title") or ""
+        if isinstance(title, list):  # the old variant gives its tokens
+            title = " ".join(map(str, title))
+        if not isinstance(title, str) or _UNUSABLE.search(title):
+            raise _UnusableError("field 'title' is no string")
+        tokens = flat_tokens(document.get("tokens"))
+        values = document.get("annotations") or []
+        if not isinstance(values, list):
+            raise _UnusableError("field 'annotations' is no list")
+        found = []
+        for value in values:
+            try:
+                found.append(_annotation(value, len(tokens)))
+            except _UnusableError as error:
+                self.problems.report("unusable annotation", place, str(error))
+        kept, annotations = _without_blanks(tokens, found)
+        counts = Counter({"tokens of white space": len(tokens) - len(kept)})
+        counts.update(f"{annotation.source} found" for annotation in annotations)
+        annotations = self._choose(place, annotations, counts)
+        spans = [(a.start, a.end, a.entity) for a in annotations]
+        for annotation, derived in zip(annotations, derive_kinds(spans, self._heads), strict=True):
+            if annotation.kind:
+                counts[f"annotated {annotation.kind}, derived {derived}"] += 1
+        mentions = [(a.start, a.end, a.entity, a.source) for a in annotations]
+        return Annotated(place, title, kept, mentions, counts=counts)
+
+    def _choose(
+        self, place: str, annotations: list[_Annotation], counts: Counter[str]
+    ) -> list[_Annotation]:
+        """Order the annotations by their place and keep the outermost, if asked for."""
+        by_span: dict[tuple[int, int, str], _Annotation] = {}
+        for a in sorted(annotations, key=lambda a: (a.start, -a.end)):
+            by_span.setdefault((a.start, a.end, a.entity), a)
+        spans = list(by_span)
+        if self.source.mentions == "outermost":
+            crossing = self.source.crossing
+            spans = outermost(spans, lambda _: place, crossing, self.problems, counts)
+        return [by_span[span] for span in spans]
+
+    @cached_property
+    def _aliases(self) -> dict[str, list[str]] | None:
+        """The aliases by entity; None where they are not given."""
+        if self.source.aliases is None:
+            return None
+        path = resolve_path(self.source.aliases)
+        found: dict[str, list[str]] = {}
+        for entity, names in _dictionary(path):
+            strings = _strings(path, entity, names)
+            found[entity] = [text for text in strings if text.strip()]
+            if len(found[entity]) < len(strings):
+                self.problems.skips.add("blank alias", f"{path}: entity {entity}")
+        return found
+
+    @cached_property
+    def _graph(self) -> dict[str, list[tuple[str, str]]]:
+        """The edges (relation, tail) by head, without those of unknown entities."""
+        if self.source.knowledge_graph is None:
+            return {}
+        path = resolve_path(self.source.knowledge_graph)
+        graph: dict[str, list[tuple[str, str]]] = {}
+        for head, edges in _dictionary(path):
+            place = f"{path}: entity {head}"
+            if not isinstance(edges, list | tuple | set | frozenset):
+                raise InputError(f"{place}: holds {type(edges).__name__}, expected a list of pairs")
+            pairs = [_edge(place, edge) for edge in edges]
+            known = [pair for pair in pairs if self._is_known(place, head, pair)]
+            graph[head] = sorted(known) if isinstance(edges, set | frozenset) else known
+        return graph
+
+    def _is_known(self, place: str, head: str, edge: tuple[str, str]) -> bool:
+        """Report an edge at an entity that has no alias and is no date or quantity."""
+        if self._aliases is None:
+            return True
+        for entity in (head, edge[1]):
+            if entity not in self._aliases and not entity.startswith(LITERALS):
+                detail = f"{entity} of ({head}, {edge[0]}, {edge[1]}) is not among the aliases"
+                self.problems.report("triple of an unknown entity", place, detail)
+                return False
+        return True
+
+    @cached_property
+    def _heads(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for head, edges in self._graph.items():
+            for _, tail in edges:
+                found.setdefault(tail, set()).add(head)
+        return {tail: frozenset(heads) for tail, heads in found.items()}
+
+    def triples(self) -> Iterable[tuple[str, str, str]]:
+        """Give the knowledge graph; see `AnnotatedReader.triples`."""
+        for head, edges in self._graph.items():
+            for relation, tail in edges:
+                yield head, relation, tail
+
+    def aliases(self) -> Iterable[tuple[str, str]]:
+        """Give pairs (entity, alias); see `AnnotatedReader.aliases`."""
+        for entity, names in (self._aliases or {}).items():
+            for alias in dict.fromkeys(names):
+                yield entity, alias
+
+
+def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
+    found = restricted_pickle.load(path)
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
+    for entity in found:
+        if not isinstance(entity, str) or _UNUSABLE.search(entity):
+            raise InputError(f"{path}: has the key {entity!r}, expected the name of an entity")
+    return found.items()
+
+
+def _strings(path: Path, entity: str, names: object) -> list[str]:
+    strings = isinstance(names, list | tuple | set | frozenset) and all(
+        isinstance(name, str) and not _UNUSABLE.search(name) for name in names
+    )
+    if not strings:
+        raise InputError(f"{path}: entity {entity}: expected a list of strings as its aliases")
+    assert isinstance(names, list | tuple | set | frozenset)
+    return sorted(names) if isinstance(names, set | frozenset) else list(names)
+
+
+def _edge(place: str, edge: object) -> tuple[str, str]:
+    """Check one edge; numbers become strings."""
+    if isinstance(edge, list | tuple) and len(edge) == 2:
+        relation, tail = edge
+        if all(isinstance(part, str | int) and not isinstance(part, bool) for part in edge):
+            pair = (str(relation), str(tail))
+            if not any(_UNUSABLE.search(part) for part in pair):
+                return pair
+    raise InputError(f"{place}: holds {edge!r:.80}, expected pairs (relation, entity)")

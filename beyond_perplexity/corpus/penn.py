@@ -1,0 +1,351 @@
+"""Constituency trees in Penn brackets: the reader of treebanks and the form of the table of trees.
+
+The form of a tree in ``trees.parquet``: one line, ``(S (NP (DT the) (NN cat)) (VP (VBZ sits)))``,
+one blank before every child.
+
+* The outer empty bracket, ``ROOT``, ``TOP`` or ``S1`` is gone; a sentence that is one tagged word
+  and nothing else gets a phrase ``X`` around it, so that every root is a phrase.
+* Function labels are gone (``NP-SBJ``, ``NP=2`` are ``NP``), so are empty elements (``-NONE-``) and
+  the phrases that have no word without them.
+* Round brackets in words are written ``-LRB-`` and ``-RRB-``, as they would clash with those of
+  the tree; in ``documents.text`` they are ``(`` and ``)``. `leaves` and `read_tree` give the words
+  as they are in the text.
+
+The format is that of the Penn Treebank (Marcus, Santorini and Marcinkiewicz 1993).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nltk.tree import Tree
+
+from beyond_perplexity.corpus.annotated import (
+    Annotated,
+    AnnotatedReader,
+    document_name,
+    single_word,
+)
+from beyond_perplexity.corpus.readers import read_lines
+
+MAXIMUM_CHARACTERS = 100_000
+MAXIMUM_DEPTH = 250
+WRAPPERS = frozenset({"", "ROOT", "TOP", "S1"})
+BARE_PHRASE = "X"
+
+_PART = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
+_LEAF = re.compile(r" ([^ ()]+)\)")
+_CATEGORY = re.compile(r"[^-=]+")
+_ESCAPES = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
+_ESCAPE = re.compile("|".join(_ESCAPES))
+
+Line = tuple[int, str]
+
+
+class TreeError(ValueError):
+    """A tree that cannot be read: a reason that is counted, and a detail.
+
+    Parameters
+    ----------
+    reason : str
+        The kind of fault, such as ``"unbalanced brackets"``.
+    detail : str
+        What exactly was found.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason} ({detail})")
+        self.reason = reason
+        self.detail = detail
+
+
+# ---- words ----
+
+
+def unescape(word: str) -> str:
+    """Return a leaf as it is in the text: ``-LRB-`` becomes ``(``, likewise the other brackets."""
+    return _ESCAPE.sub(lambda match: _ESCAPES[match[0]], word) if "-" in word else word
+
+
+def escape(word: str) -> str:
+    """Return a word as a leaf: round brackets become ``-LRB-`` and ``-RRB-``."""
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
+def leaves(tree: str) -> list[str]:
+    """List the words of a tree of the table, as they are in ``documents.text``.
+
+    Parameters
+    ----------
+    tree : str
+        A tree in the form of the table (see the module).
+
+    Returns
+    -------
+    list of str
+    """
+    return [unescape(word) for word in _LEAF.findall(tree)]
+
+
+def replace_leaves(tree: str, words: Sequence[str]) -> str:
+    """Put other words into a tree of the table.
+
+    Parameters
+    ----------
+    tree : str
+        A tree in the form of the table.
+    words : sequence of str
+        As many words as the tree has leaves, as they are in the text.
+
+    Returns
+    -------
+    str
+    """
+    new = iter(words)
+    return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
+
+
+def read_tree(tree: str) -> Tree:
+    """Read a tree of the table.
+
+    Parameters
+    ----------
+    tree : str
+        A tree in the form of the table.
+
+    Returns
+    -------
+    nltk.tree.Tree
+        Its leaves are the words as they are in ``documents.text``.
+    """
+    return Tree.fromstring(tree, read_leaf=unescape)
+
+
+def write_tree(tree: Tree) -> str:
+    """Write a tree of phrases, tags and words in the form of the table.
+
+    Parameters
+    ----------
+    tree : nltk.tree.Tree
+        Every word has a tag of its own.
+
+    Returns
+    -------
+    str
+        Of which `read_tree` gives an equal tree.
+    """
+    if len(tree) == 1 and isinstance(tree[0], str):
+        return _tagged(tree.label(), tree[0])
+    return _phrase(tree.label(), [write_tree(child) for child in tree])
+
+
+def _tagged(tag: str, word: str) -> str:
+    return f"({escape(tag)} {escape(word)})"
+
+
+def _phrase(label: str, children: Sequence[str]) -> str:
+    return f"({label} {' '.join(children)})"
+
+
+# ---- one tree ----
+
+
+@dataclass
+class _Open:
+    """A bracket that is not closed yet."""
+
+    label: str
+    wrapper: bool
+    words: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    removed: int = 0
+
+
+def category(label: str) -> str:
+    """Return a label without function labels and indices: ``NP-SBJ-1`` and ``NP=2`` are ``NP``.
+
+    Labels that begin with a hyphen or an equals sign, such as ``-LRB-``, are kept.
+    """
+    match = _CATEGORY.match(label)
+    return match[0] if match else label
+
+
+def parse_tree(text: str) -> str:
+    """Bring one tree into the form of the table.
+
+    Parameters
+    ----------
+    text : str
+        A tree in Penn brackets, on one line or several.
+
+    Returns
+    -------
+    str
+        The tree without wrapper, function labels and empty elements; see the module.
+
+    Raises
+    ------
+    TreeError
+        When the brackets are unbalanced or hold no tree, several, no words, a word without a tag,
+        an inner bracket without a label, or more than `MAXIMUM_DEPTH` levels.
+    """
+    stack: list[_Open] = []
+    root: str | None = None
+    parts = _PART.findall(text)
+    for index, part in enumerate(parts):
+        if root is not None:
+            reason = "unbalanced brackets" if part == ")" else "several roots"
+            raise TreeError(reason, f"{part!r} after the end of the tree")
+        if part == "(":
+            stack.append(_open(parts, index, stack))
+        elif part == ")":
+            root = _close(stack)
+        elif not stack:
+            raise TreeError("text outside the trees", repr(part))
+        elif parts[index - 1] != "(":  # what follows a bracket is its label
+            stack[-1].words.append(part)
+    if root is None:
+        raise TreeError("unbalanced brackets", f"{len(stack)} not closed")
+    return root
+
+
+def _open(parts: Sequence[str], index: int, stack: Sequence[_Open]) -> _Open:
+    if len(stack) >= MAXIMUM_DEPTH:
+        raise TreeError("tree too deep", f"more than {MAXIMUM_DEPTH} levels")
+    following = parts[index + 1] if index + 1 < len(parts) else ""
+    label = "" if following in ("(", ")", "") else single_word(following)
+    wrapper = label in WRAPPERS and (not stack or stack[-1].wrapper)
+    if not label and not wrapper:
+        raise TreeError("bracket without a label", "inside the tree")
+    return _Open(label, wrapper)
+
+
+def _close(stack: list[_Open]) -> str | None:
+    """Close the innermost bracket; return the whole tree when it was the last one."""
+    if not stack:
+        raise TreeError("unbalanced brackets", "')' without '('")
+    node = stack.pop()
+    done = _finish(node)
+    if not stack:
+        if done is None:
+            raise TreeError("tree without words", "nothing but empty elements")
+        tagged = done.count("(") == 1
+        return _phrase(BARE_PHRASE, [done]) if tagged else done
+    if done is None:
+        stack[-1].removed += 1
+    else:
+        stack[-1].children.append(done)
+    return None
+
+
+def _finish(node: _Open) -> str | None:
+    """Write a closed bracket; None for an empty element or a phrase that is left without words."""
+    if node.words:
+        if node.wrapper or node.children or node.removed or len(node.words) > 1:
+            raise TreeError("word without a tag", f"{node.words[0]!r} in ({node.label}")
+        if node.label == "-NONE-":
+            return None
+        return _tagged(category(node.label), single_word(unescape(node.words[0])))
+    if not node.children:
+        if not node.removed:
+            raise TreeError("tree without words", f"({node.label}) is empty")
+        return None
+    if node.wrapper:
+        if len(node.children) > 1:
+            raise TreeError("several roots", f"{len(node.children)} in ({node.label}")
+        return node.children[0]
+    return _phrase(category(node.label), node.children)
+
+
+# ---- files ----
+
+
+class Reader(AnnotatedReader):
+    """Reads treebank files: one file is one document, or with ``document: tree`` each tree is.
+
+    A tree begins on a line of its own and may take several lines. Sentences are the trees; the text
+    is their leaves.
+    """
+
+    def read(self, path: Path) -> Iterator[Annotated]:
+        """Stream the documents of one treebank file; see `AnnotatedReader.read`.
+
+        Raises
+        ------
+        InputError
+            When a tree is malformed or the file has none, unless ``on_error: skip``.
+        """
+        name = document_name(path)
+        whole = Annotated(str(path), name, [])
+        found = 0
+        for number, tree in self._trees(path):
+            found += 1
+            if self.source.document == "tree":
+                place = f"{path}: line {number}"
+                yield Annotated(place, f"{name}:{found}", leaves(tree), trees=[(0, tree)])
+            else:
+                whole.trees.append((len(whole.trees), tree))
+                whole.tokens += leaves(tree)
+        if not found:
+            self.problems.report("no trees", str(path), "nothing in brackets is left")
+        if whole.tokens:
+            yield whole
+
+    def _trees(self, path: Path) -> Iterator[tuple[int, str]]:
+        for lines in self._blocks(path, read_lines(path, self.problems)):
+            number = lines[0][0]
+            try:
+                yield number, parse_tree("\n".join(line for _, line in lines))
+            except TreeError as error:
+                self.problems.report(error.reason, f"{path}: line {number}", error.detail)
+
+    def _blocks(self, path: Path, lines: Iterator[Line]) -> Iterator[list[Line]]:
+        """Cut a file where as many brackets have been closed as opened at the end of a line."""
+        again: list[Line] = []  # in reverse order
+        held: list[Line] = []
+        depth = size = 0
+        while True:
+            item = again.pop() if again else next(lines, None)
+            if item is None or size > MAXIMUM_CHARACTERS:
+                again += self._give_up(path, held, depth, [item] if item else [])
+                held, depth, size = [], 0, 0
+                if not again:
+                    return
+                continue
+            number, line = item
+            if not held and not line.lstrip().startswith("("):
+                if line.strip():
+                    place = f"{path}: line {number}"
+                    self.problems.report("text outside the trees", place, repr(line.strip()[:40]))
+                continue
+            held.append(item)
+            depth += line.count("(") - line.count(")")
+            size += len(line)
+            if depth <= 0:
+                yield held
+                held, depth, size = [], 0, 0
+
+    def _give_up(
+        self, path: Path, held: list[Line], depth: int, following: list[Line]
+    ) -> list[Line]:
+        """Report a tree that does not end; return what to read again, in reverse order.
+
+        Reading goes on at the next line of it that begins with a bracket in the first column.
+        """
+        if not held:
+            return following
+        detail = f"{depth} not closed by line {held[-1][0]}"
+        self.problems.report("unbalanced brackets", f"{path}: line {held[0][0]}", detail)
+        starts = (at for at, (_, line) in enumerate(held) if at and line.startswith("("))
+        rest = held[next(starts, len(held)) :]
+        return [*following, *reversed(rest)]

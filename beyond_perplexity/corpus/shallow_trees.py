@@ -1,0 +1,142 @@
+"""Automatic shallow trees: the phrases of TextBlob's chunker over the tokens of a document.
+
+A sentence ends after a run of ``.``, ``!`` and ``?`` tokens. Under the root ``S`` stand words and
+phrases (NP, VP, PP, ADJP, ADVP); a preposition and what it governs are one ``PP``, at whose edges
+other phrases are cut. Nothing is tokenized again: the leaves of a tree are the tokens of its
+sentence.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import cast
+
+from beyond_perplexity.corpus.penn import escape, leaves
+
+ROOT = "S"
+SENTENCE_ENDS = frozenset(".!?")
+
+Tagged = tuple[str, str, str, str]
+"""Word, tag, phrase (``B-NP``, ``I-NP``, ``O``), prepositional phrase (``B-PNP``, ...)."""
+
+
+@cache
+def _chunker() -> Callable[[list[str]], list[Tagged]]:
+    """Load TextBlob's parser for English once per process."""
+    with warnings.catch_warnings():
+        # its lexicon is read from files that are left to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        from textblob.en import parser
+
+        parser.find_tags(["the"])
+
+    def chunk(tokens: list[str]) -> list[Tagged]:
+        return cast("list[Tagged]", parser.find_chunks(parser.find_tags(tokens)))
+
+    return chunk
+
+
+def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
+    """Cut a document after every run of tokens that end a sentence.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        The document.
+
+    Yields
+    ------
+    list of str
+        Joined they are the document; none is empty.
+    """
+    start = 0
+    for position, token in enumerate(tokens, 1):
+        if token in SENTENCE_ENDS and tokens[position : position + 1] not in (["."], ["!"], ["?"]):
+            yield list(tokens[start:position])
+            start = position
+    if start < len(tokens):
+        yield list(tokens[start:])
+
+
+def parse_sentence(tokens: Sequence[str]) -> str:
+    """Give the shallow tree of one sentence.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        At least one.
+
+    Returns
+    -------
+    str
+        In the form of `penn`; its leaves are the tokens.
+    """
+    tagged = _chunker()(list(tokens))
+    return f"({ROOT} {' '.join(_prepositional(tagged))})"
+
+
+def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
+    """Cut where a phrase of one column begins or ends."""
+    run: list[Tagged] = []
+    for item in tagged:
+        mark, _, label = item[column].partition("-")
+        # a phrase may begin with I- where another rule has taken its first word
+        if run and (mark == "B" or run[-1][column].partition("-")[2] != label):
+            yield run
+            run = []
+        run.append(item)
+    if run:
+        yield run
+
+
+def _prepositional(tagged: Sequence[Tagged]) -> Iterator[str]:
+    for run in _runs(tagged, 3):
+        inside = list(_phrases(run))
+        yield f"(PP {' '.join(inside)})" if run[0][3] != "O" else " ".join(inside)
+
+
+def _phrases(tagged: Sequence[Tagged]) -> Iterator[str]:
+    for run in _runs(tagged, 2):
+        words = " ".join(f"({escape(tag)} {escape(word)})" for word, tag, *_ in run)
+        _, _, label = run[0][2].partition("-")
+        # inside a prepositional phrase the preposition is its head and no phrase of its own
+        flat = not label or (label == "PP" and run[0][3] != "O")
+        yield words if flat else f"({label} {words})"
+
+
+def parse_document(
+    tokens: Sequence[str], maximum_tokens: int
+) -> tuple[list[tuple[int, str]], dict[str, int]]:
+    """Give the shallow trees of a document.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        The document.
+    maximum_tokens : int
+        Longer sentences get no tree.
+
+    Returns
+    -------
+    list of (int, str)
+        Number of the sentence in the document, its tree; numbers of sentences without one are left
+        out.
+    dict of str to int
+        How many sentences got no tree, by reason.
+    """
+    trees, left_out = (
+        [],
+        {"sentence longer than trees.maximum_tokens": 0, "sentence with '-LRB-'": 0},
+    )
+    for number, sentence in enumerate(sentences(tokens)):
+        if len(sentence) > maximum_tokens:
+            left_out["sentence longer than trees.maximum_tokens"] += 1
+            continue
+        tree = parse_sentence(sentence)
+        if leaves(tree) == sentence:
+            trees.append((number, tree))
+        else:  # a token that looks like an escaped bracket
+            left_out["sentence with '-LRB-'"] += 1
+    return trees, left_out

@@ -1,0 +1,359 @@
+"""Coreference columns: marks, merging, overlaps, files of three layouts, malformed input.
+
+Needs nothing but the checkout; the tests at the end read real data where it lies beside it.
+Oracles: columns written by hand; random mentions that are written as a column and read back; sets
+merged by brute force; counts of the parentheses of the real files by a few lines of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beyond_perplexity.corpus.conll import (
+    Reader,
+    format_column,
+    merge_entities,
+    parse_marks,
+    renumber,
+)
+from beyond_perplexity.corpus.options import SourceOptions
+from beyond_perplexity.corpus.overlaps import Span, outermost
+from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.errors import InputError
+from tests.unit.test_linked import run_options
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+WIDE = "bc/x 0 {n} {word} NN {parse} - - - sp * {column}"
+
+
+def read(path: Path, *, skip: bool = False, **options: object) -> tuple[list, Problems]:
+    problems = Problems(skip)
+    source = SourceOptions("conll", [str(path)], **options)  # type: ignore[arg-type]
+    return list(Reader(source, problems).read(path)), problems
+
+
+def narrow(*rows: tuple[str, str] | None, begin: str = "(d); part 0") -> str:
+    """Write a document of three columns; None ends a sentence."""
+    lines = [f"{n}\t{row[0]}\t{row[1]}" if row else "" for n, row in enumerate(rows)]
+    return "\n".join([f"#begin document {begin}", *lines, "#end document", ""])
+
+
+def spans(document) -> set[tuple[int, int, str]]:
+    return {mention[:3] for mention in document.mentions}
+
+
+# ---- the column ----
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("-", []),
+        ("_", []),
+        ("(8)", [("single", "8")]),
+        ("(23|5)", [("begin", "23"), ("end", "5")]),
+        ("(3(4)", [("begin", "3"), ("single", "4")]),
+        ("1)2)", [("end", "1"), ("end", "2")]),
+        ("(1|(12)|1)", [("begin", "1"), ("single", "12"), ("end", "1")]),
+    ],
+)
+def test_marks_of_a_field(column: str, expected: list) -> None:
+    assert parse_marks(column) == expected
+
+
+@pytest.mark.parametrize("column", ["23", "(a)", "(", ")", "()", "(1", "1))", "(1) (2)", "((1)"])
+def test_marks_are_numbers_in_brackets(column: str) -> None:
+    if column == "(1":
+        assert parse_marks(column) == [("begin", "1")]
+        return
+    with pytest.raises(ValueError, match="is no list of"):
+        parse_marks(column)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(alphabet="()|-_1a ", max_size=12))
+def test_any_field_is_marks_or_an_error(column: str) -> None:
+    try:
+        marks = parse_marks(column)
+    except ValueError:
+        return
+    assert len(marks) == len(re.findall(r"\d+", column))
+
+
+def random_spans(draw: random.Random, n_tokens: int, count: int) -> list[Span]:
+    """Draw different spans; those of one entity share no edge and do not cross."""
+    found: list[Span] = []
+    for _ in range(count):
+        start = draw.randrange(n_tokens)
+        end = min(n_tokens, start + draw.randint(1, 5))
+        entity = str(draw.randrange(6))
+        clear = all(
+            b <= start or end <= a or a < start < end < b or start < a < b < end
+            for a, b, other in found
+            if other == entity
+        )
+        if clear and (start, end) not in {span[:2] for span in found}:
+            found.append((start, end, entity))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mentions_to_columns_and_back(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    expected = random_spans(draw, 20, 12)
+    column = format_column(20, expected)
+    path = tmp_path / "d.conll"
+    path.write_text(narrow(*((f"w{n}", field) for n, field in enumerate(column))))
+    (found,), problems = read(path, mentions="all")
+    assert not problems.skips.counts
+    ordered = sorted(expected, key=lambda span: (span[0], -span[1]))
+    assert [mention[:3] for mention in found.mentions] == renumber(ordered)
+
+
+# ---- entities ----
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merging_is_the_closure_of_sharing_a_span(seed: int) -> None:
+    draw = random.Random(seed)
+    given_spans = [
+        (draw.randrange(8), 9 + draw.randrange(2), str(draw.randrange(9))) for _ in range(14)
+    ]
+    groups = [{entity} for *_, entity in given_spans]
+    for (a, b, first), (c, d, second) in itertools.permutations(given_spans, 2):
+        if (a, b) == (c, d):
+            together = [g for g in groups if first in g or second in g]
+            groups = [g for g in groups if g not in together] + [set().union(*together)]
+    merged = merge_entities(given_spans)
+    assert {span[:2] for span in merged} == {span[:2] for span in given_spans}
+    assert len({span[:2] for span in merged}) == len(merged)
+    of_place = {span[:2]: span[2] for span in merged}
+    for a, b, entity in given_spans:
+        group = next(g for g in groups if entity in g)
+        assert of_place[a, b] in group
+    for (p, e), (q, f) in itertools.combinations(of_place.items(), 2):
+        held = [next(g for g in groups if entity in g) for entity in (e, f)]
+        assert (e == f) == (held[0] is held[1] or held[0] == held[1]), (p, q)
+
+
+def test_entities_are_numbered_by_first_mention() -> None:
+    assert renumber([(0, 1, "9"), (2, 3, "4"), (5, 6, "9")]) == [
+        (0, 1, "0"),
+        (2, 3, "1"),
+        (5, 6, "0"),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_outermost_mentions_are_those_inside_no_other(seed: int) -> None:
+    draw = random.Random(seed)
+    places = {(s, s + draw.randint(1, 4)) for s in (draw.randrange(30) for _ in range(20))}
+    ordered = sorted(((s, e, "x") for s, e in places), key=lambda span: (span[0], -span[1]))
+    counts: Counter[str] = Counter()
+    kept = outermost(ordered, str, "first", Problems(False), counts)
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(kept))
+    assert len(kept) + counts.total() == len(ordered)
+    # what is left out overlaps something that is kept and begins no later
+    for start, end, _ in set(ordered) - set(kept):
+        assert any(a <= start < b and (a, b) != (start, end) for a, b, _ in kept)
+    crossing = [(0, 3, "x"), (2, 5, "y")]
+    with pytest.raises(InputError, match="2: crossing mentions"):
+        outermost(crossing, str, "error", Problems(False), Counter())
+    skips = Problems(True)
+    assert outermost(crossing, str, "error", skips, Counter()) == crossing[:1]
+    assert skips.skips.counts == {"crossing mentions": 1}
+
+
+# ---- files ----
+
+
+def test_the_wide_layout_with_parts_and_parses(tmp_path: Path) -> None:
+    rows = [
+        ("The", "(TOP(S(NP*", "(3"),
+        ("cat", "*)", "3)"),
+        ("(sat)", "(VP*)))", "-"),
+        None,
+        ("It", "(TOP(NP*))", "(3)|(7)"),
+        "end",
+        ("Ann", "*", "(0)"),
+    ]
+    lines = ["#begin document (bc/x); part 000"]
+    for n, row in enumerate(rows):
+        if isinstance(row, tuple):
+            lines.append(WIDE.format(n=n, word=row[0], parse=row[1], column=row[2]))
+        else:
+            lines += ["", "#end document", "#begin document (bc/x); part 001"] if row else [""]
+    path = tmp_path / "x.v4_gold_conll"
+    path.write_text("\n".join([*lines, "", "#end document"]))
+    (first, second), _ = read(path)
+    assert (first.title, second.title) == ("bc/x", "bc/x")
+    assert first.tokens == ["The", "cat", "(sat)", "It"]
+    assert first.mentions == [(0, 2, "0", "gold"), (3, 4, "0", "gold")]
+    assert first.trees == [
+        (0, "(S (NP (NN The) (NN cat)) (VP (NN -LRB-sat-RRB-)))"),
+        (1, "(NP (NN It))"),
+    ]
+    assert second.tokens == ["Ann"]
+    assert (second.mentions, second.trees) == ([(0, 1, "0", "gold")], [])
+
+
+def test_the_layout_of_litbank(tmp_path: Path) -> None:
+    line = "1023_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
+    lines = [
+        line.format(0, "Lord", "(2"),
+        line.format(1, "Jim", "2)"),
+        "",
+        line.format(0, "#", "_"),
+    ]
+    path = tmp_path / "x.conll"
+    path.write_text("\n".join(["#begin document (1023_x); part 0", *lines, "#end document"]))
+    (found,), _ = read(path)
+    assert (found.tokens, spans(found)) == (["Lord", "Jim", "#"], {(0, 2, "0")})
+
+
+def test_a_narrow_file_is_named_by_itself_or_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "GUM_x.conll"
+    path.write_text(
+        narrow(("a", "_"), begin="").replace("#begin", "# begin") + narrow(("b", "_"), begin="y")
+    )
+    found, _ = read(path)
+    assert [document.title for document in found] == ["GUM_x", "y"]
+
+
+def test_the_column_of_the_word_can_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    path.write_text("#begin document (x)\nword\t1\tlemma\t(1)\n#end document\n")
+    assert read(path, word_column=0)[0][0].tokens == ["word"]
+    assert read(path, word_column=2)[0][0].tokens == ["lemma"]
+    with pytest.raises(InputError, match="line 2: too few columns"):
+        read(path, word_column=3)
+
+
+def test_nested_mentions_and_shared_spans(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    path.write_text(
+        narrow(("a", "(1|(2"), ("b", "2)|(3)"), ("c", "1)"), ("d", "(4)|(2)"), ("e", "(4)"))
+    )
+    (found,), _ = read(path)
+    assert spans(found) == {(0, 3, "0"), (3, 4, "1"), (4, 5, "1")}
+    assert found.counts["nested mentions"] == 2
+    assert found.counts["mentions that shared a span"] == 1
+    (found,), _ = read(path, mentions="all")
+    assert found.mentions == [
+        (0, 3, "0", "gold"),
+        (0, 2, "1", "gold"),
+        (1, 2, "2", "gold"),
+        (3, 4, "1", "gold"),
+        (4, 5, "1", "gold"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (narrow(("a", "(1"), ("b", "-")), "line 2: mention without end ('(1' is never closed)"),
+        (narrow(("a", "-"), ("b", "1)")), "line 3: mention without beginning"),
+        (narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)")), "line 3: crossing mentions"),
+        (narrow(("a", "(x)")), "line 2: malformed coreference"),
+        (narrow(("a", "-"), ("", "(1)")), "line 3: empty word"),
+        (narrow(("a", "-")).replace("0\ta\t-", "0\ta"), "line 2: too few columns"),
+        (narrow(("a", "-")) + "1\tb\t-\n", "line 4: line outside a document"),
+        (narrow(("a", "-")).replace("#end document", ""), "line 3: document without end"),
+        (
+            narrow(("a", "-")).replace("#end document", "") + narrow(("b", "-")),
+            "line 4: document without end",
+        ),
+    ],
+)
+def test_malformed_input_names_file_and_line_or_is_counted(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "x.conll"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
+        read(path)
+    _, problems = read(path, skip=True)
+    reason = re.search(r"line \d+: ([a-z ]+)", message)
+    assert reason
+    assert problems.skips.counts == {reason[1].strip(): 1}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_files_give_spans_inside_the_text(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    column = format_column(30, random_spans(draw, 30, 15))
+    text = narrow(*((f"w{n}", field) for n, field in enumerate(column)))
+    characters = list(text)
+    for _ in range(8):
+        characters[draw.randrange(len(characters))] = draw.choice("()|\t\n #1-")
+    path = tmp_path / "x.conll"
+    path.write_text("".join(characters))
+    for document in read(path, skip=True)[0]:
+        ends = [0]
+        for start, end, entity, source in document.mentions:
+            assert ends[-1] <= start < end <= len(document.tokens)
+            assert entity.isdecimal()
+            assert source == "gold"
+            ends.append(end)
+        numbers = [int(mention[2]) for mention in document.mentions]
+        assert list(dict.fromkeys(numbers)) == list(range(len(set(numbers))))
+
+
+def test_coreference_becomes_documents_and_mentions(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    path.write_text(
+        narrow(("Ann", "(1)"), ("ran", "-"), (".", "-"), None, ("She", "(1)"), ("sat", "-"))
+    )
+    config = {
+        "source": {"format": "conll", "paths": {"train": [str(path)]}},
+        "trees": {"kind": "shallow"},
+    }
+    found = run_options(tmp_path / "out", config)
+    assert [d["text"] for d in found["documents"]] == ["ann ran . she sat"]
+    assert found["mentions"] == [
+        {"doc_id": 0, "start": start, "end": start + 1, "entity": "0", "source": "gold"}
+        for start in (0, 3)
+    ]
+    assert [row["sentence"] for row in found["trees"]] == [0, 1]
+    report = found["report"]
+    assert report["trees"] == {"kind": "automatic: textblob", "written": 2}
+    assert report["mentions"]["gold"] == {"found": 2, "kept": 2, "written": 2}
+
+
+# ---- real data ----
+
+
+@pytest.mark.parametrize(
+    ("folder", "column", "documents"), [("coreference-litbank", 3, 80), ("coreference-gum", 1, 96)]
+)
+def test_real_coreference_has_as_many_mentions_as_brackets(
+    folder: str, column: int, documents: int
+) -> None:
+    if not (DATA / folder).is_dir():
+        pytest.skip("needs the data that lies beside the checkout")
+    files = sorted((DATA / folder).glob("*.conll"))
+    assert len(files) == documents
+    for path in files:
+        (found,), _ = read(path, mentions="all", skip=True)
+        rows = [line.split("\t") for line in path.read_text().splitlines() if "\t" in line]
+        marks = [row[-1] for row in rows]
+        assert [row[column] or "_" for row in rows] == found.tokens
+        assert found.counts["gold found"] == sum(mark.count("(") for mark in marks)
+        assert found.counts["gold found"] == sum(mark.count(")") for mark in marks)
+        shared = found.counts["mentions that shared a span"]
+        assert len(found.mentions) == found.counts["gold found"] - shared
+        entities = {number for mark in marks for number in re.findall(r"\d+", mark)}
+        merged = len(entities) - len({mention[2] for mention in found.mentions})
+        assert 0 <= merged <= shared
+        (outer,), _ = read(path, skip=True, crossing="first")
+        assert outer.counts["nested mentions"] + outer.counts["crossing mentions"] == len(
+            found.mentions
+        ) - len(outer.mentions)

@@ -1,0 +1,407 @@
+"""Linked WikiText-2: documents of both variants, aliases, graph, pickles that must not run.
+
+Needs nothing but the checkout. Oracles: documents and graphs written by hand; pickles made by the
+standard library and by hand; the kinds of mentions derived again by a scan over all pairs.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pickle
+import random
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from beyond_perplexity.configuration import validate
+from beyond_perplexity.corpus import restricted_pickle
+from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
+from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.workflow import Run
+from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
+
+ALIASES = {
+    "Q1": ["Super Mario Land", "SML"],
+    "Q2": {"Nintendo"},
+    "Q3": ("Game Boy", "Game Boy", " "),
+    "Q4": [],
+}
+GRAPH = {
+    "Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")],
+    "Q2": [],
+    "Q3": [("R:P400", "Q1")],
+}
+ANNOTATIONS = [
+    {"source": "WIKI", "id": "Q1", "relation": ["@@NEW@@"], "parent_id": ["Q1"], "span": [0, 3]},
+    {"source": "NEL", "id": "Q2", "relation": ["P178"], "parent_id": ["Q1"], "span": [6, 7]},
+    {
+        "source": "COREF",
+        "id": "Q1",
+        "relation": ["@@REFLEXIVE@@"],
+        "parent_id": ["Q1"],
+        "span": [9, 10],
+    },
+]
+TEXT = "Super Mario Land is made by Nintendo . \n It is old ."
+TOKENS = TEXT.split(" ")
+DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTATIONS}
+
+
+def run_options(folder: Path, config: dict, *, workers: int = 1) -> dict:
+    """Extract into a folder; return the report with each table's rows."""
+    options = ExtractionOptions.from_config(config)
+    report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
+    tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
+    return {"report": report, **tables}
+
+
+def write(
+    folder: Path, *documents: object, aliases: object = ALIASES, graph: object = GRAPH
+) -> dict:
+    """Write a corpus; return its source section."""
+    folder.mkdir(exist_ok=True)
+    (folder / "d.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
+    (folder / "alias.pkl").write_bytes(pickle.dumps(aliases))
+    (folder / "knowledge_graph.pkl").write_bytes(pickle.dumps(graph))
+    return {
+        "format": "linked-wikitext",
+        "paths": {"train": [str(folder / "d.jsonl")]},
+        "aliases": str(folder / "alias.pkl"),
+        "knowledge_graph": str(folder / "knowledge_graph.pkl"),
+    }
+
+
+# ---- the tables ----
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_both_variants_become_the_same_tables(tmp_path: Path, nested: bool) -> None:
+    tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
+    source = write(tmp_path, {**DOCUMENT, "tokens": tokens})
+    found = run_options(tmp_path / "out", {"source": source})
+    assert found["documents"] == [
+        {
+            "doc_id": 0,
+            "split": "train",
+            "title": "Super Mario Land",
+            "text": "super mario land is made by nintendo . it is old .",
+            "n_tokens": 12,
+        }
+    ]
+    assert found["mentions"] == [
+        {"doc_id": 0, "start": 0, "end": 3, "entity": "Q1", "source": "wiki"},
+        {"doc_id": 0, "start": 6, "end": 7, "entity": "Q2", "source": "nel"},
+        {"doc_id": 0, "start": 8, "end": 9, "entity": "Q1", "source": "coref"},
+    ]
+    assert [tuple(row.values()) for row in found["knowledge_graph"]] == [
+        ("Q1", "P178", "Q2"),
+        ("Q1", "P400", "Q3"),
+        ("Q1", "P577", "T::1989"),
+        ("Q3", "R:P400", "Q1"),
+    ]
+    assert [tuple(row.values()) for row in found["aliases"]] == [
+        ("Q1", "Super Mario Land"),
+        ("Q1", "SML"),
+        ("Q2", "Nintendo"),
+        ("Q3", "Game Boy"),
+    ]
+    report = found["report"]
+    assert report["annotation"] == {"tokens of white space": 1}
+    assert report["skips"]["blank alias"]["first"] == [f"{source['aliases']}: entity Q3"]
+    assert report["mentions"]["wiki"] == {"found": 1, "kept": 1, "written": 1}
+    relations = report["relations"]
+    assert relations["agreement_on_new"] == 1
+    assert {kind: row[kind] for kind, row in relations["annotated_by_derived"].items()} == {
+        "new": 1,
+        "related": 1,
+        "ongoing": 1,
+    }
+
+
+def test_one_alias_may_name_several_entities(tmp_path: Path) -> None:
+    source = write(tmp_path, DOCUMENT, aliases={**ALIASES, "Q4": ["SML"]})
+    rows = run_options(tmp_path / "out", {"source": source})["aliases"]
+    assert [row["entity"] for row in rows if row["alias"] == "SML"] == ["Q1", "Q4"]
+
+
+def test_the_corpus_is_the_same_with_other_workers(tmp_path: Path) -> None:
+    documents = [{**DOCUMENT, "title": f"T{n}", "tokens": [*TOKENS, str(n)]} for n in range(30)]
+    source = write(tmp_path, *documents)
+    one = run_options(tmp_path / "one", {"source": source})
+    two = run_options(tmp_path / "two", {"source": source}, workers=2)
+    assert one == two
+    assert len(one["documents"]) == 30
+
+
+def test_text_without_the_pickles_is_documents_and_mentions(tmp_path: Path) -> None:
+    source = write(tmp_path, DOCUMENT)
+    del source["aliases"], source["knowledge_graph"]
+    found = run_options(
+        tmp_path / "out", {"source": source, "preprocessing": {"lower_case": False}}
+    )
+    assert (found["aliases"], found["knowledge_graph"]) == ([], [])
+    assert found["documents"][0]["text"].startswith("Super Mario")
+    assert found["report"]["relations"]["annotated_by_derived"]["related"]["new"] == 1
+
+
+# ---- malformed input ----
+
+
+def annotated(**changes: object) -> dict:
+    return {**DOCUMENT, "annotations": [ANNOTATIONS[0], {**ANNOTATIONS[1], **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[" * 100_000, "line 2: not JSON"),
+        ("[]", "line 2: unusable JSON line (not an object)"),
+        ({"title": "x"}, "line 2: unusable JSON line (field 'tokens' is no list)"),
+        ({"tokens": ["a", 1]}, "line 2: unusable JSON line (field 'tokens' holds"),
+        ({"tokens": [["a"], "b"]}, "line 2: unusable JSON line (field 'tokens' holds"),
+        ({"tokens": ["\ud800"]}, "line 2: unusable JSON line (a token holds NUL"),
+        ({"tokens": ["a"], "title": 3}, "line 2: unusable JSON line (field 'title'"),
+        (
+            {"tokens": ["a"], "annotations": {"a": 1}},
+            "line 2: unusable JSON line (field 'annotations'",
+        ),
+        (
+            annotated(span=[6, 99]),
+            "line 2: unusable annotation (the span of Q2 is [6, 99], outside",
+        ),
+        (annotated(span=[-1, 2]), "line 2: unusable annotation"),
+        (annotated(span=[3, 3]), "line 2: unusable annotation"),
+        (annotated(span=[3.0, 4]), "line 2: unusable annotation"),
+        (annotated(span=[True, 4]), "line 2: unusable annotation"),
+        (annotated(span=[3]), "line 2: unusable annotation"),
+        (annotated(id=None), "line 2: unusable annotation (field 'id'"),
+        (annotated(source=""), "line 2: unusable annotation (field 'source'"),
+        (
+            {**DOCUMENT, "annotations": [3]},
+            "line 2: unusable annotation (an annotation is no object",
+        ),
+        (annotated(span=[2, 5]), "line 2: crossing mentions"),
+    ],
+)
+def test_malformed_lines_name_file_and_line_or_are_counted(
+    tmp_path: Path, document: object, message: str
+) -> None:
+    source = write(tmp_path, {**DOCUMENT, "title": "First"})
+    path = Path(source["paths"]["train"][0])
+    text = document if isinstance(document, str) else json.dumps(document)
+    path.write_text(path.read_text() + text + "\n")
+    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
+        run_options(tmp_path / "out", {"source": source})
+    assert list((tmp_path / "out").iterdir()) == []
+    found = run_options(tmp_path / "out", {"source": {**source, "on_error": "skip"}})
+    skips = dict(found["report"]["skips"])
+    for other in ("duplicate document", "blank alias"):
+        skips.pop(other, None)
+    (reason,) = skips
+    assert f"line 2: {reason}" in message or message.startswith(f"line 2: {reason}")
+    assert len(found["mentions"]) == 3
+
+
+def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> None:
+    graph = {**GRAPH, "Q2": [("P31", "Q999"), ("P571", "T::1889")], "Q888": [("P31", "Q1")]}
+    source = write(tmp_path, DOCUMENT, graph=graph)
+    with pytest.raises(InputError, match=r"entity Q2: triple of an unknown entity \(Q999 of"):
+        run_options(tmp_path / "out", {"source": source})
+    found = run_options(tmp_path / "out", {"source": {**source, "on_error": "skip"}})
+    assert found["report"]["skips"]["triple of an unknown entity"]["count"] == 2
+    assert len(found["knowledge_graph"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("aliases", "graph", "message"),
+    [
+        ([], GRAPH, "alias.pkl: holds list"),
+        ({3: ["x"]}, GRAPH, "alias.pkl: has the key 3"),
+        ({"Q1": "x"}, GRAPH, "alias.pkl: entity Q1: expected a list"),
+        ({"Q1": [3]}, GRAPH, "alias.pkl: entity Q1: expected a list"),
+        (ALIASES, {"Q1": {"P1": "Q2"}}, "entity Q1: holds dict"),
+        (ALIASES, {"Q1": [("P1", "Q2", "Q3")]}, "entity Q1: holds ('P1', 'Q2', 'Q3')"),
+        (ALIASES, {"Q1": ["P1"]}, "entity Q1: holds 'P1'"),
+        (ALIASES, {"Q1": [("P1", None)]}, "entity Q1: holds ('P1', None)"),
+    ],
+)
+def test_a_pickle_of_another_form_is_an_error(
+    tmp_path: Path, aliases: object, graph: object, message: str
+) -> None:
+    source = write(tmp_path, DOCUMENT, aliases=aliases, graph=graph)
+    with pytest.raises(InputError, match=re.escape(message)):
+        run_options(tmp_path / "out", {"source": source})
+
+
+# ---- pickles ----
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch evil",)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: int) -> None:
+    value = {
+        "Q1": [("a", "é" * 300), ["b", 3]],
+        "Q2": {"c"},
+        "n": [1.5, True, None, frozenset("x"), 2**70],
+    }
+    path = tmp_path / "x.pkl"
+    path.write_bytes(pickle.dumps(value, protocol))
+    assert restricted_pickle.load(path) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (Evil(), f"{os.system.__module__}.system"),
+        (collections.defaultdict(list), "collections.defaultdict"),
+        (collections.OrderedDict(a=1), "collections.OrderedDict"),
+        (Path("x"), "pathlib"),
+        (print, "builtins.print"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_other_classes_are_refused_by_name(
+    tmp_path: Path, value: object, name: str, protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "x.pkl"
+    path.write_bytes(pickle.dumps({"Q1": [value]}, protocol))
+    with pytest.raises(InputError, match=re.escape(name.replace("builtins", "")) + ".*only dict"):
+        restricted_pickle.load(path)
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no pickle",
+        b"\x80\x09N.",  # a protocol that does not exist
+        pickle.dumps({"a": ["b"]})[:-3],
+        pickle.dumps("a") + b"more",
+        b"\x80\x04\x8d" + (1 << 62).to_bytes(8, "little") + b"x.",  # a string of 4 EiB
+        b"\x80\x04\x95" + (1 << 62).to_bytes(8, "little") + b"N.",  # a frame of 4 EiB
+        b"\x80\x02N" + b"r\xff\xff\xff\xff" + b".",  # a memo of 4 Gi places is 32 GiB in C
+        b"\x80\x04P1\n.",  # a persistent reference
+        b"cbuiltins\nset\n(Nb.",
+    ],
+)
+def test_a_broken_pickle_is_one_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.pkl"
+    path.write_bytes(content)
+    if content.endswith(b"\xff\xff."):
+        assert restricted_pickle.load(path) is None
+        return
+    with pytest.raises(InputError, match=re.escape(f"{path}: ")):
+        restricted_pickle.load(path)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_pickles_are_data_or_one_error(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
+    for _ in range(3):
+        content[draw.randrange(len(content))] = draw.randrange(256)
+    path = tmp_path / "x.pkl"
+    path.write_bytes(content)
+    try:
+        restricted_pickle.load(path)
+    except InputError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_a_missing_pickle_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.pkl"):
+        restricted_pickle.load(tmp_path / "nowhere.pkl")
+
+
+# ---- kinds of mentions ----
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kinds_agree_with_a_scan_over_all_pairs(seed: int) -> None:
+    draw = random.Random(seed)
+    edges = {(draw.choice("abcdef"), draw.choice("abcdef")) for _ in range(8)}
+    heads = {t: frozenset(h for h, tail in edges if tail == t) for t in "abcdef"}
+    mentions, at = [], 0
+    for _ in range(40):
+        start = at + draw.choice([0, 3, 12, RECENT_TOKENS, RECENT_TOKENS + 1])
+        at = start + draw.randint(1, 3)
+        mentions.append((start, at, draw.choice("abcdef")))
+    for n, (kind, (start, _, entity)) in enumerate(
+        zip(derive_kinds(mentions, heads), mentions, strict=True)
+    ):
+        recent = [e for _, end, e in mentions[:n] if start - end <= RECENT_TOKENS]
+        related = any((other, entity) in edges for other in recent)
+        assert kind == ("ongoing" if entity in recent else "related" if related else "new")
+
+
+# ---- the configuration ----
+
+ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
+
+
+def configured(source: dict, **sections: object) -> dict:
+    config = load()
+    split = (
+        {} if isinstance(source["paths"], dict) else {"split": {"train": 1, "valid": 0, "test": 0}}
+    )
+    config["corpora"]["brought"] = {"source": source, **split, **sections}
+    return config
+
+
+def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
+    config = configured(
+        {
+            "format": "linked-wikitext",
+            "paths": ["d.jsonl"],
+            "aliases": ADDRESS,
+            "knowledge_graph": "k.pkl",
+        }
+    )
+    validate(config, SCHEMA)
+    run = Run(config)
+    downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
+    assert run.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
+    options = ExtractionOptions.from_config(json.loads(run.corpus_options("brought")))
+    assert options.source.aliases == downloaded
+    assert not options.preprocessing.normalize_punctuation
+    assert options.preprocessing.tokenizer == "none"
+    assert options.preprocessing.lower_case
+    assert run.corpus_code("brought") == ["beyond_perplexity/corpus/linked.py"]
+    assert run.corpus_code("wikipedia") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "sections", "message"),
+    [
+        ({"format": "text", "document": "tree"}, {}, r"corpora\.brought\.source: document is for"),
+        ({"format": "penn", "aliases": "a.pkl"}, {}, "aliases is for format linked-wikitext only"),
+        ({"format": "penn", "word_column": 2}, {}, "word_column is for format conll only"),
+        ({"format": "penn", "mentions": "all"}, {}, "mentions is for format conll and linked"),
+        ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"brought\.trees\.kind: is shallow"),
+        ({"format": "conll"}, {"trees": {"kind": "deep"}}, "'deep' is not allowed"),
+        (
+            {"format": "conll"},
+            {"preprocessing": {"tokenizer": "moses"}},
+            r"corpora\.brought\.preprocessing\.tokenizer: a corpus of format conll keeps",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_an_error_before_the_first_job(
+    source: dict, sections: dict, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        validate(configured({"paths": ["x"], **source}, **sections), SCHEMA)

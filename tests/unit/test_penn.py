@@ -1,0 +1,341 @@
+"""Penn brackets: one tree, whole files, malformed input, the way into the tables.
+
+Needs nothing but the checkout; the tests at the end read a real treebank where it lies beside it.
+Oracles: trees written by hand; NLTK's own parser of brackets; random trees that are written, put on
+several lines and read back; the text of the same documents in another format.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.tree import Tree
+
+from beyond_perplexity.corpus.options import SourceOptions
+from beyond_perplexity.corpus.penn import (
+    MAXIMUM_DEPTH,
+    Reader,
+    TreeError,
+    category,
+    leaves,
+    parse_tree,
+    read_tree,
+    replace_leaves,
+    write_tree,
+)
+from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.errors import InputError
+from tests.unit.test_extract_corpus import run
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+TREEBANK, COREFERENCE = DATA / "treebank-gum", DATA / "coreference-gum"
+GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
+
+
+def read(path: Path, *, skip: bool = False, document: str = "file") -> tuple[list, Problems]:
+    problems = Problems(skip)
+    source = SourceOptions("penn", [str(path)], document=document)  # type: ignore[arg-type]
+    return list(Reader(source, problems).read(path)), problems
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ---- one tree ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GOOD, GOOD),
+        (f"({GOOD})", GOOD),
+        (f"( {GOOD} )", GOOD),
+        (f"(ROOT {GOOD})", GOOD),
+        (f"(TOP\n  (S1 {GOOD})\n)", GOOD),
+        (
+            "((S (NP-SBJ-1 (PRP It)) (VP (VBZ is) (ADJP-PRD=2 (JJ so)))))",
+            "(S (NP (PRP It)) (VP (VBZ is) (ADJP (JJ so))))",
+        ),
+        (
+            "(S (NP-SBJ (-NONE- *)) (VP (TO to) (SBAR (WHNP (-NONE- 0)) (S (NP (-NONE- *T*-1)))) "
+            "(VB go)))",
+            "(S (VP (TO to) (VB go)))",
+        ),
+        (
+            "(NP (-LRB- -LRB-) (NN a-RRB-) (-RRB- -RCB-))",
+            "(NP (-LRB- -LRB-) (NN a-RRB-) (-RRB- }))",
+        ),
+        ("(ROOT (UH Yes))", "(X (UH Yes))"),
+        ("(NP (NN a\u00a0b))", "(NP (NN a_b))"),
+        ("(S(NP(NN a))(VP(VB b)))", "(S (NP (NN a)) (VP (VB b)))"),
+    ],
+)
+def test_a_tree_in_the_form_of_the_table(text: str, expected: str) -> None:
+    assert parse_tree(text) == expected
+    assert parse_tree(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(S (NP (NN a))", "unbalanced brackets"),
+        ("(S (NP (NN a))))", "unbalanced brackets"),
+        (")", "unbalanced brackets"),
+        ("", "unbalanced brackets"),
+        ("(S (NN a)) (S (NN b))", "several roots"),
+        ("(ROOT (S (NN a)) (S (NN b)))", "several roots"),
+        ("(S (NN a)) b", "several roots"),
+        ("word", "text outside the trees"),
+        ("(S)", "tree without words"),
+        ("()", "tree without words"),
+        ("(S (NP) (NN a))", "tree without words"),
+        ("(S (NP (-NONE- *)))", "tree without words"),
+        ("(ROOT (-NONE- *))", "tree without words"),
+        ("(NP the cat)", "word without a tag"),
+        ("(NP (DT the) cat)", "word without a tag"),
+        ("(NP cat (DT the))", "word without a tag"),
+        ("(ROOT cat)", "word without a tag"),
+        ("(S ((NN a)) (NN b))", "bracket without a label"),
+        ("(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2), "tree too deep"),
+    ],
+)
+def test_a_malformed_tree_says_why(text: str, reason: str) -> None:
+    with pytest.raises(TreeError) as error:
+        parse_tree(text)
+    assert error.value.reason == reason
+
+
+def test_function_labels_go_but_labels_of_hyphens_stay() -> None:
+    found = [
+        category(label) for label in ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
+    ]
+    assert found == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+
+
+def random_tree(draw: random.Random, depth: int = 0) -> Tree:
+    if depth > 4 or draw.random() < 0.3:
+        word = "".join(draw.choices("ab(-)[é'/", k=draw.randint(1, 4)))
+        return Tree(draw.choice(["NN", "-LRB-", "PRP$", ","]), [word])
+    children = [random_tree(draw, depth + 1) for _ in range(draw.randint(1, 4))]
+    return Tree(draw.choice(["NP", "VP", "S"]), children)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_writing_and_reading_gives_the_tree_back(seed: int) -> None:
+    draw = random.Random(seed)
+    tree = Tree("S", [random_tree(draw) for _ in range(draw.randint(1, 5))])
+    line = write_tree(tree)
+    assert "\n" not in line
+    assert read_tree(line) == tree
+    assert leaves(line) == tree.leaves()
+    assert parse_tree(line) == line
+    several = line.replace(" (", "\n    (")
+    assert parse_tree(f"(ROOT\n  {several})") == line
+    other = [f"w({n}" for n in range(len(tree.leaves()))]
+    assert leaves(replace_leaves(line, other)) == other
+    assert replace_leaves(line, tree.leaves()) == line
+
+
+def test_a_plain_tree_is_what_nltk_reads() -> None:
+    text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
+    assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
+def test_any_text_is_a_tree_or_a_named_fault(text: str) -> None:
+    try:
+        line = parse_tree(text)
+    except TreeError:
+        return
+    assert read_tree(line).leaves() == leaves(line)
+    assert all(word and not re.search(r"\s", word) for word in leaves(line))
+
+
+# ---- files ----
+
+
+def test_a_file_is_a_document_of_sentences(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
+    (found,), _ = read(path)
+    assert found.title == "d"
+    assert found.tokens == ["the", "cat", "sits", "b"]
+    assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
+
+
+def test_every_tree_may_be_a_document(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
+    found, _ = read(path, document="tree")
+    assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
+        ("d:1", ["the", "cat", "sits"], [(0, GOOD)], f"{path}: line 1"),
+        ("d:2", ["b"], [(0, "(S (NN b))")], f"{path}: line 2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{GOOD}\n\n(S (NP (NN a))\n", "line 3: unbalanced brackets (1 not closed by line 3)"),
+        (f"{GOOD}\n(S (NN a)))\n", "line 2: unbalanced brackets"),
+        (f"{GOOD}\n(S (NN a)) (S (NN b))\n", "line 2: several roots"),
+        (f"{GOOD}\n(ROOT (S (NN a))\n (S (NN b)))\n", "line 2: several roots"),
+        (f"{GOOD}\nsome words\n", "line 2: text outside the trees"),
+        (f"{GOOD}\n\n(S (NP))\n", "line 3: tree without words"),
+        (f"{GOOD}\n(NP the cat)\n", "line 2: word without a tag"),
+        ("\n\n", "no trees"),
+    ],
+)
+def test_a_malformed_file_names_file_and_line_or_is_counted(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = write(tmp_path / "d.mrg", text)
+    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
+        read(path)
+    found, problems = read(path, skip=True)
+    assert problems.skips.counts.total() == 1
+    assert [document.trees for document in found] == [[(0, GOOD)]] * (GOOD in text)
+
+
+def test_reading_goes_on_after_a_tree_without_end(tmp_path: Path) -> None:
+    trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
+    trees[5] = "(S\n  (NP (NN lost))"
+    found, problems = read(write(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
+    assert found[0].tokens == [f"w{n}" for n in range(20) if n != 5]
+    assert problems.skips.to_json() == {
+        "unbalanced brackets": {"count": 1, "first": [f"{tmp_path / 'd.mrg'}: line 11"]}
+    }
+
+
+def test_a_tree_without_end_does_not_take_the_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
+    path = write(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
+    with pytest.raises(InputError, match="line 1: unbalanced brackets"):
+        read(path)
+    found, problems = read(path, skip=True)
+    assert len(found[0].trees) == 50
+    assert problems.skips.counts.total() == 1
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(position=st.integers(0, 400), character=st.sampled_from("() \nx-"), remove=st.booleans())
+def test_a_damaged_file_loses_few_trees(
+    tmp_path_factory: pytest.TempPathFactory, position: int, character: str, remove: bool
+) -> None:
+    text = "\n".join(f"(S\n  (NP (DT the) (NN w{n})))" for n in range(15)) + "\n"
+    position %= len(text)
+    damaged = text[:position] + character * (not remove) + text[position + 1 :]
+    path = write(tmp_path_factory.mktemp("damaged") / "d.mrg", damaged)
+    found, _ = read(path, skip=True)
+    assert len(found[0].trees) >= 13
+    assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
+
+
+# ---- the tables ----
+
+
+def test_a_treebank_becomes_documents_and_trees(tmp_path: Path) -> None:
+    first = write(
+        tmp_path / "a.mrg", "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
+    )
+    second = write(tmp_path / "b.mrg", GOOD)
+    paths = {"train": [str(first)], "test": [str(second)]}
+    found = run(tmp_path / "out", paths, "penn", workers=2)
+    assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == {
+        ("train", "a", "zoe runs ("),
+        ("test", "b", "the cat sits"),
+    }
+    ids = {document["title"]: document["doc_id"] for document in found["documents"]}
+    assert sorted(found["trees"], key=lambda row: (row["doc_id"] != ids["a"], row["sentence"])) == [
+        {"doc_id": ids["a"], "sentence": 0, "tree": "(S (NP (NNP zoe)) (VP (VBZ runs)))"},
+        {"doc_id": ids["a"], "sentence": 1, "tree": "(NP (-LRB- -LRB-))"},
+        {"doc_id": ids["b"], "sentence": 0, "tree": GOOD},
+    ]
+    assert found["report"]["trees"] == {"kind": "given", "written": 3}
+    assert found["report"]["tokens"] == 6
+    kept = run(
+        tmp_path / "kept",
+        paths,
+        "penn",
+        preprocessing={"lower_case": False, "remove_accents": False, "tokenizer": "none"},
+    )
+    assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
+
+
+def test_trees_as_documents_are_split_one_by_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
+    options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
+    from tests.unit.test_linked import run_options
+
+    found = run_options(tmp_path / "out", options)
+    assert {document["split"] for document in found["documents"]} == {"train", "valid", "test"}
+    words = {d["doc_id"]: d["text"].split(" ") for d in found["documents"]}
+    assert len(words) == 200
+    assert all(leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"preprocessing": {"tokenizer": "moses"}},
+            r"preprocessing\.tokenizer: .* keeps the tokens",
+        ),
+        ({"preprocessing": {"normalize_punctuation": True}}, "normalize_punctuation"),
+        ({"trees": {"kind": "shallow"}}, "a treebank has trees"),
+    ],
+)
+def test_what_does_not_go_with_a_treebank_is_said(
+    tmp_path: Path, sections: dict, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run(tmp_path, ["x.mrg"], "penn", **sections)
+
+
+# ---- a real treebank ----
+
+
+@pytest.mark.skipif(
+    not TREEBANK.is_dir(), reason="needs the treebank that lies beside the checkout"
+)
+def test_a_real_treebank_is_read_whole() -> None:
+    files = sorted(TREEBANK.glob("*.ptb"))
+    assert len(files) == 96
+    n_trees = 0
+    for path in files:
+        (found,), problems = read(path)
+        assert not problems.skips.counts
+        expected = [
+            Tree.fromstring(s)[0] for s in re.split(r"\n\s*\n", path.read_text()) if s.strip()
+        ]
+        for tree in expected:
+            for part in tree.subtrees():
+                part.set_label(re.match(r"-.*|[^-=]+", part.label())[0])
+        expected = [t if isinstance(t[0], Tree) else Tree("X", [t]) for t in expected]
+        brackets = {"-LRB-": "(", "-RRB-": ")"}
+        for tree in expected:
+            for place in tree.treepositions("leaves"):
+                for code, bracket in brackets.items():
+                    tree[place] = tree[place].replace(code, bracket)
+        assert [read_tree(tree) for _, tree in found.trees] == expected
+        n_trees += len(expected)
+    assert n_trees == 4145
+
+
+@pytest.mark.skipif(not COREFERENCE.is_dir(), reason="needs the data that lies beside the checkout")
+def test_trees_and_coreference_of_the_same_documents_have_the_same_words() -> None:
+    for path in sorted(TREEBANK.glob("*.ptb")):
+        (found,), _ = read(path)
+        lines = (COREFERENCE / f"{path.stem}.conll").read_text().splitlines()
+        words = [line.split("\t")[1] for line in lines if "\t" in line]
+        # one word of the coreference data is empty: it is '|' in the treebank
+        assert [w for w in found.tokens if w != "|"] == [w for w in words if w not in ("", "|")]
+        assert len(found.tokens) == len(words)

@@ -161,6 +161,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         high=pa.float64(),
         replicates=pa.int64(),
         bound=pa.string(),
+        n_instances=pa.int64(),
+        n_tokens=pa.int64(),
+        t_definition=pa.string(),
     ),
     # Perplexities of disjoint blocks of samples: independent replicates of one estimate.
     "importance_replicates": _schema(
@@ -172,6 +175,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         replicate=pa.int64(),
         value=pa.float64(),
         bound=pa.string(),
+        n_instances=pa.int64(),
+        n_tokens=pa.int64(),
+        t_definition=pa.string(),
     ),
     # One row per instance and estimator: log p̂ of the instance and how far to trust it.
     "importance_diagnostics": _schema(

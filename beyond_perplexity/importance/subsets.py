@@ -37,8 +37,10 @@ def random_orders(
     ndarray, shape (R, K), float64
         Each row has the same weights in an order of its own.
     """
-    rows = np.broadcast_to(log_weights, (n_orders, len(log_weights)))
-    return random.permuted(rows, axis=1)
+    orders = np.empty((n_orders, len(log_weights)))
+    for row in orders:  # faster than Generator.permuted of all rows
+        row[:] = random.permutation(log_weights)
+    return orders
 
 
 def prefix_log_means(log_weights: np.ndarray, sizes: np.ndarray) -> np.ndarray:

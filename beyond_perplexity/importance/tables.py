@@ -233,16 +233,19 @@ def _jackknife_estimate(results: InstanceResults, labels: Row) -> Estimate:
 
 
 def _corpus_estimates(reduction: Reduction, results: TemperatureResults) -> Iterator[Estimate]:
-    most = int(results.n_samples.max())
+    common, most = results.common, int(results.n_samples.max())
+    notes = []
+    if most != common:
+        notes.append(f"instances have {common} to {most} samples: of each, {common} count")
+    if np.isneginf(results.paired).all():
+        notes.append("no pairing by id has positive weights alone: its perplexity is infinite")
     labels: Row = {
         "method": "importance_sampling",
         "temperature": results.temperature,
         "aggregation": "corpus",
         "bound": estimators.STOCHASTIC,
-        "n_samples": results.common,
-        "note": None
-        if most == results.common
-        else f"instances have {results.common} to {most} samples: of each, {results.common} count",
+        "n_samples": common,
+        "note": "; ".join(notes) or None,
     }
     name = f"bootstrap over samples of the corpus/{results.temperature}"
     random = reduction.draws.of(name)
@@ -317,12 +320,16 @@ def estimates_table(reduction: Reduction) -> pa.Table:
 
 def _common(reduction: Reduction, results: TemperatureResults, aggregation: str) -> Row:
     """Return the columns that curves and replicates share."""
+    reader = reduction.reader
     return {
-        "model": reduction.reader.labels.model,
-        "proposal": reduction.reader.labels.proposal,
+        "model": reader.labels.model,
+        "proposal": reader.labels.proposal,
         "temperature": results.temperature,
         "aggregation": aggregation,
         "bound": estimators.STOCHASTIC,
+        "n_instances": len(reader.n_tokens),
+        "n_tokens": int(reader.n_tokens.sum()),
+        "t_definition": reader.labels.t_definition,
     }
 
 

@@ -95,3 +95,15 @@ def test_json_is_canonical(tmp_path):
     shards.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
     shards.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_columns_on_top_of_a_schema_are_written_checked_and_read(tmp_path):
+    path, extra = tmp_path / "graph.parquet", pa.schema([pa.field("weight", pa.float64())])
+    shards.write_shard(path, "knowledge_graph", {**ROWS, "weight": [0.5, 2.0]}, {}, extra)
+    (batch,) = shards.read_batches(path, "knowledge_graph", ["weight"], extra=extra)
+    assert batch.column("weight").to_pylist() == [0.5, 2.0]
+    other = shards.temperature_columns([1])
+    with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
+        list(shards.read_batches(path, "knowledge_graph", ["subject"], extra=other))
+    names = shards.log_weights_schema([0.5, 2]).names
+    assert names == [*shards.SCHEMAS["log_weights"].names, "log_q_tau_0.5", "log_q_tau_2.0"]

@@ -1,0 +1,182 @@
+"""Estimates in plain words: a table for the terminal and a line for every number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beyond_perplexity.importance import estimators
+
+Row = Mapping[str, Any]
+
+BOUND_WORDS = {
+    estimators.STRICT: "a strict upper bound: the true value is not above it",
+    estimators.STOCHASTIC: "a stochastic upper bound: in expectation over the samples its "
+    "logarithm is not below the true one's",
+    estimators.DEBIASED: "debiased: closer to the true value in expectation, but no bound",
+    estimators.TWO_SIDED: "between a stochastic upper and a stochastic lower bound",
+    estimators.NONE: "no bound",
+}
+METHOD_WORDS = {
+    "importance_sampling": "importance sampling",
+    "jackknife": "importance sampling, debiased by the jackknife",
+    "mixture": "the samples of all temperatures together (balance heuristic)",
+    "beam": "the sum over the latents of the beam",
+    "beam_plus_tail": "the sum over the latents of the beam, and samples for those outside",
+}
+MEASURE_WORDS = {
+    "perplexity": "Perplexity",
+    "unknown_penalized_perplexity": "Unknown-penalized perplexity",
+}
+
+
+def number(value: float | None) -> str:
+    """Format a number for reading: two decimals, or an exponent from a million on; null is –."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "infinite"
+    small = 0 < abs(value) < 0.01
+    return f"{value:.3g}" if small or abs(value) >= 1e6 else f"{value:,.2f}"
+
+
+def _level(row: Row) -> str:
+    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
+    return f"{row['aggregation']} level{pairing[row['pairing']]}"
+
+
+def _what(row: Row) -> str:
+    parts = [METHOD_WORDS[row["method"]], _level(row)]
+    if row["temperature"] is not None:
+        parts.append(f"temperature {row['temperature']:g}")
+    if row["beam_size"] is not None:
+        parts.append(f"beam size {row['beam_size']}")
+    return "; ".join(parts)
+
+
+def _size(row: Row) -> str:
+    samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} samples, "
+    definition = row["t_definition"] or "the sum of n_tokens as given"
+    instances = "instance" if row["n_instances"] == 1 else "instances"
+    return f"{samples}{row['n_instances']:,} {instances}, T = {row['n_tokens']:,} ({definition})"
+
+
+def _errors(row: Row) -> Iterator[str]:
+    if row["low"] is not None:
+        yield (
+            f"Mean over {row['replicates']} random pairings; "
+            f"most of them from {number(row['low'])} to {number(row['high'])}."
+        )
+    names = {
+        "standard_error": "over samples by the delta method",
+        "standard_error_samples": "over samples by bootstrap",
+        "standard_error_instances": "over instances by bootstrap",
+    }
+    known = [
+        f"{number(row[name])} {words}" for name, words in names.items() if row[name] is not None
+    ]
+    if known:
+        yield f"Standard error: {', '.join(known)}."
+
+
+def _trust(row: Row) -> Iterator[str]:
+    if row["ess_median"] is None:
+        return
+    units = row["n_instances"] if row["aggregation"] == "instance" else 1
+    text = f"Effective samples: {number(row['ess_median'])}"
+    if units > 1:
+        text = (
+            f"Effective samples of an instance: median {number(row['ess_median'])}, "
+            f"least {number(row['ess_min'])}"
+        )
+    if row["largest_weight_max"] is not None:
+        text += f"; largest share of one sample {row['largest_weight_max']:.0%}"
+    if row["unique_share"] is not None:
+        text += f"; distinct latents {row['unique_share']:.0%}"
+    yield text + "."
+    if row["k_hat_above"]:
+        yield (
+            f"Pareto k̂ above {number(row['k_hat_threshold'])} in {row['k_hat_above']} of {units}: "
+            "not to be trusted there, more samples or another proposal will change it."
+        )
+    if row["k_hat_undefined"]:
+        yield f"k̂ undefined in {row['k_hat_undefined']} of {units} (see the diagnostics)."
+
+
+def describe(row: Row) -> str:
+    """Say one estimate in words.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of schema ``estimates``.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    note = f"Note: {row['note']}." if row["note"] else ""
+    sentences = [
+        f"{MEASURE_WORDS[row['measure']]} {number(row['value'])} by {_what(row)}: "
+        f"{BOUND_WORDS[row['bound']]}.",
+        f"{_size(row)}.",
+        *_errors(row),
+        *_trust(row),
+        note,
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _cells(row: Row) -> list[str]:
+    temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
+    level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
+    trust = f"{row['k_hat_above']}/{row['n_instances']}" if row["aggregation"] == "instance" else ""
+    return [
+        MEASURE_WORDS[row["measure"]].replace(" perplexity", ""),
+        row["method"] + (f" {row['beam_size']}" if row["beam_size"] else ""),
+        level,
+        temperature,
+        "–" if row["n_samples"] is None else str(row["n_samples"]),
+        number(row["value"]),
+        number(row["standard_error"]),
+        row["bound"],
+        number(row["ess_median"]),
+        trust if row["k_hat_above"] is not None else "–",
+    ]
+
+
+HEADER = ["Measure", "Method", "Level", "τ", "K", "Value", "± s.e.", "Bound", "ESS", "k̂ high"]
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        padded = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        yield "  ".join(padded).rstrip()
+
+
+def report(estimates: pa.Table) -> str:
+    """Write all estimates as a table and, below it, each in words.
+
+    Parameters
+    ----------
+    estimates : pyarrow.Table
+        Schema ``estimates``; rows of a measure that is not known are left out.
+
+    Returns
+    -------
+    str
+        For the terminal.
+    """
+    charged = ("n_unknown", "unknown_types")
+    rows = [
+        row
+        for row in estimates.to_pylist()
+        if row["measure"] == "perplexity" or all(row[name] is not None for name in charged)
+    ]
+    table = "\n".join(_lines([HEADER, *(_cells(row) for row in rows)]))
+    return "\n\n".join([table, *(describe(row) for row in rows)])

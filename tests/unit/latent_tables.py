@@ -1,0 +1,93 @@
+"""Tiny latent models as tables, files of their samples, and sums over all latents.
+
+A model is p(x_n, z) for every instance n and latent z; a proposal is q(z | x_n). Both are small
+enough to enumerate, which is the oracle of the tests of importance sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.shards import temperature_column, temperature_columns, write_shard
+
+GRID = (0.5, 1.0, 2.0)
+
+
+def model(n_instances: int = 3, n_latents: int = 4, seed: int = 0) -> np.ndarray:
+    """Return p(x_n, z), (N, Z): far from uniform, and Σ_z p is no 1."""
+    random = np.random.default_rng(seed)
+    return random.dirichlet(np.full(n_latents, 0.7), n_instances) * 0.01
+
+
+def proposal(
+    n_instances: int = 3, n_latents: int = 4, temperature: float = 1.0, seed: int = 1
+) -> np.ndarray:
+    """Return q_τ(z | x_n) ∝ q^(1/τ), (N, Z), every latent possible."""
+    random = np.random.default_rng(seed)
+    powered = (random.dirichlet(np.full(n_latents, 2.0), n_instances) + 0.02) ** (1 / temperature)
+    return powered / powered.sum(1, keepdims=True)
+
+
+def sample_columns(
+    p: np.ndarray, temperature: float, n_samples: int, seed: int = 2
+) -> dict[str, np.ndarray]:
+    """Draw samples of every instance and return the columns of schema ``log_weights``."""
+    random = np.random.default_rng([seed, int(10 * temperature)])
+    n, size = p.shape
+    grid = {tau: proposal(n, size, tau) for tau in GRID}
+    rows = np.arange(n).repeat(n_samples)
+    latents = np.concatenate(
+        [random.choice(size, n_samples, p=grid[temperature][row]) for row in range(n)]
+    )
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p[rows, latents])
+    columns = {
+        "instance_id": rows * 7 + 3,
+        "sample_id": np.tile(np.arange(n_samples), n),
+        "n_tokens": (rows + 2).astype(np.int32),
+        "n_unknown": rows.astype(np.int32),
+        "log_p": log_p,
+        "log_q": np.log(grid[temperature][rows, latents]),
+        "latent_hash": latents * 1000 - 5,
+    }
+    others = {temperature_column(tau): np.log(grid[tau][rows, latents]) for tau in GRID}
+    return columns | others
+
+
+def write_weights(
+    path: Path, columns: dict[str, np.ndarray], temperature: float, parts: Sequence[slice] = ()
+) -> list[Path]:
+    """Write one shard for each slice of the rows; one shard of all without slices."""
+    record = Labels("tiny", "table", temperature, "words", 50).in_record({})
+    paths = []
+    for number, part in enumerate(parts or [slice(None)]):
+        paths.append(path / f"tau_{temperature}" / f"{number}.parquet")
+        table = {name: column[part] for name, column in columns.items()}
+        write_shard(paths[-1], "log_weights", table, record, temperature_columns(GRID))
+    return paths
+
+
+def write_beams(path: Path, p: np.ndarray, sizes: Sequence[int]) -> Path:
+    """Write the most likely latents under q of every instance, for each beam size."""
+    q = proposal(*p.shape)
+    rows = []
+    for row, size in ((row, size) for row in range(len(p)) for size in sizes):
+        for rank, z in enumerate(np.argsort(-q[row], kind="stable")[:size].tolist()):
+            values = np.log(p[row, z]), np.log(q[row, z])
+            rows.append((row * 7 + 3, size, rank, row + 2, row, *values, z * 1000 - 5))
+    names = ("instance_id", "beam_size", "rank", "n_tokens", "n_unknown")
+    names += ("log_p", "log_q", "latent_hash")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    write_shard(path, "beams", columns, {})
+    return path
+
+
+def rewritten(columns: dict[str, np.ndarray], **changes: object) -> pa.Table:
+    """Return a table of a user's file, with columns changed, added or (None) left out."""
+    merged = {**columns, **changes}
+    return pa.table({name: column for name, column in merged.items() if column is not None})

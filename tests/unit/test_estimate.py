@@ -1,0 +1,203 @@
+"""Bring your own weights: the command, Parquet and CSV, and what is said of wrong rows.
+
+Needs nothing. Oracles: SciPy's logsumexp, equality of the two formats, and the row that was made
+wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import logsumexp
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.shards import read_batches
+from scripts import estimate
+from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
+
+P = model(3, 4)
+K = 30
+ALL = sample_columns(P, 1.0, K)
+MINIMAL = {name: ALL[name] for name in ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")}
+FAST = ["--options", '{"subsets": 10, "bootstrap": 10}']
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *flags: object) -> None:
+    monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *FAST])
+    estimate.main()
+
+
+def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
+    column = MINIMAL[name].copy()
+    column[row] = value
+    return {**MINIMAL, name: column}
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "w.parquet"
+    pq.write_table(pa.table(MINIMAL), path)
+    return path
+
+
+def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
+    output = weights.with_name("estimates.csv")
+    run(monkeypatch, "--weights", weights, "--output", output)
+    said = capsys.readouterr().out
+    log_w = (ALL["log_p"] - ALL["log_q"]).reshape(3, K)
+    value = np.exp(-(logsumexp(log_w, 1) - np.log(K)).sum() / 9)
+    table, *lines = said.split("\n\n")
+    assert len(lines) == len(table.splitlines()) - 1 == 4
+    assert f"Perplexity {value:,.2f} by importance sampling; instance level" in lines[0]
+    assert "a stochastic upper bound" in lines[0]
+    assert "K = 30 samples, 3 instances, T = 9 (the sum of n_tokens as given)" in lines[0]
+    with open(output, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[0]["value"]) == pytest.approx(value, rel=1e-13)
+
+
+def test_csv_is_read_as_parquet_is(weights, monkeypatch, capsys):
+    text = weights.with_suffix(".csv")
+    columns = {**MINIMAL, "log_p": MINIMAL["log_p"].copy(), "comment": np.full(3 * K, "a, b")}
+    columns["log_p"][4] = -np.inf
+    pyarrow.csv.write_csv(pa.table(columns), text)
+    pq.write_table(pa.table(columns), weights)
+    run(monkeypatch, "--weights", weights)
+    expected = capsys.readouterr().out
+    run(monkeypatch, "--weights", text)
+    assert capsys.readouterr().out == expected
+
+
+def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, capsys):
+    (path,) = write_weights(tmp_path, ALL, 1.0)
+    beams = write_beams(tmp_path / "beams.parquet", P, (2,))
+    output = tmp_path / "estimates.parquet"
+    run(
+        monkeypatch,
+        *("--weights", path, "--beams", beams, "--unknown-types", 7, "--output", output),
+        *("--t-definition", "letters"),
+    )
+    said = capsys.readouterr().out
+    assert "a strict upper bound" in said
+    assert "T = 9 (letters)" in said
+    assert "Unknown-penalized perplexity" in said
+    (batch,) = read_batches(output, "estimates", ["unknown_types", "method"])
+    assert set(batch.column("unknown_types").to_pylist()) == {7}
+    assert "beam_plus_tail" in batch.column("method").to_pylist()
+
+
+def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
+    narrow = rewritten(
+        MINIMAL,
+        instance_id=MINIMAL["instance_id"].astype(np.int16),
+        log_p=MINIMAL["log_p"].astype(np.float32),
+    )
+    pq.write_table(narrow, weights)
+    reader = WeightReader([weights])
+    assert reader.n_samples.tolist() == [[K, K, K]]
+    assert reader.has_grid is False
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (changed("log_p", 3, np.nan), "row 4: log_p is nan, expected a number or -inf"),
+        (changed("log_p", 3, np.inf), "row 4: log_p is inf, expected a number or -inf"),
+        (changed("log_q", 62, -np.inf), "row 63: log_q is -inf, expected a finite number"),
+        (changed("log_q", 62, np.nan), "row 63: log_q is nan, expected a finite number"),
+        (changed("n_tokens", 5, 9), "row 6: n_tokens is 9, expected 2 as in the earlier rows of"),
+        (changed("n_tokens", 5, 0), "row 6: n_tokens is 0, expected at least 1"),
+        (changed("sample_id", 8, 2), "row 9: instance 3, sample 2 is there already"),
+        ({**MINIMAL, "log_q": None}, "column 'log_q' is missing; files of log weights have"),
+        ({**MINIMAL, "log_p": pa.array([None] + [0.0] * 89)}, "row 1: log_p is empty"),
+        ({**MINIMAL, "instance_id": np.full(90, "a")}, "column 'instance_id' is string"),
+        ({**MINIMAL, "n_unknown": np.full(90, -1)}, "row 1: n_unknown is -1, expected 0 or more"),
+        (
+            {name: column[:0] for name, column in MINIMAL.items()},
+            "there are no rows",
+        ),
+    ],
+)
+def test_a_wrong_row_is_named(weights, columns, message):
+    pq.write_table(rewritten(columns), weights)
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        list(WeightReader([weights]))
+    assert str(weights) in str(error.value)
+
+
+def test_the_first_of_a_pair_of_rows_is_named_too(weights):
+    second = weights.with_name("v.parquet")
+    pq.write_table(pa.table({name: column[40:41] for name, column in MINIMAL.items()}), second)
+    with pytest.raises(InputError) as error:
+        list(WeightReader([weights, second], block_rows=20))
+    assert str(error.value).startswith(f"{second}: row 1: instance 10, sample 10 is there already")
+    assert f"{weights}: row 41" in str(error.value)
+
+
+def test_a_row_of_a_later_group_is_counted_from_the_start_of_the_file(weights):
+    pq.write_table(pa.table(changed("log_p", 77, np.nan)), weights, row_group_size=10)
+    with pytest.raises(InputError, match="row 78: log_p"):
+        list(WeightReader([weights], block_rows=30))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,-1,-2\n1,1,3,nan,-2\n",
+            "line 3: log_p",
+        ),
+        ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,,-2\n", "line 2: log_p is empty"),
+        ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,x,-2\n", "invalid value 'x'"),
+        ("instance_id;sample_id\n1;2\n", "is missing"),
+        ("", "not a readable"),
+    ],
+)
+def test_a_wrong_line_of_a_csv_file_is_named(tmp_path, text, message):
+    path = tmp_path / "w.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        list(WeightReader([path]))
+    assert str(path) in str(error.value)
+
+
+def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
+    one = write_weights(tmp_path / "a", ALL, 1.0)
+    two = write_weights(tmp_path / "b", sample_columns(P, 0.5, K), 0.5)
+    assert WeightReader(one + two).temperatures == (0.5, 1.0)
+    assert WeightReader(one, Labels(model="other")).labels.model == "other"
+    fewer = {name: column[:K] for name, column in sample_columns(P, 0.5, K).items()}
+    part = write_weights(tmp_path / "c", fewer, 0.5)
+    with pytest.raises(InputError, match=r"instance 10 has no samples at temperature 0\.5"):
+        WeightReader(one + part)
+    plain = tmp_path / "plain.parquet"
+    pq.write_table(pa.table(MINIMAL), plain)
+    with pytest.raises(InputError, match="model is None, but 'tiny'"):
+        WeightReader([*one, plain])
+    every = Labels("tiny", "table", None, "words", 50)
+    with pytest.raises(InputError, match="its footer names no temperature"):
+        WeightReader([*one, plain], every)
+
+
+def test_a_wrong_temperature_in_the_footer_is_noticed(tmp_path):
+    paths = write_weights(tmp_path, ALL, 0.5)
+    with pytest.raises(InputError, match=r"row 1: log_q_tau_0\.5 is .* expected log_q"):
+        list(WeightReader(paths))
+
+
+def test_wrong_flags_are_refused(weights, monkeypatch):
+    with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
+        run(monkeypatch, "--weights", weights, "--output", "table.txt")
+    with pytest.raises(InputError, match="unknown_types: is -1"):
+        run(monkeypatch, "--weights", weights, "--unknown-types", -1)
+    with pytest.raises(InputError, match="not a readable"):
+        run(monkeypatch, "--weights", weights.with_name("none.parquet"))

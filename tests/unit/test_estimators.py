@@ -1,0 +1,206 @@
+"""Estimators of log p(x): unbiased, bounded, debiased, and the corpus level's pairing identity.
+
+Needs nothing. The oracle is enumeration: a model with four latents, every outcome of drawing K
+samples with its probability, every pairing of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from beyond_perplexity.importance.estimators import (
+    beam_log_likelihood,
+    beam_plus_tail,
+    jackknife,
+    log_mean_exp,
+    log_sum_exp,
+    mixture_log_weights,
+    perplexity,
+)
+from tests.unit.latent_tables import model, proposal
+
+P, Q = model()[0], proposal()[0]
+LOG_P, LOG_Q = np.log(P), np.log(Q)
+TRUE = float(np.log(P.sum()))
+LATENTS = range(len(P))
+
+
+def expected(q: list[np.ndarray], value: Callable[[list[int]], float]) -> float:
+    """Return E value(z) exactly, for one latent drawn from each of the proposals."""
+    total = 0.0
+    for outcome in product(LATENTS, repeat=len(q)):
+        chance = float(np.prod([one[z] for one, z in zip(q, outcome, strict=True)]))
+        total += chance * value(list(outcome)) if chance else 0.0
+    return total
+
+
+def log_estimate(z: list[int]) -> float:
+    return float(log_mean_exp((LOG_P - LOG_Q)[z]))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_log_sum_exp_is_that_of_scipy(axis):
+    values = np.random.default_rng(0).normal(0, 300, (5, 7))
+    values[0, 3] = values[:, 2] = -np.inf
+    kept = values.copy()
+    np.testing.assert_allclose(log_sum_exp(values, axis), logsumexp(values, axis), rtol=1e-14)
+    np.testing.assert_array_equal(values, kept)
+
+
+def test_log_sum_exp_of_nothing_or_of_zeros_is_minus_infinity():
+    np.testing.assert_array_equal(log_sum_exp(np.empty((2, 0))), [-np.inf, -np.inf])
+    assert log_mean_exp(np.full(3, -np.inf)) == -np.inf
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 3])
+def test_the_estimate_is_unbiased(n_samples):
+    mean = expected([Q] * n_samples, lambda z: np.exp(log_estimate(z)))
+    np.testing.assert_allclose(mean, P.sum(), rtol=1e-13)
+
+
+def test_the_expected_logarithm_rises_with_samples_below_the_truth():
+    means = [expected([Q] * n, log_estimate) for n in (1, 2, 3, 4)]
+    assert means == sorted(means)
+    assert means[0] + 0.01 < means[-1] < TRUE
+
+
+def test_a_proposal_that_misses_latents_still_gives_a_stochastic_bound():
+    partial = np.where(np.arange(4) == int(P.argmax()), 0, Q)
+    partial /= partial.sum()
+    mean = expected([partial] * 2, lambda z: float(log_mean_exp(LOG_P[z] - np.log(partial[z]))))
+    assert mean < TRUE
+
+
+def test_the_posterior_gives_the_truth_from_any_sample():
+    log_weights = LOG_P - np.log(P / P.sum())
+    for n in (1, 2, 5):
+        drawn = np.random.default_rng(n).choice(log_weights, n)
+        assert float(log_mean_exp(drawn)) == pytest.approx(TRUE, rel=1e-14)
+
+
+def test_an_impossible_latent_is_a_weight_of_zero():
+    assert log_mean_exp(np.array([np.log(3.0), -np.inf, -np.inf])) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_the_mixture_is_unbiased_and_bounds_in_expectation():
+    taus = [proposal(temperature=tau)[0] for tau in (0.5, 2.0)]
+    grid = np.log(np.stack(taus, 1))  # (Z, 2)
+    counts = np.array([2, 1])
+
+    def estimate(z: list[int]) -> float:
+        return float(log_mean_exp(mixture_log_weights(LOG_P[z], grid[z], counts)))
+
+    drawn = [taus[0], taus[0], taus[1]]
+    np.testing.assert_allclose(expected(drawn, lambda z: np.exp(estimate(z))), P.sum(), rtol=1e-13)
+    assert expected(drawn, estimate) < TRUE
+
+
+def test_the_mixture_of_one_proposal_is_importance_sampling():
+    weights = mixture_log_weights(LOG_P, LOG_Q[:, None], np.array([4]))
+    np.testing.assert_allclose(weights, LOG_P - LOG_Q, rtol=1e-14)
+
+
+def test_the_beam_rises_to_the_truth_at_full_support():
+    order = np.argsort(-Q)
+    sums = [beam_log_likelihood(LOG_P[order[:k]], order[:k]) for k in range(1, 5)]
+    assert sums == sorted(sums)
+    assert sums[-1] == pytest.approx(TRUE, rel=1e-14)
+    assert sums[0] == LOG_P[order[0]]
+
+
+def test_the_beam_counts_a_latent_once_and_at_its_least():
+    twice = beam_log_likelihood(np.log([0.2, 0.1, 0.2 + 1e-9]), np.array([5, -6, 5]))
+    assert twice == pytest.approx(np.log(0.3), rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_beam_plus_tail_is_unbiased_and_never_below_the_beam(size):
+    beam = np.argsort(-Q)[:size]
+    inside = beam_log_likelihood(LOG_P[beam], beam)
+
+    def estimate(z: list[int]) -> float:
+        value, weights = beam_plus_tail(inside, (LOG_P - LOG_Q)[z], ~np.isin(z, beam))
+        assert value >= inside
+        assert value == pytest.approx(float(log_mean_exp(weights)), rel=1e-13)
+        return float(np.exp(value))
+
+    np.testing.assert_allclose(expected([Q] * 3, estimate), P.sum(), rtol=1e-13)
+
+
+def test_every_estimator_has_the_truth_as_mean_of_many_samples():
+    random = np.random.default_rng(5)
+    n, k = 4000, 10
+    taus = [proposal(temperature=tau)[0] for tau in (0.5, 1.0)]
+    z = np.stack([random.choice(4, (n, k), p=one) for one in taus])  # (2, n, k)
+    grid = np.log(np.stack(taus, 1))
+    both = np.concatenate(list(z), 1)
+    plain = log_mean_exp((LOG_P - LOG_Q)[z[1]], 1)
+    mixed = np.array(
+        [log_mean_exp(mixture_log_weights(LOG_P[row], grid[row], np.array([k, k]))) for row in both]
+    )
+    beam = np.argsort(-Q)[:1]
+    tail = np.array(
+        [
+            beam_plus_tail(LOG_P[beam[0]], (LOG_P - LOG_Q)[row], ~np.isin(row, beam))[0]
+            for row in z[1]
+        ]
+    )
+    for estimates in (np.exp(plain), np.exp(mixed), np.exp(tail)):
+        error = estimates.std(ddof=1) / np.sqrt(n)
+        assert abs(estimates.mean() - P.sum()) < 4 * error
+
+
+def test_the_jackknife_is_what_leaving_out_each_sample_gives():
+    weights = np.random.default_rng(1).normal(0, 3, 9)
+    without = [float(log_mean_exp(np.delete(weights, k))) for k in range(9)]
+    naive = 9 * float(log_mean_exp(weights)) - 8 * np.mean(without)
+    assert jackknife(weights) == pytest.approx(naive, rel=1e-12)
+    far = np.array([0.0, -800.0, -900.0])  # the largest left out, the others are still there
+    without = [float(log_mean_exp(np.delete(far, k))) for k in range(3)]
+    assert jackknife(far) == pytest.approx(3 * -np.log(3) - 2 * np.mean(without), rel=1e-12)
+
+
+def test_the_jackknife_is_closer_to_the_truth_in_expectation():
+    plain = expected([Q] * 4, log_estimate)
+    debiased = expected([Q] * 4, lambda z: jackknife((LOG_P - LOG_Q)[z]))
+    assert abs(debiased - TRUE) < 0.5 * abs(plain - TRUE)
+
+
+def test_the_jackknife_needs_two_positive_weights():
+    assert np.isnan(jackknife(np.array([1.0])))
+    assert np.isnan(jackknife(np.array([1.0, -np.inf, -np.inf])))
+
+
+def test_the_mean_over_all_pairings_is_the_product_of_the_instances():
+    random = np.random.default_rng(3)
+    weights = random.normal(-5, 2, (3, 4))  # (N, K)
+    products = [
+        float(np.exp(log_mean_exp(weights[0] + weights[1][list(a)] + weights[2][list(b)])))
+        for a in permutations(range(4))
+        for b in permutations(range(4))
+    ]
+    instance = float(np.exp(log_mean_exp(weights, 1).sum()))
+    np.testing.assert_allclose(np.mean(products), instance, rtol=1e-13)
+    assert np.std(products) > 0.1 * instance
+
+
+def test_the_corpus_level_is_below_the_instance_level_below_the_truth():
+    p, q = model(2, 3), proposal(2, 3)
+    log_w = np.log(p) - np.log(q)
+    corpus = instance = 0.0
+    for z in product(range(3), repeat=4):
+        first, second = list(z[:2]), list(z[2:])
+        chance = np.prod(q[0, first]) * np.prod(q[1, second])
+        corpus += chance * float(log_mean_exp(log_w[0, first] + log_w[1, second]))
+        instance += chance * float(log_mean_exp(log_w[0, first]) + log_mean_exp(log_w[1, second]))
+    assert corpus < instance < np.log(p.sum(1)).sum()
+
+
+def test_perplexity_and_its_infinities():
+    np.testing.assert_allclose(perplexity(np.log(0.25) * 3, 3), 4.0, rtol=1e-15)
+    np.testing.assert_array_equal(perplexity(np.array([-np.inf, -1e6]), 2), [np.inf, np.inf])

@@ -1,0 +1,384 @@
+"""The reduction of shards of log weights: its numbers, and that the cut of the files is no matter.
+
+Needs nothing. Oracles: SciPy's logsumexp on the same arrays, enumeration of a tiny model, and
+equality of whole tables for files cut, ordered and held in different ways.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import logsumexp
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.beams import Beams
+from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reduction import Reduction, reduce_weights
+from beyond_perplexity.importance.tables import (
+    band,
+    curves_table,
+    diagnostics_table,
+    estimates_table,
+    replicates_table,
+)
+from beyond_perplexity.shards import SCHEMAS, read_batches, temperature_columns
+from scripts import reduce_weights as command
+from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
+
+P = model(n_instances=4, n_latents=6)
+TRUE = float(np.log(P.sum(1)).sum())
+T = int(sum(range(2, 6)))
+K = 60
+OPTIONS = ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
+COLUMNS = {tau: sample_columns(P, tau, K) for tau in GRID}
+TABLES = (estimates_table, curves_table, replicates_table, diagnostics_table)
+
+
+def weights(tau: float) -> np.ndarray:
+    """Return log w, (N, K), of the samples as drawn."""
+    columns = COLUMNS[tau]
+    return (columns["log_p"] - columns["log_q"]).reshape(len(P), K)
+
+
+@pytest.fixture(scope="module")
+def reduction(tmp_path_factory: pytest.TempPathFactory) -> Reduction:
+    folder = tmp_path_factory.mktemp("weights")
+    paths = [path for tau in GRID for path in write_weights(folder, COLUMNS[tau], tau)]
+    reader = WeightReader(paths)
+    beams = Beams([write_beams(folder / "beams.parquet", P, (1, 3, 6))], reader)
+    return reduce_weights(reader, beams, OPTIONS, seed=3)
+
+
+def select(table: pa.Table, **wanted: object) -> list[dict]:
+    rows = table.to_pylist()
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def one(table: pa.Table, **wanted: object) -> dict:
+    (row,) = select(table, **wanted)
+    return row
+
+
+@pytest.mark.parametrize("tau", GRID)
+def test_the_two_levels_are_those_of_scipy(reduction, tau):
+    table = estimates_table(reduction)
+    common = {"temperature": tau, "method": "importance_sampling", "measure": "perplexity"}
+    instance = one(table, **common, aggregation="instance")
+    log_p = (logsumexp(weights(tau), 1) - np.log(K)).sum()
+    assert instance["log_likelihood"] == pytest.approx(log_p, rel=1e-13)
+    assert instance["value"] == pytest.approx(np.exp(-log_p / T), rel=1e-13)
+    corpus = one(table, **common, pairing="sample_id")
+    log_p = logsumexp(weights(tau).sum(0)) - np.log(K)
+    assert corpus["value"] == pytest.approx(np.exp(-log_p / T), rel=1e-13)
+    random = one(table, **common, pairing="random")
+    assert random["low"] < random["value"] < random["high"]
+    assert random["replicates"] == 40
+    assert {row["bound"] for row in (instance, corpus, random)} == {"stochastic"}
+    for row in (instance, corpus, random):
+        assert (row["n_samples"], row["n_instances"], row["n_tokens"]) == (K, 4, T)
+        assert (row["model"], row["proposal"], row["t_definition"]) == ("tiny", "table", "words")
+
+
+def test_unknown_words_are_charged(reduction):
+    table = estimates_table(reduction)
+    for plain in select(table, measure="perplexity"):
+        charged = [
+            row
+            for row in select(table, measure="unknown_penalized_perplexity")
+            if all(row[k] == plain[k] for k in ("method", "temperature", "pairing", "beam_size"))
+        ]
+        assert len(charged) == 1
+        factor = np.exp(6 * np.log(50) / T)  # 0 + 1 + 2 + 3 unknown tokens of 50 types
+        assert charged[0]["value"] == pytest.approx(plain["value"] * factor, rel=1e-12)
+        assert charged[0]["bound"] == plain["bound"]
+
+
+def test_the_standard_errors_are_of_the_same_size_as_the_spread_of_replicates(reduction):
+    row = one(
+        estimates_table(reduction),
+        temperature=1.0,
+        method="importance_sampling",
+        aggregation="instance",
+        measure="perplexity",
+    )
+    found = []
+    for seed in range(200):
+        columns = sample_columns(P, 1.0, K, seed=100 + seed)
+        log_w = (columns["log_p"] - columns["log_q"]).reshape(len(P), K)
+        found.append(np.exp(-(logsumexp(log_w, 1) - np.log(K)).sum() / T))
+    assert row["standard_error"] == pytest.approx(np.std(found), rel=0.35)
+    assert row["standard_error_samples"] == pytest.approx(row["standard_error"], rel=0.35)
+    assert row["standard_error_instances"] > 0
+
+
+def test_the_mixture_uses_every_temperature(reduction):
+    rows = one(estimates_table(reduction), method="mixture", measure="perplexity")
+    names = temperature_columns(GRID).names
+    log_p = np.concatenate([COLUMNS[tau]["log_p"].reshape(len(P), K) for tau in GRID], 1)
+    grid = np.concatenate(
+        [np.stack([COLUMNS[tau][c].reshape(len(P), K) for c in names], 2) for tau in GRID], 1
+    )  # (N, 3 K, J)
+    log_w = log_p - (logsumexp(grid, 2) - np.log(3))
+    wanted = (logsumexp(log_w, 1) - np.log(3 * K)).sum()
+    assert rows["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
+    assert rows["n_samples"] == 3 * K
+    assert rows["temperature"] is None
+
+
+def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
+    table = estimates_table(reduction)
+    beams = [one(table, method="beam", beam_size=k, measure="perplexity") for k in (1, 3, 6)]
+    values = [row["value"] for row in beams]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == pytest.approx(np.exp(-TRUE / T), rel=1e-13)
+    assert {row["bound"] for row in beams} == {"strict"}
+    for row in beams:
+        tails = select(
+            table, method="beam_plus_tail", beam_size=row["beam_size"], measure="perplexity"
+        )
+        assert [tail["temperature"] for tail in tails] == list(GRID)
+        assert all(tail["value"] <= row["value"] for tail in tails)
+        assert {tail["bound"] for tail in tails} == {"stochastic"}
+    assert tails[0]["value"] == beams[-1]["value"]  # nothing is outside of the whole support
+
+
+def test_the_jackknife_is_labelled_so(reduction):
+    rows = select(estimates_table(reduction), method="jackknife", measure="perplexity")
+    assert [(row["bound"], row["temperature"]) for row in rows] == [
+        ("debiased", tau) for tau in GRID
+    ]
+
+
+def test_curves_fall_and_end_at_the_estimates(reduction):
+    curves, table = curves_table(reduction), estimates_table(reduction)
+    for tau in GRID:
+        instance = select(curves, temperature=tau, aggregation="instance")
+        assert [row["n_samples"] for row in instance] == [1, 2, 5, 10, 20, 50, K]
+        means = [row["mean"] for row in instance]
+        assert means[0] > means[2] > means[-1]
+        assert (np.diff(means) < 0.02).all()  # the subsets are drawn: falling up to that
+        end = one(
+            table,
+            temperature=tau,
+            aggregation="instance",
+            method="importance_sampling",
+            measure="perplexity",
+        )
+        for name in ("mean", "low", "high"):
+            assert instance[-1][name] == pytest.approx(end["value"], rel=1e-12)
+        corpus = select(curves, temperature=tau, aggregation="corpus")
+        end = one(table, temperature=tau, pairing="random", measure="perplexity")
+        assert [corpus[-1][name] for name in ("mean", "low", "high")] == pytest.approx(
+            [end[name] for name in ("value", "low", "high")], rel=1e-12
+        )
+        # One sample for each instance: nothing is averaged, the two levels are the same.
+        assert corpus[0]["mean"] == pytest.approx(instance[0]["mean"], rel=1e-12)
+        assert all(row["low"] <= row["mean"] <= row["high"] for row in corpus)
+
+
+def test_replicates_are_the_estimates_of_disjoint_blocks(reduction):
+    rows = select(replicates_table(reduction), temperature=1.0)
+    log_w = weights(1.0).reshape(len(P), 3, 20)
+    wanted = np.exp(-(logsumexp(log_w, 2) - np.log(20)).sum(0) / T)
+    found = [row["value"] for row in rows if row["aggregation"] == "instance"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    corpus = [row["value"] for row in rows if row["aggregation"] == "corpus"]
+    wanted = np.exp(-(logsumexp(log_w.sum(0), 1) - np.log(20)) / T)
+    np.testing.assert_allclose(corpus, wanted, rtol=1e-13)
+
+
+def test_diagnostics_name_instances_and_estimators(reduction):
+    table = diagnostics_table(reduction)
+    assert set(table["instance_id"].to_pylist()) == {3, 10, 17, 24}
+    assert len(select(table, method="mixture")) == 4
+    row = one(table, method="importance_sampling", temperature=0.5, instance_id=17)
+    log_w = weights(0.5)[2]
+    w = np.exp(log_w - log_w.max())
+    assert row["ess"] == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-12)
+    assert row["largest_weight"] == pytest.approx(1 / w.sum(), rel=1e-12)
+    hashes = COLUMNS[0.5]["latent_hash"].reshape(len(P), K)[2]
+    assert row["unique_share"] == len(set(hashes.tolist())) / K
+    assert row["log_likelihood"] == pytest.approx(np.log(np.mean(w)) + log_w.max(), rel=1e-12)
+    summary = one(
+        estimates_table(reduction),
+        method="importance_sampling",
+        temperature=0.5,
+        aggregation="instance",
+        measure="perplexity",
+    )
+    rows = select(table, method="importance_sampling", temperature=0.5)
+    assert summary["ess_min"] == min(row["ess"] for row in rows)
+    assert summary["largest_weight_max"] == max(row["largest_weight"] for row in rows)
+
+
+def cuts(folder: Path, name: str) -> tuple[list[Path], int]:
+    """Write the same samples in one of several ways; the last is the rows held at once."""
+    random = np.random.default_rng(0)
+    paths: list[Path] = []
+    for tau in GRID:
+        columns = COLUMNS[tau]
+        parts: list[slice] = []
+        if name == "blocks of samples":
+            by_sample = np.argsort(columns["sample_id"], kind="stable")
+            columns = {key: column[by_sample] for key, column in columns.items()}
+            parts = [slice(0, 100), slice(100, 101), slice(101, None)]
+        elif name == "a few rows at a time, reversed":
+            columns = {key: column[::-1] for key, column in columns.items()}
+            parts = [slice(row, row + 11) for row in range(0, len(P) * K, 11)]
+        elif name == "shuffled":
+            order = random.permutation(len(P) * K)
+            columns = {key: column[order] for key, column in columns.items()}
+            parts = [slice(0, 37), slice(37, None)]
+        paths += write_weights(folder, columns, tau, parts)
+    held = {"blocks of samples": 1, "shuffled": 2 * K}.get(name, 2**19)
+    return paths[::-1], held
+
+
+@pytest.mark.parametrize(
+    "name", ["blocks of samples", "a few rows at a time, reversed", "shuffled"]
+)
+def test_no_number_depends_on_the_cut_the_order_or_the_memory(reduction, tmp_path, name):
+    paths, held = cuts(tmp_path, name)
+    reader = WeightReader(paths, block_rows=held)
+    beams = Beams([write_beams(tmp_path / "beams.parquet", P[::1], (6, 1, 3))], reader)
+    other = reduce_weights(reader, beams, OPTIONS, seed=3)
+    for table in TABLES:
+        assert table(other).equals(table(reduction))
+
+
+def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
+    (path,) = write_weights(tmp_path, COLUMNS[1.0], 1.0)
+    pq.write_table(pq.read_table(path), tmp_path / "groups.parquet", row_group_size=K)
+    reader = WeightReader([tmp_path / "groups.parquet"], Labels(temperature=1.0), block_rows=K)
+    file = reader._shards[0].file
+    read: list[int] = []
+    batches = file.batches
+    file.batches = lambda columns, group=0: read.append(group) or batches(columns, group)  # type: ignore[method-assign,func-returns-value]
+    assert [instance.instance_id for instance in reader] == [3, 10, 17, 24]
+    assert read == [0, 1, 2, 3]
+
+
+def reduced(tmp_path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
+    path = tmp_path / "weights.parquet"
+    pq.write_table(pa.table(columns), path)
+    return estimates_table(reduce_weights(WeightReader([path]), options=OPTIONS))
+
+
+def test_an_instance_of_zero_weights_is_infinite_and_said_to_be(tmp_path):
+    columns = {**COLUMNS[1.0]}
+    columns["log_p"] = np.where(columns["instance_id"] == 10, -np.inf, columns["log_p"])
+    table = reduced(tmp_path, columns)
+    for row in select(table, measure="perplexity", method="importance_sampling"):
+        assert row["value"] == np.inf
+        assert row["standard_error"] is None
+    row = one(table, aggregation="instance", method="importance_sampling", measure="perplexity")
+    assert row["n_infinite"] == 1
+    assert "p̂ is 0 for 1 instances" in row["note"]
+    assert row["ess_min"] == 0
+    jackknife = one(table, method="jackknife", measure="perplexity")
+    assert jackknife["value"] is None
+    assert "undefined: 1 instances" in jackknife["note"]
+
+
+def test_the_posterior_as_proposal_gives_the_truth_without_spread(tmp_path):
+    columns = {**COLUMNS[1.0]}
+    posterior = np.log(P / P.sum(1, keepdims=True))
+    columns["log_q"] = posterior[columns["instance_id"] // 7, (columns["latent_hash"] + 5) // 1000]
+    columns = {name: column for name, column in columns.items() if "tau" not in name}
+    for row in select(reduced(tmp_path, columns), measure="perplexity"):
+        assert row["value"] == pytest.approx(np.exp(-TRUE / T), rel=1e-12)
+        spread = ("standard_error", "standard_error_samples", "standard_deviation")
+        assert all(row[name] is None or row[name] < 1e-10 for name in spread)
+        if row["ess_min"] is not None:
+            assert row["ess_min"] == pytest.approx(K, rel=1e-9)
+
+
+def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path):
+    kept = (COLUMNS[1.0]["instance_id"] != 10) | (COLUMNS[1.0]["sample_id"] < 25)
+    table = reduced(tmp_path, {name: column[kept] for name, column in COLUMNS[1.0].items()})
+    log_w = weights(1.0)
+    instance = one(
+        table, aggregation="instance", method="importance_sampling", measure="perplexity"
+    )
+    wanted = sum(
+        logsumexp(row[:n]) - np.log(n) for row, n in zip(log_w, (60, 25, 60, 60), strict=True)
+    )
+    assert instance["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
+    assert "25 to 60 samples: all count" in instance["note"]
+    corpus = one(table, pairing="sample_id", measure="perplexity")
+    assert corpus["log_likelihood"] == pytest.approx(
+        logsumexp(log_w[:, :25].sum(0)) - np.log(25), rel=1e-13
+    )
+    assert corpus["n_samples"] == 25
+    assert "of each, 25 count" in corpus["note"]
+
+
+def test_one_sample_of_one_instance_is_enough(tmp_path):
+    columns = {name: column[:1] for name, column in COLUMNS[1.0].items()}
+    (row,) = select(
+        reduced(tmp_path, columns),
+        measure="perplexity",
+        method="importance_sampling",
+        aggregation="instance",
+    )
+    assert row["value"] == pytest.approx(np.exp(-weights(1.0)[0, 0] / 2), rel=1e-13)
+    errors = ("standard_error", "standard_error_instances", "k_hat_threshold")
+    assert [row[name] for name in errors] == [None, None, None]
+
+
+def test_nothing_is_drawn_when_nothing_is_wanted(tmp_path):
+    path = tmp_path / "weights.parquet"
+    pq.write_table(pa.table(COLUMNS[1.0]), path)
+    options = ReductionOptions(subsets=0, bootstrap=0)
+    found = reduce_weights(WeightReader([path]), options=options)
+    assert not curves_table(found).num_rows
+    rows = select(estimates_table(found), measure="perplexity")
+    assert {row["pairing"] for row in rows} == {None, "sample_id"}
+    assert {row["standard_error_samples"] for row in rows} == {None}
+
+
+def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):
+    other = reduce_weights(reduction.reader, None, OPTIONS, seed=4)
+    ours, theirs = curves_table(reduction).to_pylist(), curves_table(other).to_pylist()
+    assert ours[0]["mean"] != theirs[0]["mean"]
+    assert ours[6]["mean"] == pytest.approx(theirs[6]["mean"], rel=1e-13)
+
+
+def test_bands_hold_infinite_replicates():
+    low, high = band(np.array([[1.0], [np.inf], [2.0], [3.0]]), 0.5)
+    assert (low[0], high[0]) == (1.0, np.inf)
+
+
+def test_beams_must_be_of_the_same_instances(tmp_path):
+    reader = WeightReader(write_weights(tmp_path, COLUMNS[1.0], 1.0))
+    other = write_beams(tmp_path / "more.parquet", model(5, 6), (1,))
+    with pytest.raises(InputError, match=r"more\.parquet: row 5: instance_id is 31"):
+        Beams([other], reader)
+    fewer = write_beams(tmp_path / "fewer.parquet", P[:3], (2,))
+    with pytest.raises(InputError, match="instance 24 has no beam of size 2"):
+        Beams([fewer], reader)
+    with pytest.raises(InputError, match="instance 3, beam size 2, rank 0 is there twice"):
+        Beams([fewer, fewer], reader)
+
+
+def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
+    paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
+    beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
+    outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.TABLES}
+    flags = ["--weights", *paths, "--beams", beams, "--seed", 5]
+    flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
+    flags += ["--labels", json.dumps({"model": "named"})]
+    flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
+    monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
+    command.main()
+    for name, (kind, _) in command.TABLES.items():
+        rows = sum(len(batch) for batch in read_batches(outputs[name], kind, SCHEMAS[kind].names))
+        assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
+    assert set(pq.read_table(outputs["estimates"])["model"].to_pylist()) == {"named"}

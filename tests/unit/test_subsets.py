@@ -1,0 +1,59 @@
+"""Random subsets and pairings of samples.
+
+Needs nothing. Oracles: every subset enumerated, SciPy's logsumexp.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from beyond_perplexity.importance.estimators import log_mean_exp
+from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "sizes"),
+    [
+        (1, [1]),
+        (2, [1, 2]),
+        (7, [1, 2, 5, 7]),
+        (10, [1, 2, 5, 10]),
+        (100, [1, 2, 5, 10, 20, 50, 100]),
+        (1100, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1100]),
+    ],
+)
+def test_sizes_of_the_curves(n_samples, sizes):
+    assert subset_sizes(n_samples).tolist() == sizes
+
+
+def test_orders_are_permutations_and_all_alike_in_probability():
+    values = np.array([3.0, -np.inf, 1.0])
+    orders = random_orders(values, 6000, np.random.default_rng(0))
+    counts = Counter(map(tuple, orders.tolist()))
+    assert len(counts) == 6
+    assert all(abs(count - 1000) < 5 * np.sqrt(1000) for count in counts.values())
+
+
+def test_prefixes_are_those_of_scipy():
+    weights = np.random.default_rng(1).normal(0, 400, (4, 30))
+    weights[0, :5] = -np.inf
+    sizes = subset_sizes(30)
+    found = prefix_log_means(weights, sizes)
+    for column, size in enumerate(sizes):
+        wanted = logsumexp(weights[:, :size], 1) - np.log(size)
+        np.testing.assert_allclose(found[:, column], wanted, rtol=1e-13)
+
+
+def test_the_mean_over_random_subsets_is_that_over_all_subsets():
+    weights = np.random.default_rng(2).normal(0, 2, 6)
+    orders = random_orders(weights, 20_000, np.random.default_rng(3))
+    found = prefix_log_means(orders, np.array([2, 4]))
+    for column, size in enumerate((2, 4)):
+        every = [float(log_mean_exp(weights[list(c)])) for c in combinations(range(6), size)]
+        error = found[:, column].std() / np.sqrt(len(found))
+        assert abs(found[:, column].mean() - np.mean(every)) < 4 * error

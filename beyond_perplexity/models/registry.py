@@ -11,6 +11,8 @@ from beyond_perplexity.models.contract import LanguageModel
 
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
+    "entity-tagger": "beyond_perplexity.importance.proposals.entity_tagger:EntityTagger",
+    "entitynlm": "beyond_perplexity.models.entitynlm:EntityNLM",
     "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",

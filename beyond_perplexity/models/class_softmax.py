@@ -28,7 +28,7 @@ def class_ends(words: int, classes: int) -> list[int]:
 
     By Zipf's law classes that grow linearly have equal sums of the square roots of frequencies.
     """
-    return sorted({math.ceil(words * (k / classes) ** 2) for k in range(1, classes + 1)})
+    return sorted({-(-words * k * k // classes**2) for k in range(1, classes + 1)})
 
 
 class ClassSoftmax(nn.Module):

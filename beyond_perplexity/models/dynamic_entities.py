@@ -278,7 +278,9 @@ class DynamicEntities(nn.Module):
         after : Tensor
             (R, D): the entity's vector after the word.
         """
-        share = torch.sigmoid((at.gate * before).sum(-1, keepdim=True))  # (R, 1): δ
+        # torch.sigmoid rounds a number by its place in the tensor; this does not.
+        gate = (at.gate * before).sum(-1, keepdim=True)  # (R, 1)
+        share = functional.logsigmoid(gate).exp()  # (R, 1): δ
         after = functional.normalize(share * before + (1 - share) * at.update, dim=-1)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)

@@ -187,7 +187,7 @@ def draw_start(
 
 def begins(begin: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
     """Draw t, bool, in the shape of its logits and numbers."""
-    return uniforms < torch.sigmoid(begin.double() / temperature)
+    return uniforms < functional.logsigmoid(begin.double() / temperature).exp()
 
 
 @torch.no_grad()

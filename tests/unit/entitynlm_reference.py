@@ -121,16 +121,13 @@ class PlainEntities:
 
 
 def class_bounds(vocabulary_size, classes):
-    words = vocabulary_size - 2
-    return [
-        2,
-        *(
-            2 + end
-            for end in sorted(
-                {math.ceil(words * (k / classes) ** 2) for k in range(1, classes + 1)}
-            )
-        ),
-    ]
+    """Return the first id of each class, and V: class k ends after the share (k / classes)²."""
+    words, bounds = vocabulary_size - 2, [2]
+    for k in range(1, classes + 1):
+        end = 2 + -(-words * k * k // classes**2)
+        if end > bounds[-1]:
+            bounds.append(end)
+    return bounds
 
 
 def word_log_prob(weights, bounds, feature, word, starts):
@@ -146,14 +143,16 @@ def word_log_prob(weights, bounds, feature, word, starts):
     return log_softmax(head)[chosen] + log_softmax(inside)[word - part.start]
 
 
-def plain_log_joint(weights, options, tokens, codes):
-    """Return log p(x, z) of one document."""
+def plain_log_joint(weights, options, tokens, codes, ended=True):
+    """Return log p(x, z) of one document, or of the documents that begin so."""
     bounds = class_bounds(len(weights["text.embedding.weight"]), options.word_classes)
     inputs = [weights["text.embedding.weight"][word] for word in [BOS, *tokens]]
     states = lstm(weights, inputs, "")
     walk = PlainEntities(weights, options.maximum_entities, 1.0)
     total = 0.0
     for time, (word, code) in enumerate(zip([*tokens, EOS], [*codes, None], strict=True)):
+        if code is None and not ended:
+            return total
         if code is None:
             running = walk.last is not None and walk.last[1] > 0
             code = 1 + RADIX * walk.last[0] + walk.last[1] - 1 if running else 0

@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
+    "architecture-entity-tagger": (
+        "beyond_perplexity.importance.proposals.entity_tagger:EntityTaggerOptions"
+    ),
+    "architecture-entitynlm": "beyond_perplexity.models.entitynlm:EntityNLMOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",

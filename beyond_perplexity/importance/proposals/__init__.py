@@ -1,0 +1,1 @@
+"""Proposals: distributions of latent variables given the words, one family a file."""

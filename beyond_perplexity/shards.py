@@ -39,6 +39,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "knowledge_graph": _schema(subject=pa.string(), relation=pa.string(), object=pa.string()),
     "aliases": _schema(entity=pa.string(), alias=pa.string()),
+    "trees": _schema(doc_id=pa.int64(), sentence=pa.int32(), tree=pa.string()),
     "samples": _schema(
         doc_id=pa.int64(),
         text=pa.string(),

@@ -13,6 +13,8 @@ FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
     "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
+    "rnng": "beyond_perplexity.models.rnng:RNNG",
+    "span-crf": "beyond_perplexity.importance.proposals.span_crf:SpanCRF",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"

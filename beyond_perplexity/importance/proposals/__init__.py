@@ -1,0 +1,1 @@
+"""The proposals q(z | x) of the latent models, one file each."""

@@ -18,6 +18,8 @@ OPTIONS = {
     "architecture-entitynlm": "beyond_perplexity.models.entitynlm:EntityNLMOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-rnng": "beyond_perplexity.models.rnng:RNNGOptions",
+    "architecture-span-crf": ("beyond_perplexity.importance.proposals.span_crf:SpanCRFOptions"),
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
     "architecture-transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformerOptions"

@@ -1,0 +1,276 @@
+"""A conditional random field over the spans of binary trees, which sees the whole sentence.
+
+q_τ(z | x) ∝ exp(Σ s_ij / τ) over the spans [i, j] of at least two words. The score of a span is
+that of a small network on differences of a bidirectional LSTM's outputs over ``<s>`` x ``</s>``
+(Kim et al. 2019, section 2.2; Wang & Chang 2016). The temperature is global: q_τ is q^(1/τ),
+normalized.
+
+B instances, R rows, T words of the longest, E embedding, H hidden, S scorer, A temperatures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from beyond_perplexity.importance.proposals.span_charts import (
+    Chart,
+    best_closings,
+    inside,
+    sample_closings,
+)
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.trees import (
+    ACTIONS,
+    TreeOptions,
+    binary_instances,
+    find_unknown_classes,
+)
+from beyond_perplexity.models.binary_trees import from_closings, spans, trace
+from beyond_perplexity.models.dropout import check_probabilities
+from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+
+
+@dataclass(frozen=True)
+class SpanCRFOptions(TreeOptions):
+    """Architecture of the span CRF.
+
+    The paper's scale is embedding_size 650, hidden_size and scorer_size 256 and 512, dropout 0.5.
+
+    Attributes
+    ----------
+    embedding_size : int
+        E, the width of the word and of the position embedding.
+    hidden_size : int
+        H, the width of each direction of the LSTM.
+    scorer_size : int
+        S, the width of the hidden layer that scores a span.
+    positions : int
+        Places that have an embedding of their own; later ones share the last.
+    dropout : float
+        Probability of dropping an element of the embedding and of the LSTM's output in training.
+    """
+
+    embedding_size: int = 64
+    hidden_size: int = 64
+    scorer_size: int = 64
+    positions: int = 64
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = (self.embedding_size, self.hidden_size, self.scorer_size, self.positions)
+        if min(sizes) < 1:
+            raise ValueError(
+                "embedding_size, hidden_size, scorer_size and positions must be at least 1"
+            )
+        check_probabilities(dropout=self.dropout)
+
+
+class SpanCRF(Proposal):
+    """Span CRF; see the module.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        See `SpanCRFOptions`.
+    unknown_classes : sequence of str
+        Classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        options = parse_options(SpanCRFOptions, architecture, "architecture")
+        self.options = options
+        self.vocabulary_size = vocabulary_size
+        self.unknown_classes = tuple(unknown_classes)
+        width, hidden, scorer = options.embedding_size, options.hidden_size, options.scorer_size
+        self.embedding = nn.Embedding(vocabulary_size + len(self.unknown_classes), width)
+        self.position = nn.Embedding(options.positions, width)
+        self.encoder = nn.LSTM(width, hidden, bidirectional=True, batch_first=True)
+        # The scorer's first layer is linear in the outputs at the two ends of a span.
+        self.forward_part = nn.Linear(hidden, scorer, bias=False)
+        self.backward_part = nn.Linear(hidden, scorer, bias=False)
+        self.hidden_bias = nn.Parameter(torch.zeros(scorer))
+        self.norm = nn.LayerNorm(scorer)
+        self.score = nn.Linear(scorer, 1)
+        for embedding in (self.embedding, self.position):
+            nn.init.normal_(embedding.weight, std=width**-0.5)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same proposal, with ``family``."""
+        return {
+            "family": "span-crf",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "unknown_classes": list(self.unknown_classes),
+        }
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained proposal; see `LatentModule.create`."""
+        options = parse_options(SpanCRFOptions, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, classes)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with their binary trees; see `trees.binary_instances`."""
+        return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated trees."""
+        actions, lengths = batch.arrays[ACTIONS], batch.lengths[ACTIONS]  # (B, W), (B,)
+        places = torch.arange(actions.shape[1], device=actions.device)  # (W,)
+        latents = actions.masked_fill(places >= lengths[:, None], FILLING)  # (B, W)
+        everyone = torch.arange(len(batch), device=actions.device)  # (B,)
+        scores = self.scores(batch)  # (B, T, T)
+        chart = inside(scores, batch.lengths[TOKENS])
+        totals = self._totals(scores, batch, everyone, latents)  # (B,)
+        return -(totals - chart.log_z).sum().float()
+
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return U: a number for each span but words, T − 1 of the longest sentence."""
+        return max(1, batch.tokens.shape[1] - 1)
+
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw trees from the top down, exactly; see `Proposal.sample`."""
+        return self._drawn(self._chart(batch, temperature), batch, owner, uniforms)
+
+    def log_prob(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
+    ) -> Tensor:
+        """Return log q_τ(z | x), nats, float64, (R, A); −inf where z is no tree over x."""
+        totals = self._totals(self._scores(batch), batch, owner, latents)  # (R,)
+        found = [
+            totals / temperature - self._chart(batch, temperature).log_z[owner]
+            for temperature in temperatures
+        ]
+        return torch.stack(found, 1)  # (R, A)
+
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Return the most probable trees, int64, (B, size, W): exact at any temperature alike."""
+        scores = self._scores(batch).detach()  # (B, T, T)
+        width = 2 * batch.tokens.shape[1] - 1
+        found = torch.full((len(batch), size, width), FILLING, device=scores.device)
+        for place, length in enumerate(batch.lengths[TOKENS].tolist()):
+            closings = best_closings(scores[place], length, size)  # (K, T)
+            rows = from_closings(closings, torch.full_like(closings[:, 0], length))  # (K, W)
+            found[place, : len(rows), : rows.shape[1]] = rows
+        return found
+
+    def entropy(self, batch: InstanceBatch, temperature: float = 1.0) -> Tensor:
+        """Return the entropy of q_τ(· | x), exactly, nats, float64, (B,)."""
+        scores = self._scores(batch) / temperature  # (B, T, T)
+        entropy = inside(scores, batch.lengths[TOKENS], with_entropy=True).entropy
+        assert entropy is not None
+        return entropy
+
+    # ---- for the unsupervised training of a model, whose gradients need the scores ----
+
+    def scores(self, batch: InstanceBatch) -> Tensor:
+        """Score all spans, float64, (B, T, T); what lies beyond a sentence is of no meaning."""
+        tokens, lengths = batch.tokens, batch.lengths[TOKENS]
+        words = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
+        words = words.scatter(1, lengths[:, None] + 1, EOS)
+        places = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
+        places = places.clamp(max=self.options.positions - 1)
+        embedded = self._drop(self.embedding(words) + self.position(places))  # (B, T + 2, E)
+        packed = pack_padded_sequence(
+            embedded, (lengths + 2).cpu(), batch_first=True, enforce_sorted=False
+        )
+        output, _ = pad_packed_sequence(
+            self.encoder(packed)[0], batch_first=True, total_length=words.shape[1]
+        )  # (B, T + 2, 2 H)
+        ahead, back = self._drop(output).chunk(2, 2)  # (B, T + 2, H) each
+        ahead, back = self.forward_part(ahead), self.backward_part(back)  # (B, T + 2, S) each
+        start = ahead[:, 1:-1] - back[:, :-2]  # (B, T, S)
+        end = ahead[:, 2:] - back[:, 1:-1]  # (B, T, S)
+        hidden = end[:, None] - start[:, :, None] + self.hidden_bias  # (B, T, T, S)
+        return self.score(self.norm(torch.relu(hidden)))[..., 0].double()  # (B, T, T)
+
+    def sample_from(
+        self,
+        scores: Tensor,
+        batch: InstanceBatch,
+        owner: Tensor,
+        uniforms: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        """Draw trees, int64, (R, W), as `sample` does, from scores that are at hand."""
+        chart = inside(scores.detach() / temperature, batch.lengths[TOKENS])
+        return self._drawn(chart, batch, owner, uniforms)
+
+    def log_prob_and_entropy(
+        self, scores: Tensor, batch: InstanceBatch, owner: Tensor, latents: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return log q(z | x), (R,), and the entropy of q, (B,), float64, from scores at hand."""
+        chart = inside(scores, batch.lengths[TOKENS], with_entropy=True)
+        assert chart.entropy is not None
+        totals = self._totals(scores, batch, owner, latents)  # (R,)
+        return totals - chart.log_z[owner], chart.entropy
+
+    # ---- parts ----
+
+    def _drawn(self, chart: Chart, batch: InstanceBatch, owner: Tensor, uniforms: Tensor) -> Tensor:
+        lengths = batch.lengths[TOKENS][owner]  # (R,)
+        return from_closings(sample_closings(chart, owner, lengths, uniforms), lengths)
+
+    def _totals(
+        self, scores: Tensor, batch: InstanceBatch, owner: Tensor, latents: Tensor
+    ) -> Tensor:
+        """Add up the scores of each row's spans, (R,); −inf where the row is no tree."""
+        traced = trace(latents, batch.lengths[TOKENS][owner])
+        first, last, counts = spans(latents, traced)  # (R, W) each
+        longest = scores.shape[1] - 1
+        first, last = first.clamp(0, longest), last.clamp(0, longest)
+        found = scores[owner[:, None], first, last] * counts  # (R, W)
+        return torch.where(traced.valid, found.sum(1), -torch.inf)
+
+    def _scores(self, batch: InstanceBatch) -> Tensor:
+        if torch.is_grad_enabled():
+            return self.scores(batch)
+        key = (self, "scores")
+        if key not in batch.cache:
+            batch.cache[key] = self.scores(batch)
+        found: Tensor = batch.cache[key]
+        return found
+
+    def _chart(self, batch: InstanceBatch, temperature: float) -> Chart:
+        if torch.is_grad_enabled():
+            return inside(self.scores(batch) / temperature, batch.lengths[TOKENS])
+        key = (self, "chart", temperature)
+        if key not in batch.cache:
+            batch.cache[key] = inside(self._scores(batch) / temperature, batch.lengths[TOKENS])
+        found: Chart = batch.cache[key]
+        return found
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.options.dropout, self.training)

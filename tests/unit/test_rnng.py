@@ -1,0 +1,542 @@
+"""The binary RNNG, its span CRF, and the reading of trees.
+
+Oracles: enumeration of all binary trees and of all short sentences, the plain programs of
+`rnng_reference`, gradients by finite differences, binarizations written out by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.proposals.span_crf import SpanCRF
+from beyond_perplexity.instances.store import (
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+    InstanceStore,
+    WholeInstances,
+)
+from beyond_perplexity.instances.trees import find_labels, parse
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.rnng import RNNG
+from beyond_perplexity.models.stack_memory import StackMemory
+from beyond_perplexity.shards import write_shard
+from beyond_perplexity.training import train
+from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit import rnng_reference as reference
+
+TEMPERATURES = [0.5, 1.0, 2.0]
+CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}
+
+
+def make(kind=RNNG, vocabulary=9, double=True, **architecture):
+    torch.manual_seed(3)
+    widths = {"size": 5} if kind is RNNG else {"embedding_size": 4, "hidden_size": 5}
+    model = kind(vocabulary, {"dropout": 0.0, **widths, **architecture}).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return model.double() if double else model
+
+
+def batch_of(*sentences, trees=None):
+    found = []
+    for number, words in enumerate(sentences):
+        actions = trees[number] if trees else reference.all_trees(len(words))[-1]
+        arrays = {"tokens": np.array(words), "actions": np.array(actions)}
+        found.append(Instance(number, arrays))
+    return InstanceBatch.of(found)
+
+
+def rows_of(trees, width=None):
+    width = width or max(map(len, trees))
+    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+
+
+def owners(*counts):
+    return torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+
+
+SENTENCES = ([4, 3, 8, 8, 5], [6], [7, 2, 5], [3, 5])
+
+
+def everything():
+    """Return a batch of sentences and all trees of each."""
+    trees = [reference.all_trees(len(words)) for words in SENTENCES]
+    owner = owners(*map(len, trees))
+    return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
+
+
+# ---- p ----
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"eos": False}])
+@torch.no_grad()
+def test_joint_is_that_of_the_plain_program(options):
+    model = make(**options)
+    batch, owner, latents = everything()
+    expected = [
+        reference.log_joint(model, SENTENCES[place], [a for a in row if a != FILLING])
+        for place, row in zip(owner.tolist(), latents.tolist(), strict=True)
+    ]
+    found = model.log_joint(batch, owner, latents)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-6, rtol=0)
+    assert model.n_tokens(batch).tolist() == [
+        len(words) + options.get("eos", True) for words in SENTENCES
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0, 1, 0, 0, 1],
+        [0, 0, 0, 1, -1],
+        [0, 0, 0, 0, 1],
+        [0, 0, 1, -1, 1],
+        [1, 0, 0, 0, 1],
+        [0, 0, 1, 0, 2],
+        [0, 0, -1, 0, 1],
+    ],
+)
+@torch.no_grad()
+def test_what_is_no_tree_is_impossible(row):
+    batch, latents = batch_of([4, 5, 6]), torch.tensor([row, [0, 0, 1, 0, 1]])
+    owner = torch.tensor([0, 0])
+    for found in (
+        make().log_joint(batch, owner, latents),
+        make(SpanCRF).log_prob(batch, owner, latents, [1.0])[:, 0],
+    ):
+        assert found[0] == -math.inf
+        assert torch.isfinite(found[1])
+
+
+@torch.no_grad()
+def test_probabilities_of_all_sentences_approach_one():
+    model = make(vocabulary=4)  # two words: <unk> and one more
+    model.reduce.bias.fill_(3.0)  # short stacks, so that little mass is on long sentences
+    model.word_bias[1] = 3.0
+    sums = [0.0]
+    for length in range(1, 6):
+        sentences = list(itertools.product([2, 3], repeat=length))
+        trees = reference.all_trees(length)
+        batch = batch_of(*sentences)
+        owner = owners(*[len(trees)] * len(sentences))
+        found = model.log_joint(batch, owner, rows_of(trees * len(sentences)))
+        sums.append(sums[-1] + float(found.exp().sum()))
+    assert all(a < b for a, b in itertools.pairwise(sums))
+    assert 0.95 < sums[-1] <= 1 + 1e-9
+
+
+@torch.no_grad()
+def test_sentences_simulated_from_the_model_have_its_probabilities():
+    """The frequencies of whole (x, z), drawn from the plain program's steps, are exp(log p)."""
+    model = make(vocabulary=4)
+    batch = batch_of([2], [3], [2, 3])
+    found = model.log_joint(batch, torch.arange(3), rows_of([(0,), (0,), (0, 0, 1)]))
+    # One word and the end: two softmaxes by hand.
+    zero = torch.zeros(5).double()
+    start = reference.push(model, model.embedding.weight[0], [(zero, zero)])
+    for row, word in enumerate((2, 3)):
+        first = torch.log_softmax((model.embedding.weight @ start[-1][0] + model.word_bias)[2:], 0)
+        after = reference.push(model, model.embedding.weight[word], start)
+        logits = (model.embedding.weight @ after[-1][0] + model.word_bias)[1:]
+        expected = first[word - 2] + torch.log_softmax(logits, 0)[0]
+        assert float(found[row]) == pytest.approx(float(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", [RNNG, SpanCRF])
+@torch.no_grad()
+def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
+    model = make(kind, double=False, **({"size": 16} if kind is RNNG else {}))
+    generator = np.random.default_rng(0)
+    sentences = [generator.integers(2, 9, length).tolist() for length in (7, 3, 6)]
+    batch = batch_of(*sentences)
+    crf = make(SpanCRF)
+    owner = torch.arange(3).repeat_interleave(32)
+    uniforms = torch.from_numpy(generator.random((96, 6)))
+    latents = crf.sample(batch, owner, uniforms, 2.0)
+
+    def values(batch, owner, latents):
+        if kind is RNNG:
+            return model.log_joint(batch, owner, latents)
+        return model.log_prob(batch, owner, latents, [1.0])[:, 0]
+
+    whole = values(batch, owner, latents)
+    for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(96)):
+        assert torch.equal(values(batch, owner[rows], latents[rows]), whole[rows])
+    for place, words in enumerate(sentences):
+        rows, width = owner == place, 2 * len(words) - 1
+        alone = values(batch_of(words), owner[rows] * 0, latents[rows][:, :width])
+        torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
+
+
+def test_gradients_are_those_of_finite_differences():
+    model = make(layers=2)
+    batch, owner, latents = everything()
+    parameters = list(model.parameters())
+    direction = [torch.randn_like(parameter) for parameter in parameters]
+    weights = torch.randn(len(owner)).double()
+
+    def value():
+        return (model.log_joint(batch, owner, latents) * weights).sum()
+
+    slopes = torch.autograd.grad(value(), parameters)
+    expected = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
+    step, values = 1e-5, []
+    for sign in (1, -1):
+        with torch.no_grad():
+            for parameter, part in zip(parameters, direction, strict=True):
+                parameter += sign * step * part
+            values.append(float(value()))
+            for parameter, part in zip(parameters, direction, strict=True):
+                parameter -= sign * step * part
+    assert (values[0] - values[1]) / (2 * step) == pytest.approx(expected, rel=1e-6)
+
+
+def test_stack_memory_has_the_gradients_of_indexing():
+    torch.manual_seed(0)
+    first = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    index = [torch.tensor([0, 0, 3]), torch.tensor([1, 4, 6, 4])]
+
+    def with_memory():
+        memory = StackMemory(7, 3, first)
+        memory.write(first)
+        memory.write(memory.read(index[0]).tanh())
+        return memory.read(index[1])
+
+    def with_indexing():
+        return torch.cat([first, first[index[0]].tanh()])[index[1]]
+
+    weights = torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(with_memory(), with_indexing())
+    found, expected = (
+        torch.autograd.grad((value() * weights).sum(), first)[0]
+        for value in (with_memory, with_indexing)
+    )
+    torch.testing.assert_close(found, expected)
+
+
+# ---- q ----
+
+
+@torch.no_grad()
+def test_crf_is_that_of_enumeration():
+    crf = make(SpanCRF, positions=4)
+    batch, owner, latents = everything()
+    found = crf.log_prob(batch, owner, latents, TEMPERATURES)
+    for row, (place, actions) in enumerate(zip(owner.tolist(), latents.tolist(), strict=True)):
+        words = SENTENCES[place]
+        scores = reference.span_scores(crf, words)
+        tree = [action for action in actions if action != FILLING]
+        expected = [reference.log_prob(scores, len(words), tree, t) for t in TEMPERATURES]
+        assert found[row].tolist() == pytest.approx(expected, abs=1e-6)
+    for place in range(len(SENTENCES)):
+        sums = found[owner == place].exp().sum(0)
+        torch.testing.assert_close(sums, torch.ones(3).double(), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(("length", "count"), CATALAN.items())
+@torch.no_grad()
+def test_beam_is_exact_and_has_all_trees_once(length, count):
+    crf = make(SpanCRF)
+    words = list(range(2, 2 + length))
+    batch = batch_of(words, [3])
+    trees = reference.all_trees(length)
+    assert len(set(trees)) == count
+    ranked = crf.log_prob(batch, torch.zeros(count, dtype=torch.int64), rows_of(trees), [1.0])
+    ranked = ranked[:, 0].sort(descending=True).values
+    for size in sorted({1, 2, 3, count, count + 2}):
+        rows = crf.beam(batch, size)
+        assert rows.shape == (2, size, 2 * length - 1)
+        held = [tuple(row) for row in rows[0].tolist() if row[0] != FILLING]
+        assert len(held) == len(set(held)) == min(size, count)
+        owner = torch.zeros(len(held), dtype=torch.int64)
+        values = crf.log_prob(batch, owner, torch.tensor(held), [1.0])[:, 0]
+        torch.testing.assert_close(values, ranked[: len(held)], atol=1e-9, rtol=0)
+        assert [a for a in rows[1].flatten().tolist() if a != FILLING] == [0]
+
+
+@torch.no_grad()
+def test_beam_of_a_long_sentence_begins_with_the_same_trees():
+    crf = make(SpanCRF)
+    batch = batch_of(np.random.default_rng(1).integers(2, 9, 14).tolist())
+    large = crf.beam(batch, 50)
+    values = crf.log_prob(batch, torch.zeros(50, dtype=torch.int64), large[0], [1.0])[:, 0]
+    assert (values.diff() <= 1e-9).all()
+    assert torch.unique(large[0], dim=0).shape[0] == 50
+    for size in (1, 7, 20):
+        assert torch.equal(crf.beam(batch, size), large[:, :size])
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@torch.no_grad()
+def test_samples_have_the_probabilities_that_they_are_given(temperature):
+    crf = make(SpanCRF)
+    batch = batch_of([4, 3, 8, 8, 5], [7, 2, 5])
+    generator = np.random.default_rng(4)
+    for place, length in ((0, 5), (1, 3)):
+        count = 20_000
+        uniforms = torch.from_numpy(generator.random((count, crf.draws(batch))))
+        owner = torch.full((count,), place)
+        rows = crf.sample(batch, owner, uniforms, temperature)
+        trees = rows_of(reference.all_trees(length), 9)
+        probabilities = crf.log_prob(batch, torch.full((len(trees),), place), trees, [temperature])[
+            :, 0
+        ].exp()
+        shares = (rows[:, None] == trees).all(2).double().mean(0)
+        assert float(shares.sum()) == pytest.approx(1)
+        deviation = (probabilities * (1 - probabilities) / count).sqrt()
+        assert ((shares - probabilities).abs() < 5 * deviation + 1e-9).all()
+        again = crf.sample(batch, owner[:16], uniforms[:16], temperature)
+        assert torch.equal(again, rows[:16])
+
+
+@torch.no_grad()
+def test_entropy_is_that_of_enumeration():
+    crf = make(SpanCRF)
+    batch, owner, latents = everything()
+    for temperature in TEMPERATURES:
+        log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
+        expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
+        torch.testing.assert_close(crf.entropy(batch, temperature), expected, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_importance_weights_have_the_marginal_likelihood_as_their_mean():
+    model, crf = make(), make(SpanCRF)
+    batch, owner, latents = everything()
+    log_p = model.log_joint(batch, owner, latents)
+    log_q = crf.log_prob(batch, owner, latents, TEMPERATURES)
+    assert torch.isfinite(log_q).all()
+    for column in log_q.T:
+        means = torch.zeros(len(batch)).double()
+        means.index_add_(0, owner, (column + (log_p - column)).exp())
+        expected = torch.zeros(len(batch)).double().index_add_(0, owner, log_p.exp())
+        torch.testing.assert_close(means, expected)
+
+
+@torch.no_grad()
+def test_a_mean_of_sampled_weights_is_near_the_likelihood():
+    model, crf = make(), make(SpanCRF)
+    batch, owner, latents = everything()
+    exact = float(model.log_joint(batch, owner, latents)[owner == 0].exp().sum())
+    uniforms = torch.from_numpy(np.random.default_rng(5).random((4096, crf.draws(batch))))
+    rows = torch.zeros(4096, dtype=torch.int64)
+    drawn = crf.sample(batch, rows, uniforms, 2.0)
+    log_q = crf.log_prob(batch, rows, drawn, [2.0])[:, 0]
+    weights = (model.log_joint(batch, rows, drawn) - log_q).exp()
+    error = float(weights.std()) / math.sqrt(4096)
+    assert abs(float(weights.mean()) - exact) < 4 * error
+
+
+# ---- unsupervised training ----
+
+
+def test_gradient_of_the_bound_is_that_of_enumeration():
+    """The mean over all tuples of samples of the surrogate's gradient is the exact gradient."""
+    model = make(training="unsupervised", samples=2, warmup_epochs=4.0, proposal_size=3)
+    batch = batch_of([4, 5, 6])  # two trees
+    trees = rows_of(reference.all_trees(3))
+    crf, weight, owner = model.proposal, 0.25, torch.zeros(2, dtype=torch.int64)
+    parameters = list(model.parameters())
+    words, actions = model._terms(batch, owner, trees)
+    log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
+    bound = (log_q.exp() * (words + weight * (actions - log_q))).sum()
+    expected = torch.autograd.grad(-bound, parameters)
+    found = [torch.zeros_like(parameter) for parameter in parameters]
+    mean_loss = 0.0
+    edge = float(
+        log_q[0].detach().exp()
+    )  # a uniform number below takes one of the trees, above the other
+    first = crf.sample(batch, owner[:1], torch.tensor([[0.0, 0.0]]).double(), 1.0)
+    shares = (edge, 1 - edge) if torch.equal(first[0], trees[0]) else (1 - edge, edge)
+    for pair in itertools.product(range(2), repeat=2):
+        model._uniforms = lambda batch, draws, pair=pair: torch.tensor(
+            [[0.0, 0.0] if one == 0 else [1 - 1e-12, 0.0] for one in pair]
+        ).double()
+        loss = model.loss(batch, epoch=1.0)
+        probability = shares[pair[0]] * shares[pair[1]]
+        mean_loss += probability * float(loss.detach())
+        for total, slope in zip(found, torch.autograd.grad(loss, parameters), strict=True):
+            total += probability * slope
+    assert mean_loss == pytest.approx(-float(bound.detach()), rel=1e-5)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
+    model = make(training="unsupervised", samples=3)
+    torch.manual_seed(1)
+    together = float(model.loss(batch_of(*SENTENCES)))
+    assert together == float(model.loss(batch_of(*SENTENCES)))
+    padded = InstanceBatch.of(
+        [*(Instance(n, {"tokens": np.array(w), "actions": np.zeros(1)}) for n, w in [(2, [7, 2])])]
+    )
+    both = InstanceBatch.of(
+        [
+            Instance(2, {"tokens": np.array([7, 2]), "actions": np.zeros(1)}),
+            Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": np.zeros(1)}),
+        ]
+    )
+    other = InstanceBatch.of([Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": []})])
+    expected = float(model.loss(padded)) + float(model.loss(other))
+    assert float(model.loss(both)) == pytest.approx(expected, rel=1e-6)
+
+
+# ---- data ----
+
+
+def test_binarization_and_labels():
+    tree = "(S (NP (DT the) (JJ old) (NN man)) (VP (VBD ate) (NP (NP (NNS figs)))) (. -LRB-))"
+    found = parse(tree)
+    assert found.words == ["the", "old", "man", "ate", "figs", "("]
+    assert found.binary == [0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1]
+    expected = ["S", "NP", 0, 0, 0, 1, "VP", 0, "NP", "NP", 0, 1, 1, 1, 0, 1]
+    assert found.labelled == expected
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["", "(S (DT the)", "(S (DT the)))", "(S (DT a)) (S (DT b))", "(S the)", "(S (NP ) (DT a))",
+     "(S (NP the cat))", "the", "(S ())"],
+)  # fmt: skip
+def test_malformed_trees_are_errors(tree):
+    with pytest.raises(ValueError, match=r"open|bracket|neither"):
+        parse(tree) if tree != "(S the)" else parse("(S (NP (DT the cat)))")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Write a corpus of sentences of a tiny grammar in which the tree follows from the words."""
+    folder = tmp_path_factory.mktemp("trees")
+    generator = np.random.default_rng(0)
+
+    def phrase(depth):
+        noun = f"(NP (DT the) (NN n{generator.integers(4)}))"
+        if depth and generator.random() < 0.5:
+            return f"(NP {noun} (PP (IN of) {phrase(depth - 1)}))"
+        return noun
+
+    documents, trees = {"doc_id": [], "split": [], "text": []}, []
+    for number in range(120):
+        split = "train" if number < 90 else "valid" if number < 105 else "test"
+        texts = []
+        for sentence in range(3):
+            verb = f"(VP (VBD v{generator.integers(3)}) {phrase(2)})"
+            tree = f"(S {phrase(2)} {verb})"
+            trees.append((number, sentence, tree))
+            texts.append(" ".join(parse(tree).words))
+        documents["doc_id"].append(number)
+        documents["split"].append(split)
+        documents["text"].append(" ".join(texts))
+    columns = {
+        **documents,
+        "title": [""] * 120,
+        "n_tokens": [len(text.split()) for text in documents["text"]],
+    }
+    write_shard(folder / "documents.parquet", "documents", columns, {})
+    numbers, sentences, brackets = zip(*trees, strict=True)
+    rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
+    write_shard(folder / "trees.parquet", "trees", rows, {})
+    return CorpusFiles.of(folder)
+
+
+WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown
+VOCABULARY = ClosedVocabulary(WORDS, 1)
+
+
+def test_instances_of_a_split(corpus):
+    model = RNNG.create({"maximum_words": 8}, VOCABULARY, corpus)
+    test = list(model.instances(corpus, "test", VOCABULARY))
+    assert [one.instance_id for one in test[:4]] == [105 * 65536 + i for i in (0, 1, 2)] + [
+        106 * 65536
+    ]
+    assert len(test) == 45
+    assert max(len(one.arrays["tokens"]) for one in test) > 8
+    valid = list(model.instances(corpus, "valid", VOCABULARY))
+    assert 0 < max(len(one.arrays["tokens"]) for one in valid) <= 8
+    for one in test:
+        assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
+    assert find_labels(corpus) == ("NP", "PP", "S", "VP", "X")
+
+
+def test_unknown_words_get_classes(corpus):
+    options = {"unknown_classes": True}
+    model = RNNG.create(options, VOCABULARY, corpus)
+    assert model.unknown_classes == ("<unk-digit>",)
+    ids = {
+        int(i) for one in model.instances(corpus, "test", VOCABULARY) for i in one.arrays["tokens"]
+    }
+    assert VOCABULARY.size in ids
+    assert 2 not in ids
+    assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
+
+
+def test_trees_of_a_missing_document_are_an_error(corpus, tmp_path):
+    rows = {"doc_id": [500], "sentence": [0], "tree": ["(S (DT a))"]}
+    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    files = corpus._replace(trees=tmp_path / "trees.parquet")
+    with pytest.raises(InputError, match="document 500"):
+        list(make().instances(files, "train", VOCABULARY))
+    rows = {"doc_id": [3], "sentence": [7], "tree": ["(S (DT a)"]}
+    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    with pytest.raises(InputError, match="document 3, sentence 7"):
+        list(make().instances(files, "train", VOCABULARY))
+
+
+def test_the_tree_of_a_sentence_is_readable():
+    found = make().readable(Instance(0, {}), torch.tensor([0, 0, 1, 0, 1, -1, -1]))
+    assert found == {"tree": "(X (X #0 #1) #2)"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"size": 0}, {"samples": 1}, {"dropout": 1.0}, {"maximum_words": 0}, {"sizes": 3}]
+)
+def test_wrong_options_are_errors(options):
+    with pytest.raises(InputError, match="architecture"):
+        RNNG(9, options)
+
+
+# ---- training ----
+
+
+@pytest.mark.parametrize("kind", ["supervised", "unsupervised", "crf"])
+def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
+    torch.manual_seed(0)
+    if kind == "crf":
+        model = SpanCRF.create({"embedding_size": 8, "hidden_size": 8}, VOCABULARY, corpus)
+    else:
+        widths = {"size": 16, "proposal_size": 8, "dropout": 0.1, "samples": 4}
+        model = RNNG.create({**widths, "training": kind}, VOCABULARY, corpus)
+    stores = [
+        InstanceStore.write(tmp_path, name, model.instances(corpus, name, VOCABULARY))
+        for name in ("train", "valid")
+    ]
+    sources = tuple(WholeInstances(store, 256) for store in stores)
+    batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
+    model.eval()
+    with torch.no_grad():
+        before = sum(float(model.loss(batch)) for batch in batches)
+    options = TrainingOptions(
+        maximum_epochs=3, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
+    )
+    result = train(
+        model.train(), sources, options, 1, tmp_path / "checkpoints", torch.device("cpu")
+    )
+    model.eval()
+    with torch.no_grad():
+        after = sum(float(model.loss(batch)) for batch in batches)
+    counted = sum(batch.predictions for batch in batches)
+    assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
+    assert after < (0.3 if kind == "crf" else 0.75) * before
+    rebuilt = type(model).from_tensors(model.config, model.state_dict()).eval()
+    with torch.no_grad():
+        assert float(rebuilt.loss(batches[0])) == float(model.loss(batches[0]))

@@ -1,0 +1,1 @@
+"""Importance sampling: proposals, log weights, estimates and their diagnostics."""

@@ -1,0 +1,1 @@
+"""Proposal distributions q(z | x), one file per family."""

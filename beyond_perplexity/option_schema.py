@@ -13,11 +13,16 @@ from typing import Any, Literal
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-kglm": "beyond_perplexity.models.kglm:KGLMOptions",
+    "architecture-kglm-tagger": (
+        "beyond_perplexity.importance.proposals.kglm_tagger:TaggerOptions"
+    ),
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
     "architecture-transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformerOptions"
     ),
+    "graph": "beyond_perplexity.graph:GraphOptions",
     "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",

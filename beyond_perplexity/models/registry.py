@@ -12,6 +12,8 @@ from beyond_perplexity.models.contract import LanguageModel
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
     "gru": "beyond_perplexity.models.gru:GRU",
+    "kglm": "beyond_perplexity.models.kglm:KGLM",
+    "kglm-tagger": "beyond_perplexity.importance.proposals.kglm_tagger:KGLMTagger",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (

@@ -105,8 +105,9 @@ class AWDLSTM(nn.Module):
         stream = drop(embedded, options.dropout, self.training, True)  # (B, P, E)
         raw = stream
         for layer in self.layers:
-            inputs, recurrent, *biases = layer.all_weights[0]
-            recurrent = functional.dropout(recurrent, options.weight_dropout, self.training)
+            assert isinstance(layer, nn.LSTM)
+            inputs, full, *biases = layer.all_weights[0]
+            recurrent = functional.dropout(full, options.weight_dropout, self.training)
             zeros = stream.new_zeros(1, len(stream), layer.hidden_size)  # (1, B, H)
             weights = (inputs, recurrent, *biases)
             raw, *_ = torch.lstm(stream, (zeros, zeros), weights, True, 1, 0.0, True, False, True)

@@ -338,7 +338,7 @@ class LatentHeads(nn.Module):
 def _next_mention(entities: Tensor) -> Tensor:
     """Return the next token of the same row and entity, int64, (R, T); T where there is none."""
     width = entities.shape[1]
-    ordered, order = entities.sort(1, stable=True)  # (R, T), (R, T)
+    ordered, order = entities.sort(dim=1, stable=True)  # (R, T), (R, T)
     following = nn.functional.pad(order[:, 1:], (0, 1), value=width)  # (R, T)
     same = nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))  # (R, T)
     return torch.empty_like(order).scatter_(1, order, torch.where(same, following, width))

@@ -17,6 +17,10 @@ OPTIONS = {
     ),
     "architecture-entitynlm": "beyond_perplexity.models.entitynlm:EntityNLMOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-kglm": "beyond_perplexity.models.kglm:KGLMOptions",
+    "architecture-kglm-tagger": (
+        "beyond_perplexity.importance.proposals.kglm_tagger:TaggerOptions"
+    ),
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-rnng": "beyond_perplexity.models.rnng:RNNGOptions",
     "architecture-span-crf": ("beyond_perplexity.importance.proposals.span_crf:SpanCRFOptions"),
@@ -24,6 +28,7 @@ OPTIONS = {
     "architecture-transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformerOptions"
     ),
+    "graph": "beyond_perplexity.graph:GraphOptions",
     "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "reduction": "beyond_perplexity.importance.options:ReductionOptions",

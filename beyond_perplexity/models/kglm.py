@@ -1,0 +1,323 @@
+"""KGLM, the knowledge graph language model (Logan, Liu, Peters, Gardner & Singh 2019).
+
+Each token has a latent: no mention, or a mention of an entity that is new, related to a recent one
+by an edge of a knowledge graph, or ongoing; see `models.kglm_latents` for their distribution. A
+word is then generated or, in a mention, copied from an alias of the entity: one softmax over
+
+* the vocabulary, with logits V (W_h h + W_e E_e + c) + b (V is the embedding of words, E_e is zero
+  without a mention);
+* the places of the entity's aliases, with logits h · tanh(W LSTM(alias));
+
+and p(x) sums all that give x. The end is a word like any other that only no mention generates: the
+last latent is none, at the cost of its probability. The parts of h are `Streams`.
+
+B instances, R rows, T tokens, V ids, N entities, D embedding size, d of the graph's embeddings,
+S aliases of an entity, L words of an alias, X pairs of a position and an entity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.linked import (
+    LATENTS,
+    RELATED,
+    decode_latents,
+    linked_documents,
+)
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.losses import summed_cross_entropy
+from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.models.kglm_latents import (
+    CHUNK,
+    LatentHeads,
+    Reading,
+    Streams,
+    read_latents,
+)
+from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, read_graph
+from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+
+PAIRS = 4 * CHUNK
+
+
+@dataclass(frozen=True)
+class KGLMOptions(AWDOptions):
+    """Architecture of KGLM.
+
+    Attributes
+    ----------
+    aliases : int
+        Aliases of an entity that can be copied from, at most.
+    alias_words : int
+        Words of an alias; longer ones are cut.
+    """
+
+    aliases: int = 4
+    alias_words: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.aliases, self.alias_words) < 1:
+            raise ValueError("aliases and alias_words must be at least 1")
+
+
+class KGLM(LatentModel):
+    """A distribution of documents and of their links to a knowledge graph.
+
+    Latents are codes, one a token, as in `instances.linked`: W = T.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `KGLMOptions`.
+    graph : dict of str to int
+        Sizes of the graph, see `KnowledgeGraph`.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    alias_words: Tensor
+
+    def __init__(
+        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
+    ) -> None:
+        super().__init__()
+        options = parse_options(KGLMOptions, architecture, "architecture")
+        self.options = options
+        self.vocabulary_size = vocabulary_size
+        size = options.embedding_size
+        self.embedding = nn.Embedding(vocabulary_size, size)
+        self.heads = LatentHeads(size, KnowledgeGraph(graph))
+        self.encoder = AWDLSTM(options, self.heads.width)
+        self.mix_words = nn.Linear(size, size)
+        self.mix_entity = nn.Linear(self.graph.sizes["dimension"], size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.alias_encoder = nn.LSTM(size, size, batch_first=True)
+        self.alias_output = nn.Linear(size, size)
+        shape = (self.graph.n_entities, options.aliases, options.alias_words)
+        self.register_buffer("alias_words", torch.full(shape, FILLING, dtype=torch.int32))
+        nn.init.normal_(self.embedding.weight, std=size**-0.5)
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        return self.heads.graph
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": "kglm",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "graph": self.graph.sizes,
+        }
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained model with the graph and the aliases of a corpus."""
+        graph, aliases = read_graph(corpus.graph)
+        model = cls(vocabulary.size, architecture, graph.sizes)
+        model.graph.load_state_dict(graph.state_dict())
+        table = model.alias_words.numpy()
+        for entity, held in enumerate(aliases):
+            for place, words in enumerate(vocabulary.encode(held[: model.options.aliases])):
+                cut = words[: model.options.alias_words]
+                table[entity, place, : len(cut)] = cut
+        return model
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read the documents of a split with their latents; see `linked_documents`."""
+        return linked_documents(corpus, split, vocabulary, self.graph)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return the words and the end of each document, int64, (B,)."""
+        return batch.lengths[TOKENS] + 1
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the annotated codes, int64, (B, T)."""
+        return annotated_codes(batch)
+
+    def encode(self, batch: InstanceBatch, keep: bool) -> tuple[Streams, Tensor]:
+        """Read the words before each position, T + 1 of them; also the penalty per token."""
+        tokens = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
+        hidden, penalty = self.encoder(embed_words(self.embedding, tokens, self.options))
+        return self.heads.split(hidden, batch.lengths[TOKENS], keep), penalty
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
+        streams, penalty = self.encode(batch, keep=False)
+        reading = read_latents(annotated_codes(batch), streams.lengths, batch.tokens.shape[1])
+        owner = torch.arange(len(batch), device=self.device)  # (B,)
+        latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
+        end = self._end_kind(streams, owner, reading)  # (B,)
+        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
+        targets = with_end(batch)  # (B, T + 1)
+        copied = self._pairs(streams, targets, places, reading.entities[mentioned])  # (Q,)
+        free = torch.arange(streams.positions, device=self.device) <= streams.lengths[:, None]
+        free[:, :-1] &= reading.entities < 0  # (B, T + 1)
+        features = self.mix_words(streams.token[free])  # (Q', D)
+        nothing = torch.tensor([BOS], device=self.device)
+        fast = self.training and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        products = torch.bfloat16 if fast else torch.float32
+        words = summed_cross_entropy(
+            features, self.embedding.weight, self.bias, targets[free], nothing, products
+        )
+        total = words - (latents.sum() + end.sum() + copied.sum()).float()
+        return total + penalty * batch.predictions
+
+    @torch.no_grad()
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,)."""
+        streams, generated = self._prepared(batch)
+        width = batch.tokens.shape[1]
+        reading = read_latents(latents, streams.lengths[owner], width)
+        total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
+        total = total + self._end_kind(streams, owner, reading)  # (R,)
+        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
+        copied = self._unique_pairs(
+            streams, with_end(batch), places, reading.entities[mentioned]
+        )  # (Q,)
+        words = torch.where(reading.inside, generated[owner, :width], 0.0)  # (R, T)
+        words[mentioned] = copied
+        end = generated.gather(1, streams.lengths[:, None])[owner, 0]  # (R,)
+        return total + words.sum(1) + end
+
+    def _prepared(self, batch: InstanceBatch) -> tuple[Streams, Tensor]:
+        """Return the streams of a batch and log p(x | no mention), float64, (B, T + 1)."""
+        if self not in batch.cache:
+            streams, _ = self.encode(batch, keep=True)
+            batch.cache[self] = streams, self._generated(streams, with_end(batch))
+        found: tuple[Streams, Tensor] = batch.cache[self]
+        return found
+
+    def _generated(self, streams: Streams, targets: Tensor) -> Tensor:
+        features = self.mix_words(streams.token).flatten(0, 1)  # (B (T + 1), D)
+        goals = targets.flatten()[:, None]  # (B (T + 1), 1)
+        parts = []
+        for start in range(0, len(features), PAIRS):
+            logits = features[start : start + PAIRS] @ self.embedding.weight.T + self.bias  # (C, V)
+            logits[:, BOS] = -torch.inf
+            goal = goals[start : start + PAIRS]  # (C, 1)
+            parts.append(logits.gather(1, goal)[:, 0].double() - logits.logsumexp(1).double())
+        return torch.cat(parts).view(targets.shape)
+
+    def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
+        """Return log p(t = none) after the last word, float64, (R,)."""
+        ends = streams.lengths[owner]  # (R,)
+        masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
+        return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
+
+    def _unique_pairs(
+        self, streams: Streams, targets: Tensor, places: Tensor, entities: Tensor
+    ) -> Tensor:
+        """Score each pair of a place and an entity once, in pieces of `PAIRS`, float64, (Q,)."""
+        keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
+        filled = functional.pad(keys, (0, -len(keys) % PAIRS))  # (X,)
+        place, entity = filled // self.graph.n_entities, filled % self.graph.n_entities
+        parts = [
+            self._pairs(streams, targets, place[i : i + PAIRS], entity[i : i + PAIRS])
+            for i in range(0, len(filled), PAIRS)
+        ]
+        return torch.cat(parts)[back] if parts else places.new_zeros(0, dtype=torch.float64)
+
+    def _pairs(self, streams: Streams, targets: Tensor, places: Tensor, entities: Tensor) -> Tensor:
+        """Return log p(x | h, mention of e), float64, (X,), generated and copied.
+
+        Parameters
+        ----------
+        streams : Streams
+        targets : Tensor
+            int64, (B, T + 1).
+        places : Tensor
+            int64, (X,): positions of the flat batch.
+        entities : Tensor
+            int64, (X,).
+        """
+        hidden = streams.token.flatten(0, 1)[places]  # (X, D)
+        mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
+        logits = mixed @ self.embedding.weight.T + self.bias  # (X, V)
+        impossible = torch.tensor([BOS, EOS], device=logits.device)
+        logits = logits.index_fill(1, impossible, -torch.inf)  # (X, V)
+        goals = targets.flatten()[places]  # (X,)
+        generated = logits.gather(1, goals[:, None])[:, 0]  # (X,)
+        distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
+        words, slots = self._encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
+        words = words[back]  # (X, S L)
+        copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
+        copies = copies.masked_fill(words == FILLING, -torch.inf)  # (X, S L)
+        total = logits.logsumexp(1).double()  # (X,)
+        chosen = torch.cat(
+            [generated[:, None], copies.masked_fill(words != goals[:, None], -torch.inf)], 1
+        ).double()  # (X, 1 + S L)
+        everything = torch.cat([total[:, None], copies.double()], 1)  # (X, 1 + S L)
+        return chosen.logsumexp(1) - everything.logsumexp(1)
+
+    def _encode_aliases(self, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ids, (Y, S · L), and vectors, (Y, S · L, D), of the places to copy from."""
+        words = self.alias_words[entities].long()  # (Y, S, L)
+        held = words[..., 0] != FILLING  # (Y, S)
+        rows = words[held]  # (Z, L)
+        rows = functional.pad(rows, (0, 0, 0, -len(rows) % CHUNK))  # (Z', L)
+        embedded = self.embedding(rows.clamp_min(0))  # (Z', L, D)
+        vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L, D)
+        slots = vectors.new_zeros(*words.shape, vectors.shape[-1])  # (Y, S, L, D)
+        slots = slots.index_put((held,), vectors[: int(held.sum())])
+        return words.flatten(1), slots.flatten(1, 2)
+
+    @torch.no_grad()
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.
+
+        ``relation`` and ``parent``, null for a new entity, are those of the most probable of the
+        edges that the latent sums over.
+        """
+        batch = InstanceBatch.of([instance]).to(self.device)
+        streams, _ = self.encode(batch, keep=True)
+        codes = latent.to(self.device)[None]  # (1, W)
+        reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
+        names, relations = self.graph.entity_names(), self.graph.names_of_relations()
+        mentions = []
+        for start, end, entity, kind in decode_latents(latent[: len(instance.arrays[TOKENS])]):
+            found: dict[str, Any] = {"start": start, "end": end, "entity": names[entity]}
+            found |= {"kind": "new", "relation": None, "parent": None}
+            if kind == RELATED:
+                parent, relation = self.heads.best_edge(streams, reading, start, entity)
+                found |= {"kind": "related", "parent": names[parent]}
+                found["relation"] = relations[relation]
+            mentions.append(found)
+        return {"mentions": mentions}
+
+
+def with_end(batch: InstanceBatch) -> Tensor:
+    """Return the words with ``</s>`` after the last, int64, (B, T + 1)."""
+    wide = functional.pad(batch.tokens, (0, 1))  # (B, T + 1)
+    return wide.scatter(1, batch.lengths[TOKENS][:, None], EOS)
+
+
+def annotated_codes(batch: InstanceBatch) -> Tensor:
+    """Return the codes of a batch, filled up with `FILLING`, int64, (B, T)."""
+    codes = batch.arrays[LATENTS]  # (B, T)
+    place = torch.arange(codes.shape[1], device=codes.device)  # (T,)
+    return torch.where(place < batch.lengths[LATENTS][:, None], codes, FILLING)

@@ -1,0 +1,176 @@
+"""A knowledge graph as a frozen part of a model, and the file that it is read from.
+
+N entities, R relations, M edges, d the dimension of the embeddings, Q queries, X edges found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from beyond_perplexity.errors import InputError
+
+SIZES = ("entities", "relations", "edges", "dimension", "name_bytes", "relation_bytes", "cutoff")
+
+
+def pack_strings(strings: list[str]) -> Tensor:
+    """Pack strings without newlines into one row of bytes, uint8."""
+    return torch.frombuffer(bytearray("\n".join([*strings, ""]).encode()), dtype=torch.uint8)
+
+
+def unpack_strings(packed: Tensor) -> list[str]:
+    """Return the strings that `pack_strings` packed."""
+    return packed.cpu().numpy().tobytes().decode().split("\n")[:-1]
+
+
+def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+    """Write out Q ranges of whole numbers one after the other.
+
+    Parameters
+    ----------
+    start, end : Tensor
+        int64, (Q,): [start, end).
+
+    Returns
+    -------
+    owner : Tensor
+        int64, (X,): the range that each number belongs to, rising.
+    number : Tensor
+        int64, (X,).
+    """
+    counts = end - start  # (Q,)
+    owner = torch.repeat_interleave(counts)  # (X,)
+    shift = start - (counts.cumsum(0) - counts)  # (Q,)
+    return owner, torch.arange(len(owner), device=start.device) + shift[owner]
+
+
+class KnowledgeGraph(nn.Module):
+    """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
+
+    Parameters
+    ----------
+    sizes : dict of str to int
+        The entries of `SIZES`; the tables are filled by `load_state_dict`.
+
+    Attributes
+    ----------
+    cutoff : int
+        An entity counts as recent for this many tokens after its last one. It is kept here because
+        a model and its proposals have to agree on it.
+    entities : Tensor
+        (N, d), embeddings.
+    relations : Tensor
+        (R, d), embeddings.
+    edge_offsets : Tensor
+        int64, (N + 1,): edges [offsets[s], offsets[s + 1]) start at entity s.
+    edge_keys : Tensor
+        int64, (M,), rising: subject · N + object.
+    edge_relations : Tensor
+        int64, (M,).
+    """
+
+    entities: Tensor
+    relations: Tensor
+    edge_offsets: Tensor
+    edge_keys: Tensor
+    edge_relations: Tensor
+    names: Tensor
+    relation_names: Tensor
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.sizes = {name: int(sizes[name]) for name in SIZES}
+        self.cutoff = self.sizes["cutoff"]
+        count, width = self.sizes["entities"], self.sizes["dimension"]
+        edges = self.sizes["edges"]
+        self.register_buffer("entities", torch.zeros(count, width))
+        self.register_buffer("relations", torch.zeros(self.sizes["relations"], width))
+        self.register_buffer("edge_offsets", torch.zeros(count + 1, dtype=torch.int64))
+        self.register_buffer("edge_keys", torch.zeros(edges, dtype=torch.int64))
+        self.register_buffer("edge_relations", torch.zeros(edges, dtype=torch.int64))
+        for name, size in (("names", "name_bytes"), ("relation_names", "relation_bytes")):
+            self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], cutoff: int) -> KnowledgeGraph:
+        """Make a graph of its tables, named as the attributes."""
+        count, width = tensors["entities"].shape
+        graph = cls(
+            {
+                "entities": count,
+                "relations": len(tensors["relations"]),
+                "edges": len(tensors["edge_keys"]),
+                "dimension": width,
+                "name_bytes": len(tensors["names"]),
+                "relation_bytes": len(tensors["relation_names"]),
+                "cutoff": cutoff,
+            }
+        )
+        graph.load_state_dict({name: tensors[name] for name in graph.state_dict()})
+        return graph
+
+    @property
+    def n_entities(self) -> int:
+        """N."""
+        return self.sizes["entities"]
+
+    @property
+    def degrees(self) -> Tensor:
+        """Edges that start at each entity, int64, (N,)."""
+        return self.edge_offsets.diff()
+
+    def edges_from(self, subjects: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the edges that start at subjects (Q,): (owner, edge), each (X,); see `ranges`."""
+        return ranges(self.edge_offsets[subjects], self.edge_offsets[subjects + 1])
+
+    def edges_between(self, subjects: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the parallel edges from subjects to objects (Q,): (owner, edge), each (X,)."""
+        keys = subjects * self.n_entities + objects  # (Q,)
+        first = torch.searchsorted(self.edge_keys, keys)  # (Q,)
+        return ranges(first, torch.searchsorted(self.edge_keys, keys, right=True))
+
+    def objects(self, edges: Tensor) -> Tensor:
+        """Return the entities that edges (X,) lead to, int64, (X,)."""
+        return self.edge_keys[edges] % self.n_entities
+
+    def entity_names(self) -> list[str]:
+        """Return the names of the N entities."""
+        return unpack_strings(self.names)
+
+    def names_of_relations(self) -> list[str]:
+        """Return the names of the R relations."""
+        return unpack_strings(self.relation_names)
+
+
+def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
+    """Read what ``scripts.embed_graph`` wrote.
+
+    Returns
+    -------
+    graph : KnowledgeGraph
+    aliases : list of list of str
+        Of each entity, words joined by one blank, the foremost first.
+
+    Raises
+    ------
+    InputError
+        When the file is missing or foreign.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: is missing; make it with python -m scripts.embed_graph")
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            cutoff = int(json.loads(file.metadata()["options"])["cutoff"])
+        graph = KnowledgeGraph.of(tensors, cutoff)
+        strings = unpack_strings(tensors["aliases"])
+        ends = tensors["alias_ends"].tolist()
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: is no graph of scripts.embed_graph ({error})") from error
+    starts = [0, *ends[:-1]]
+    return graph, [strings[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,42 @@
+"""Embed the knowledge graph of a corpus by TransE, with the aliases of its entities."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.graph import GraphOptions, embed_corpus_graph
+from beyond_perplexity.instances.store import CorpusFiles
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.provenance import run_record
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--corpus", type=Path, required=True, help="folder of the corpus' tables (Parquet)")
+    add("--options", type=json_object, default={}, help="JSON: dimension, epochs, cutoff, ...")
+    add(
+        "--preprocessing",
+        type=json_object,
+        default={},
+        help="JSON: how the documents were cleaned; aliases are cleaned likewise",
+    )
+    add("--seed", type=int, default=1, help="seed of vectors, order and negatives (default 1)")
+    add("--output", type=Path, required=True, help="safetensors file to write")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)  # the steps are small
+    options = parse_options(GraphOptions, arguments.options, "options")
+    cleaning = Preprocessing.from_config(arguments.preprocessing)
+    given = {"options": arguments.options, "preprocessing": arguments.preprocessing}
+    record = run_record("scripts/embed_graph.py", given, seed=arguments.seed)
+    corpus = CorpusFiles.of(arguments.corpus)
+    embed_corpus_graph(corpus, options, cleaning, arguments.seed, record, arguments.output)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -18,6 +18,7 @@ include: "rules/common.smk"
 include: "rules/corpus.smk"
 include: "rules/train.smk"
 include: "rules/generate.smk"
+include: "rules/importance.smk"
 include: "rules/tendencies.smk"
 include: "rules/report.smk"
 
@@ -31,6 +32,8 @@ wildcard_constraints:
     model=NAME,
     decoding=NAME,
     external=NAME,
+    proposal=NAME,
+    temperature="[0-9.e-]+",
     shard="[0-9]{5}",
     resample="[0-9]{3}",
     sha256="[0-9a-f]{64}",
@@ -45,6 +48,7 @@ localrules:
     samples,
     tendencies,
     perplexity,
+    importance,
 
 
 rule all:
@@ -54,6 +58,7 @@ rule all:
         SAMPLES,
         TABLES,
         FIGURES,
+        IMPORTANCE,
         OVERVIEW,
 
 
@@ -79,6 +84,12 @@ rule samples:
     """Every shard of generated documents."""
     input:
         SAMPLES,
+
+
+rule importance:
+    """The estimates of every model with latent variables, their tables and figures."""
+    input:
+        IMPORTANCE,
 
 
 rule tendencies:

@@ -138,7 +138,11 @@ class Run:
 
     def preprocessing(self, name: str) -> str:
         """Return how the corpus of a model is cleaned, as JSON."""
-        return as_json(self.config["corpora"][self.model(name)["corpus"]]["preprocessing"])
+        return self.cleaning(self.model(name)["corpus"])
+
+    def cleaning(self, corpus: str) -> str:
+        """Return how a corpus is cleaned, as JSON."""
+        return as_json(self.config["corpora"][corpus]["preprocessing"])
 
     def model_code(self, name: str) -> str:
         """Return the source file of a model's family, which its jobs depend on."""

@@ -38,6 +38,13 @@ FIGURES = [
     for figure in RUN.figures(corpus)
     for suffix in ["svg", "pdf"]
 ]
+IMPORTANCE_TABLES = ["1", "2", "diagnostics"]
+IMPORTANCE = (
+    expand("<results>/tables/importance/table_{table}.html", table=IMPORTANCE_TABLES)
+    + PLAN.estimate_files("diagnostics")
+    if PLAN.proposals()
+    else []
+)
 OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 
@@ -68,5 +75,13 @@ def print_summary():
         print(f"\n{lookups.summarize(RUN, jobs)}", file=sys.stderr)
 
 
-LOCAL_TARGETS = {"all", "corpora", "models", "samples", "tendencies", "perplexity"}
+LOCAL_TARGETS = {
+    "all",
+    "corpora",
+    "models",
+    "samples",
+    "tendencies",
+    "perplexity",
+    "importance",
+}
 atexit.register(print_summary)

@@ -32,12 +32,14 @@ rule embed_graph:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
         options=lookups.as_json(config["importance"]["graph"]),
+        preprocessing=lambda wildcards: RUN.cleaning(wildcards.corpus),
         seed=config["seed"],
     shell:
         """
         python -m scripts.embed_graph \
             --corpus {params.corpus:q} \
             --options {params.options:q} \
+            --preprocessing {params.preprocessing:q} \
             --seed {params.seed} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
@@ -248,7 +250,7 @@ rule report_importance:
         tables=report(
             expand(
                 "<results>/tables/importance/table_{table}.html",
-                table=["1", "2", "diagnostics"],
+                table=IMPORTANCE_TABLES,
             ),
             caption="report/importance.rst",
             category="Importance sampling",
@@ -260,7 +262,7 @@ rule report_importance:
         ),
         others=expand(
             "<results>/tables/importance/table_{table}.{suffix}",
-            table=["1", "2", "diagnostics"],
+            table=IMPORTANCE_TABLES,
             suffix=["csv", "tex"],
         )
         + expand("<results>/figures/importance/figure_{figure}.pdf", figure=range(1, 5)),
@@ -278,8 +280,8 @@ rule report_importance:
         code=fingerprint("scripts/report_importance.py"),
         families=lookups.as_json(PLAN.families()),
         data=lookups.as_json(PLAN.data()),
-        tables=subpath(output.tables[0], parent=True),
-        figures=subpath(output.figures[0], parent=True),
+        tables=f"{RUN.results}/tables/importance",
+        figures=f"{RUN.results}/figures/importance",
     shell:
         """
         python -m scripts.report_importance \

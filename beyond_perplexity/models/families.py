@@ -6,8 +6,14 @@ from beyond_perplexity.errors import InputError
 
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
+    "entity-tagger": "beyond_perplexity.importance.proposals.entity_tagger:EntityTagger",
+    "entitynlm": "beyond_perplexity.models.entitynlm:EntityNLM",
     "gru": "beyond_perplexity.models.gru:GRU",
+    "kglm": "beyond_perplexity.models.kglm:KGLM",
+    "kglm-tagger": "beyond_perplexity.importance.proposals.kglm_tagger:KGLMTagger",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
+    "rnng": "beyond_perplexity.models.rnng:RNNG",
+    "span-crf": "beyond_perplexity.importance.proposals.span_crf:SpanCRF",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"

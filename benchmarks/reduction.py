@@ -1,4 +1,4 @@
-"""Reduce synthetic log weights: seconds and peak memory, beside SciPy's logsumexp in a plain loop.
+"""Reduce synthetic log weights: CPU seconds and memory, beside SciPy's logsumexp in a plain loop.
 
 The other side computes only the instance level, the corpus level and the two curves from as many
 random subsets, with `scipy.special.logsumexp` on each subset, as a notebook would; ours computes
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -76,8 +75,8 @@ def plain(folder: Path, subsets: int) -> tuple[float, float]:
     return float(np.exp(-instance / total)), float(np.exp(-corpus / total))
 
 
-def ours(paths: list[str], output: Path) -> tuple[float, float]:
-    """Run the command; return its seconds and its peak memory in MiB."""
+def ours(paths: list[str], output: Path) -> tuple[float, float, float]:
+    """Run the command; return its seconds, its CPU seconds and its peak memory in MiB."""
     command = [sys.executable, "-m", "scripts.reduce_weights", "--weights", *paths]
     for name in ("estimates", "curves", "replicates", "diagnostics"):
         command += [f"--{name}", str(output / f"{name}.parquet")]
@@ -85,7 +84,8 @@ def ours(paths: list[str], output: Path) -> tuple[float, float]:
     child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     assert status == 0
-    return time.perf_counter() - start, usage.ru_maxrss / 1024
+    seconds = time.perf_counter() - start
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main() -> None:
@@ -100,24 +100,19 @@ def main() -> None:
         folder = Path(name)
         write_shards(folder, options.samples, options.instances, grid)
         paths = sorted(map(str, folder.glob("tau_*/*.parquet")))
-        seconds, peak = ours(paths, folder)
+        wall, seconds, peak = ours(paths, folder)
         found = pq.read_table(folder / "estimates.parquet").to_pandas()
-        start = time.perf_counter()
+        start = time.process_time()
         other = plain(folder / f"tau_{grid[0]}", options.subsets)
-        loop = time.perf_counter() - start
+        loop = time.process_time() - start
     ranked = found[(found["temperature"] == grid[0]) & (found["measure"] == "perplexity")]
     of_paper = ranked[(ranked["method"] == "importance_sampling") & (ranked["pairing"] != "random")]
     np.testing.assert_allclose(of_paper["value"].to_numpy(), other, rtol=1e-12)
     print(f"{options.samples} samples x {options.instances} instances x {len(grid)} temperatures")
-    print(f"ours   {seconds:7.2f} s, peak {peak:5.0f} MiB: everything, 200 subsets, from files")
-    print(
-        f"plain  {loop:7.2f} s: two levels and curves at one temperature, {options.subsets} subsets"
-    )
+    print(f"ours   {seconds:7.2f} CPU s ({wall:.1f} s), peak {peak:.0f} MiB: all, 200 subsets")
+    print(f"plain  {loop:7.2f} CPU s: levels and curves, 1 temperature, {options.subsets} subsets")
     scaled = loop * 200 / options.subsets * len(grid)
     print(f"ratio  {scaled / seconds:7.1f} for as many subsets and temperatures (extrapolated)")
-    print(
-        f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"
-    )
 
 
 if __name__ == "__main__":

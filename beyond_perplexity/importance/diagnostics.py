@@ -18,8 +18,8 @@ DEGENERATE = "degenerate"  # apart by more than float64 can hold: k̂ is infinit
 EMPTY = "empty"  # all weights are 0
 
 _LEAST_TAIL = 5
-# Values gathered at once by the bootstrap: about 100 MB of temporaries.
-_BOOTSTRAP_VALUES = 4_000_000
+# Values gathered at once by the bootstrap: what the cache of a core holds.
+_BOOTSTRAP_VALUES = 2**17
 
 
 class Diagnostics(NamedTuple):

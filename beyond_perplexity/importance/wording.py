@@ -120,6 +120,11 @@ def describe(row: Row) -> str:
         One line.
     """
     note = f"Note: {row['note']}." if row["note"] else ""
+    if row["measure"] == "unknown_penalized_perplexity":
+        return (
+            f"{MEASURE_WORDS[row['measure']]} {number(row['value'])}: the same, charged ln "
+            f"{row['unknown_types']:,} for each of {row['n_unknown']:,} unknown tokens."
+        )
     sentences = [
         f"{MEASURE_WORDS[row['measure']]} {number(row['value'])} by {_what(row)}: "
         f"{BOUND_WORDS[row['bound']]}.",

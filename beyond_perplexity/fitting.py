@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,7 +28,7 @@ CONFIG_KEYS = ("family", "architecture", "training")
 
 def fit_files(
     documents: str | Path,
-    vocabulary: str | Path,
+    vocabulary: str | Path | None,
     config: Mapping[str, Any],
     seed: int,
     device: torch.device,
@@ -42,8 +42,8 @@ def fit_files(
     ----------
     documents : path
         A Parquet file of schema ``documents``.
-    vocabulary : path
-        A vocabulary file.
+    vocabulary : path or None
+        A vocabulary file; None for a family that brings its own.
     config : dict
         ``family``, ``architecture``, ``training``.
     seed : int
@@ -70,6 +70,8 @@ def fit_files(
     options = parse_options(TrainingOptions, config.get("training", {}), "training")
     family = config.get("family")
     code = fingerprint("scripts/train.py", registry.family_module(family))
+    record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
+    words, brought = _vocabulary(config, vocabulary, preprocessing or {})
     determined_by = {
         "config": dict(config),
         "seed": seed,
@@ -78,24 +80,24 @@ def fit_files(
         "device": device.type,
         "threads": torch.get_num_threads(),
         "documents": content_hash(documents),
-        "vocabulary": content_hash(vocabulary),
+        "vocabulary": words.hash,
+        "source": brought.source if brought else None,
     }
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
-    words = load_vocabulary(vocabulary)
-    stores = (
-        TokenStore.write(folder, documents, "train", words),
-        TokenStore.write(folder, documents, "valid", words),
-    )
-    record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
-    counted = getattr(registry.find(family), "fit", None)
-    if counted is not None:
-        if config.get("architecture"):
-            registry.build(config, words.size)  # says which options the family has
-        model = counted(stores[0].batches(), words.size, words.kind == "bpe")
-        result = _measure(model.to(device), stores[1])
+    valid = TokenStore.write(folder, documents, "valid", words)
+    if brought and not config.get("training"):
+        model, result = brought.model, _measure(brought.model.to(device), valid)
     else:
-        model = _initial(config, words, seed)
-        result = train(model, stores, options, seed, folder, device)
+        stores = TokenStore.write(folder, documents, "train", words), valid
+        counted = getattr(registry.find(family), "fit", None)
+        if counted is not None:
+            if config.get("architecture"):
+                registry.build(config, words.size)  # says which options the family has
+            model = counted(stores[0].batches(), words.size, words.kind == "bpe")
+            result = _measure(model.to(device), valid)
+        else:
+            model = brought.model if brought else _initial(config, words, seed)
+            result = train(model, stores, options, seed, folder, device)
     output = Path(output)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
     write_shard(output / "training.parquet", "training", columns, record)
@@ -111,8 +113,34 @@ def fit_files(
         "valid_loss": result.valid_loss if finite else None,
         "valid_perplexity": math.exp(result.valid_loss) if finite else None,
         "valid_infinite": not finite,
+        "source": brought.source if brought else None,
     }
     save_model(output, model.cpu(), words, extra)
+
+
+class _Brought(NamedTuple):
+    """A trained model, and where it came from."""
+
+    model: LanguageModel
+    source: dict[str, Any]
+
+
+def _vocabulary(
+    config: Mapping[str, Any], path: str | Path | None, preprocessing: Mapping[str, Any]
+) -> tuple[Vocabulary, _Brought | None]:
+    """Read the vocabulary, or take the one that comes with a model, together with that model."""
+    family = config.get("family")
+    bring = getattr(registry.find(family), "bring", None)
+    if bring is None:
+        if path is None:
+            raise InputError("vocabulary: is missing; only huggingface models bring their own")
+        return load_vocabulary(path), None
+    if path is not None:
+        raise InputError(f"{path}: a {family} model brings its own vocabulary; give none")
+    # What is not trained on the corpus writes plain text, which becomes the corpus' tokens.
+    cleaning = None if config.get("training") else preprocessing
+    model, vocabulary, source = bring(config.get("architecture", {}), cleaning)
+    return vocabulary, _Brought(model, source)
 
 
 def _initial(config: Mapping[str, Any], vocabulary: Vocabulary, seed: int) -> LanguageModel:
@@ -121,7 +149,7 @@ def _initial(config: Mapping[str, Any], vocabulary: Vocabulary, seed: int) -> La
 
 
 def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:
-    """Give a counted model the one row of a training curve that it has."""
+    """Give a model that is not trained the one row of a training curve that it has."""
     log_prob, tokens = 0.0, 0
     for ids, score in zip(valid, score_encoded(model, valid), strict=True):
         log_prob += score.log_prob

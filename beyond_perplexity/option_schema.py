@@ -13,6 +13,7 @@ from typing import Any, Literal
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
+    "architecture-huggingface": "beyond_perplexity.models.huggingface_import:HuggingFaceOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
     "architecture-transformer-adaptive-softmax": (

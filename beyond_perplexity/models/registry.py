@@ -12,6 +12,7 @@ from beyond_perplexity.models.contract import LanguageModel
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
     "gru": "beyond_perplexity.models.gru:GRU",
+    "huggingface": "beyond_perplexity.models.huggingface:HuggingFace",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (

@@ -96,7 +96,7 @@ def fit_files(
             model = counted(stores[0].batches(), words.size, words.kind == "bpe")
             result = _measure(model.to(device), valid)
         else:
-            model = brought.model if brought else _initial(config, words, seed)
+            model = brought.model.train() if brought else _initial(config, words, seed)
             result = train(model, stores, options, seed, folder, device)
     output = Path(output)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}

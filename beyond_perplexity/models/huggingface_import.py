@@ -26,7 +26,14 @@ from beyond_perplexity.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
 
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
+# Without any of them transformers makes an empty tokenizer and says nothing.
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+SAVE_TOKENIZER = "save the model's tokenizer to the folder, so that it has a tokenizer.json"
+USABLE = (
+    "those can that attend to a cache of keys and values and take position_ids, such as GPT-2, "
+    "Llama, Mistral, Qwen and Gemma"
+)
 
 # Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
 TOLERANCE = 1e-3
@@ -191,6 +198,8 @@ def load_tokenizer(
     InputError
         When there is no fast tokenizer, or no token ends a document.
     """
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
@@ -199,8 +208,7 @@ def load_tokenizer(
     except Exception as error:  # whatever the library meets in a foreign folder
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise InputError(
-            f"{folder}: holds no fast tokenizer to load ({reason}); save the model's tokenizer "
-            "to the folder, so that it has a tokenizer.json"
+            f"{folder}: holds no fast tokenizer to load ({reason}); {SAVE_TOKENIZER}"
         ) from error
     eos = _token_id(tokenizer, model, "eos")
     bos = _token_id(tokenizer, model, "bos")
@@ -262,10 +270,7 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
     kind = brought.config.model_type
     taken = inspect.signature(model.body.forward).parameters
     if not {"position_ids", "past_key_values"} <= set(taken):
-        raise InputError(
-            f"{name}: {kind} models cannot be stepped through here; those can that attend to a "
-            "cache of keys and values and take position_ids, such as GPT-2 and Llama"
-        )
+        raise InputError(f"{name}: {kind} models cannot be stepped through here; {USABLE}")
     length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
     tokens = _probe_tokens(model, length)  # (2, T)
     try:
@@ -278,7 +283,9 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
             "single steps": (_steps(model, tokens, order), restarted),
         }
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
-        raise InputError(f"{name}: {kind} models cannot be used here ({error})") from error
+        raise InputError(
+            f"{name}: {kind} models cannot be used here ({error}); {USABLE}"
+        ) from error
     allowed = TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)
@@ -286,7 +293,7 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         if not worst <= allowed:
             raise InputError(
                 f"{name}: {kind} models cannot be used here: the logits of {how} differ from the "
-                f"model's own by {worst:.2g}"
+                f"model's own by {worst:.2g}; {USABLE}"
             )
 
 

@@ -122,10 +122,9 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
             )
         )
     except Exception as error:  # of many kinds, by the library and by its HTTP client
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise InputError(
             f"architecture.path: '{options.path}' is no folder, and no model of that name can be "
-            f"fetched from the hub ({reason}); check the path, or the network of this machine"
+            f"fetched from the hub ({_reason(error)}); check the path or the network"
         ) from error
     return fetched, fetched.name
 
@@ -170,8 +169,9 @@ def load_weights(folder: Path) -> PreTrainedModel:
             output_loading_info=True,
         )
     except Exception as error:  # whatever the library meets in a foreign folder
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        raise InputError(f"{folder}: holds no causal language model to load ({reason})") from error
+        raise InputError(
+            f"{folder}: holds no causal language model to load ({_reason(error)})"
+        ) from error
     model: PreTrainedModel
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
@@ -206,9 +206,8 @@ def load_tokenizer(
         )
         described = json.loads(tokenizer.backend_tokenizer.to_str())
     except Exception as error:  # whatever the library meets in a foreign folder
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise InputError(
-            f"{folder}: holds no fast tokenizer to load ({reason}); {SAVE_TOKENIZER}"
+            f"{folder}: holds no fast tokenizer to load ({_reason(error)}); {SAVE_TOKENIZER}"
         ) from error
     eos = _token_id(tokenizer, model, "eos")
     bos = _token_id(tokenizer, model, "bos")
@@ -230,6 +229,11 @@ def load_tokenizer(
         return HuggingFaceVocabulary(described, rows, special, cleaning)
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what a library says, which may be a page."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
 
 
 def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
@@ -284,7 +288,7 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         }
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
         raise InputError(
-            f"{name}: {kind} models cannot be used here ({error}); {USABLE}"
+            f"{name}: {kind} models cannot be used here ({_reason(error)}); {USABLE}"
         ) from error
     allowed = TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():

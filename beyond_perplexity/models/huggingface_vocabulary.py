@@ -45,7 +45,7 @@ class HuggingFaceVocabulary(Vocabulary):
     Raises
     ------
     InputError
-        When the tokenizer has ids that the model has not.
+        When the tokenizer has no ids, or some that the model has not.
     """
 
     kind = "huggingface"
@@ -67,9 +67,12 @@ class HuggingFaceVocabulary(Vocabulary):
         self._cleaning = None if cleaning is None else dict(cleaning)
         self._steps = None if cleaning is None else Preprocessing.from_config(cleaning)
         known = np.array(sorted(self._tokenizer.get_vocab().values()))
-        if known[-1] >= rows:
+        if not len(known):
+            raise InputError("the tokenizer has no tokens")
+        largest = max(int(known[-1]), special["bos"], special["eos"], *special["all"])
+        if largest >= rows:
             raise InputError(
-                f"the tokenizer has the id {known[-1]}, but the model has only {rows} ids; "
+                f"the tokenizer has the id {largest}, but the model has only {rows} ids; "
                 "they do not belong together"
             )
         self._impossible = np.ones(rows, bool)

@@ -427,6 +427,46 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
     assert torch.isfinite(model(torch.tensor([[BOS]]))[0, 0, UNK])
 
 
+def test_pieces_that_mark_blanks_come_back(tmp_path):
+    """The kind of tokenizer that Llama 2 and Mistral have: marked blanks, bytes as a fallback."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+
+    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    byte_pieces = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    mark = "\u2581"
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(mark, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=[*special.values(), *byte_pieces], show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    held = json.loads(tokenizer.to_str())
+    held["added_tokens"] = held["added_tokens"][:3]  # the bytes are tokens like others
+    roles = {"bos": 1, "eos": 2, "unk": 0, "all": [0, 1, 2]}
+    vocabulary = HuggingFaceVocabulary(held, tokenizer.get_vocab_size(), roles)
+    texts = [*TEXTS, "</s> <unk> na\u00efve \U0001f600"]
+    encoded = vocabulary.encode(texts)
+    assert vocabulary.decode(encoded) == texts
+    assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
+
+
+def test_a_tokenizer_without_tokens_is_named(gpt2):
+    held = json.loads((gpt2 / "tokenizer.json").read_text())
+    held = {**held, "added_tokens": [], "model": {**held["model"], "vocab": {}, "merges": []}}
+    with pytest.raises(InputError, match="has no tokens"):
+        HuggingFaceVocabulary(held, 300, {"bos": 0, "eos": 0, "unk": None, "all": []})
+
+
 # ---- into a model folder ----
 
 
@@ -460,16 +500,19 @@ def fit(corpus: Path, folder: Path, source: Path, training: dict[str, Any] | Non
     return json.loads((folder / "m" / "model.json").read_text())
 
 
-def test_a_model_is_taken_as_it_is(corpus, gpt2, tmp_path):
-    description = fit(corpus, tmp_path, gpt2)
+@pytest.mark.parametrize("family", MAKERS)
+def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
+    source = tmp_path / "source"
+    theirs = MAKERS[family](source)
+    description = fit(corpus, tmp_path, source)
     model, vocabulary, _ = load_model(tmp_path / "m")
-    original, same, _ = bring({"path": str(gpt2)}, {"language": "en"})
+    original, same, _ = bring({"path": str(source)}, {"language": "en"})
     assert vocabulary.hash == same.hash
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
-    assert description["parameters"] == sum(p.numel() for p in make_gpt2_parameters(gpt2))
+    assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
     assert description["source"]["weights"] == {
-        "model.safetensors": content_hash(gpt2 / "model.safetensors")
+        "model.safetensors": content_hash(source / "model.safetensors")
     }
     (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
     table = pq.read_table(corpus).to_pylist()
@@ -480,10 +523,6 @@ def test_a_model_is_taken_as_it_is(corpus, gpt2, tmp_path):
     assert [one.log_prob for one in texts_of(model, {"kind": "nucleus"})] == [
         one.log_prob for one in texts_of(original, {"kind": "nucleus"})
     ]
-
-
-def make_gpt2_parameters(folder: Path) -> list[torch.nn.Parameter]:
-    return list(transformers.GPT2LMHeadModel.from_pretrained(folder).parameters())
 
 
 def test_a_model_is_trained_further(corpus, tmp_path):

@@ -24,6 +24,8 @@ from beyond_perplexity.importance.plan import LATENT_FAMILIES, PROPOSALS_OF
 Config = dict[str, Any]
 
 RESERVED_MODEL = "external"
+# Models that come trained, with their own vocabulary.
+BROUGHT_FAMILIES = frozenset({"huggingface"})
 
 
 def _filling_validator() -> type[Draft202012Validator]:
@@ -75,13 +77,26 @@ def _require(key: str, name: str, known: Iterable[str], kind: str) -> None:
         raise InputError(f"{key}: no {kind} is named '{name}'; defined are {', '.join(known)}")
 
 
+def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterable[str]) -> None:
+    given = "vocabulary" in model
+    if model["family"] in BROUGHT_FAMILIES and given:
+        raise InputError(
+            f"models.{name}.vocabulary: a {model['family']} model brings its own tokenizer; "
+            "remove this key"
+        )
+    if model["family"] in BROUGHT_FAMILIES:
+        return
+    if not given:
+        raise InputError(f"models.{name}: key 'vocabulary' is missing")
+    _require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+
+
 def _check_references(config: Config) -> None:
     for name, model in config["models"].items():
         if name == RESERVED_MODEL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
         _require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
-        vocabularies = config["vocabularies"]
-        _require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+        _check_vocabulary(name, model, config["vocabularies"])
     for name in config["generation"]["models"]:
         _require("generation.models", name, config["models"], "model")
         family = config["models"][name]["family"]

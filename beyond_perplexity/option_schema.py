@@ -21,6 +21,7 @@ OPTIONS = {
     "architecture-kglm-tagger": (
         "beyond_perplexity.importance.proposals.kglm_tagger:TaggerOptions"
     ),
+    "architecture-huggingface": "beyond_perplexity.models.huggingface_import:HuggingFaceOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-rnng": "beyond_perplexity.models.rnng:RNNGOptions",
     "architecture-span-crf": ("beyond_perplexity.importance.proposals.span_crf:SpanCRFOptions"),

@@ -6,6 +6,7 @@ and ``<unk>``; no text yields 0 or 1: a literal ``</s>`` in a text is a word lik
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -29,6 +30,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+# Vocabularies that come with a model and are not built; imported by the families that bring them.
+BROUGHT_KINDS = {
+    "huggingface": "beyond_perplexity.models.huggingface_vocabulary:HuggingFaceVocabulary"
+}
+
 BOS, EOS, UNK = 0, 1, 2
 SPECIAL_TOKENS = ("<s>", "</s>", "<unk>")
 N_SPECIAL = len(SPECIAL_TOKENS)
@@ -40,7 +46,7 @@ class Vocabulary(ABC):
     Attributes
     ----------
     kind : str
-        ``"closed"`` or ``"bpe"``.
+        ``"closed"``, ``"bpe"``, or one of `BROUGHT_KINDS`.
     """
 
     BOS, EOS, UNK = BOS, EOS, UNK
@@ -346,6 +352,11 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
             return ClosedVocabulary(held["words"], held["unknown_types"])
         if held["kind"] == BPEVocabulary.kind:
             return BPEVocabulary(Tokenizer.from_str(json.dumps(held["tokenizer"])))
+        if held["kind"] in BROUGHT_KINDS:
+            module, _, name = BROUGHT_KINDS[held["kind"]].partition(":")
+            brought: type[Any] = getattr(importlib.import_module(module), name)
+            vocabulary: Vocabulary = brought.from_description(held)
+            return vocabulary
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except Exception as error:  # tokenizers raises plain Exception for a foreign description

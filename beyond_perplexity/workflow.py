@@ -7,11 +7,12 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from beyond_perplexity.configuration import BROUGHT_FAMILIES
 from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.importance.plan import ImportancePlan
@@ -20,6 +21,7 @@ from beyond_perplexity.models.families import family_module
 Config = Mapping[str, Any]
 
 COUNTED_FAMILIES = frozenset({"trigram"})
+BROUGHT_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 EMBEDDED = "embedded:"
 EXTERNAL = "external"
 STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
@@ -159,6 +161,29 @@ class Run:
             files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
         return files
 
+    def vocabulary_files(self, name: str) -> list[str]:
+        """List the vocabulary that a model is trained with: none where it brings its own."""
+        model = self.model(name)
+        if model["family"] in BROUGHT_FAMILIES:
+            return []
+        return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
+
+    def brought_files(self, name: str) -> list[str]:
+        """List the files of a model that was brought in a folder: a new one is taken anew."""
+        model = self.model(name)
+        if model["family"] not in BROUGHT_FAMILIES:
+            return []
+        folder = Path(model["architecture"]["path"])
+        files = [file for pattern in BROUGHT_PATTERNS for file in folder.glob(pattern)]
+        return sorted(map(str, files))
+
+    def learns(self, name: str) -> bool:
+        """Return whether a model has a training curve: neither counted nor taken as it is."""
+        model = self.model(name)
+        if model["family"] in BROUGHT_FAMILIES:
+            return bool(model["training"])
+        return model["family"] not in COUNTED_FAMILIES
+
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
         return 0 if self.model(name)["family"] in COUNTED_FAMILIES else 1
@@ -264,7 +289,7 @@ class Run:
         return [
             f"<results>/models/{name}/training.parquet"
             for name in self.models_of(corpus)
-            if self.gpus(name)
+            if self.learns(name)
         ]
 
     def figures(self, corpus: str) -> list[str]:
@@ -302,6 +327,11 @@ def _source_locations(source: Mapping[str, Any]) -> list[Any]:
 def _flat(paths: Any) -> list[Any]:
     """List locations that may be given by split."""
     return list(chain.from_iterable(paths.values())) if isinstance(paths, dict) else list(paths)
+
+
+def optional_flag(flag: str, files: Sequence[str]) -> str:
+    """Write a flag with its file, or nothing where there is none."""
+    return " ".join(map(shlex.quote, [flag, *files])) if files else ""
 
 
 def prepare_environment(folder: str | Path) -> None:

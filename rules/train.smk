@@ -1,6 +1,6 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents and a vocabulary (corpus.smk)
+# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.json
 # steps     train -> measure_perplexity
@@ -13,9 +13,8 @@ rule train:
     """Train one model, or go on with a training that was interrupted."""
     input:
         documents=lambda wildcards: f"<results>/corpora/{RUN.model(wildcards.model)['corpus']}/documents.parquet",
-        vocabulary=lambda wildcards: "<results>/vocabularies/{corpus}/{vocabulary}.json".format(
-            **RUN.model(wildcards.model)
-        ),
+        vocabulary=lambda wildcards: RUN.vocabulary_files(wildcards.model),
+        brought=lambda wildcards: RUN.brought_files(wildcards.model),
         tables=lambda wildcards: RUN.model_tables(wildcards.model),
     output:
         weights=ensure("<results>/models/{model}/model.safetensors", non_empty=True),
@@ -37,6 +36,9 @@ rule train:
         code=lambda wildcards: fingerprint(
             "scripts/train.py", RUN.model_code(wildcards.model)
         ),
+        vocabulary=lambda wildcards, input: lookups.optional_flag(
+            "--vocabulary", input.vocabulary
+        ),
         config=lambda wildcards: RUN.model_options(wildcards.model),
         preprocessing=lambda wildcards: RUN.preprocessing(wildcards.model),
         seed=config["seed"],
@@ -46,7 +48,7 @@ rule train:
         """
         python -m scripts.train \
             --documents {input.documents:q} \
-            --vocabulary {input.vocabulary:q} \
+            {params.vocabulary} \
             --config {params.config:q} \
             --preprocessing {params.preprocessing:q} \
             --seed {params.seed} \

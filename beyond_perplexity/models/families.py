@@ -9,6 +9,7 @@ FAMILIES = {
     "entity-tagger": "beyond_perplexity.importance.proposals.entity_tagger:EntityTagger",
     "entitynlm": "beyond_perplexity.models.entitynlm:EntityNLM",
     "gru": "beyond_perplexity.models.gru:GRU",
+    "huggingface": "beyond_perplexity.models.huggingface:HuggingFace",
     "kglm": "beyond_perplexity.models.kglm:KGLM",
     "kglm-tagger": "beyond_perplexity.importance.proposals.kglm_tagger:KGLMTagger",
     "lstm": "beyond_perplexity.models.lstm:LSTM",

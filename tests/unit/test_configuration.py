@@ -90,6 +90,38 @@ def test_a_wrong_value_is_named_with_its_path(path, value, message):
     assert message in str(error.value)
 
 
+BROUGHT = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "somewhere"}}
+
+
+def test_a_model_that_is_brought_has_no_vocabulary():
+    config = load()
+    config["models"]["mine"] = dict(BROUGHT)
+    validate(config, SCHEMA)
+    assert config["models"]["mine"]["training"] == {}
+    config["models"]["mine"]["vocabulary"] = "words"
+    with pytest.raises(InputError, match=r"models\.mine\.vocabulary: .* its own tokenizer"):
+        validate(config, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architecture": {}}, r"models\.mine\.architecture: key 'path' is missing"),
+        (
+            {"architecture": {"path": "x", "trust": 1}},
+            r"models\.mine\.architecture\.trust: unknown",
+        ),
+        ({"training": {"epochs": 1}}, r"models\.mine\.training\.epochs: unknown key"),
+        ({"family": "lstm", "architecture": {}}, r"models\.mine: key 'vocabulary' is missing"),
+    ],
+)
+def test_a_wrong_key_of_a_model_that_is_brought_is_named(changes, message):
+    config = load()
+    config["models"]["mine"] = {**BROUGHT, **changes}
+    with pytest.raises(InputError, match=message):
+        validate(config, SCHEMA)
+
+
 def test_split_shares_must_add_up():
     config = load()
     config["corpora"]["wikipedia"]["split"] = {"train": 0.5, "valid": 0.1, "test": 0.1}

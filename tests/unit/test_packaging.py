@@ -46,6 +46,7 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {canonicalize_name(Requirement(r).name) for r in project["dependencies"]}
+    wanted = project["dependencies"] + project["optional-dependencies"]["hf"]
+    names = {canonicalize_name(Requirement(r).name) for r in wanted}
     assert set(pinned) == names
     assert pinned == {n: v for n, v in locked().items() if n in names}

@@ -19,7 +19,13 @@ from docutils.core import publish_doctree
 
 from beyond_perplexity.configuration import validate
 from beyond_perplexity.report.overview import main_table, render_overview
-from beyond_perplexity.workflow import PlannedJob, Run, prepare_environment, summarize
+from beyond_perplexity.workflow import (
+    PlannedJob,
+    Run,
+    optional_flag,
+    prepare_environment,
+    summarize,
+)
 
 ROOT = Path(__file__).parents[2]
 SHA = "ab" * 32
@@ -79,6 +85,26 @@ def test_only_neural_models_ask_for_a_gpu(config):
     run = Run(config)
     assert [run.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
     assert (ROOT / run.model_code("lstm")).is_file()
+
+
+def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin"):
+        (tmp_path / name).write_text("")
+    brought = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
+    config["models"]["local"] = {**brought, "architecture": {"path": str(tmp_path)}}
+    config["models"]["hub"] = {**brought, "architecture": {"path": "a/b"}, "training": {"beta2": 1}}
+    config["generation"]["models"] += ["local", "hub"]
+    run = Run(config)
+    expected = ["config.json", "model.safetensors", "tokenizer.json"]
+    assert run.brought_files("local") == [str(tmp_path / name) for name in expected]
+    assert run.brought_files("hub") == run.brought_files("lstm") == []
+    assert run.vocabulary_files("local") == []
+    assert run.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
+    # A curve of one point is none: only what is trained has one.
+    assert [Path(file).parts[2] for file in run.training_files("wikipedia")] == ["lstm", "hub"]
+    assert run.gpus("local") == 1
+    assert optional_flag("--vocabulary", []) == ""
+    assert optional_flag("--vocabulary", ["a b"]) == "--vocabulary 'a b'"
 
 
 def test_the_summary_adds_up(config):

@@ -1,0 +1,135 @@
+"""The tokenizer of a Hugging Face model as a vocabulary of this package.
+
+The model has N ids of its own (rows of its output layer), of which id n is our id n + 3. Its
+beginning of a document, its end of a document and its unknown token are our ``<s>``, ``</s>`` and
+``<unk>``: ids 0, 1 and 2, and only there have they a probability. So V = N + 3, and the ids of its
+special tokens + 3, like those of rows that stand for no token, are impossible. A model whose
+``<unk>`` is missing, or is its end of a document, has an open vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary, split_words
+
+LINE_SPACE = dict.fromkeys(range(ord("\t"), ord("\r") + 1), " ")
+
+
+class HuggingFaceVocabulary(Vocabulary):
+    """A fast tokenizer, kept as its JSON.
+
+    Special tokens are never recognized in a text: one that is written there is encoded like any
+    other string.
+
+    Parameters
+    ----------
+    tokenizer : dict
+        The content of ``tokenizer.json``.
+    rows : int
+        N, the rows of the model's output layer.
+    special : mapping
+        ``bos``, ``eos``: ids of the model; ``unk``: an id or None; ``all``: the ids of all special
+        tokens.
+    cleaning : mapping, optional
+        Options of `Preprocessing` that decoded texts are cleaned with; None: only their white space
+        becomes single blanks. It is for models that write plain text and not the corpus' tokens.
+
+    Raises
+    ------
+    InputError
+        When the tokenizer has no ids, or some that the model has not.
+    """
+
+    kind = "huggingface"
+
+    def __init__(
+        self,
+        tokenizer: Mapping[str, Any],
+        rows: int,
+        special: Mapping[str, Any],
+        cleaning: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._tokenizer = Tokenizer.from_str(json.dumps(tokenizer))
+        self._tokenizer.encode_special_tokens = True
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._json = dict(tokenizer)
+        self._rows = rows
+        self._special = dict(special)
+        self._cleaning = None if cleaning is None else dict(cleaning)
+        self._steps = None if cleaning is None else Preprocessing.from_config(cleaning)
+        known = np.array(sorted(self._tokenizer.get_vocab().values()))
+        if not len(known):
+            raise InputError("the tokenizer has no tokens")
+        largest = max(int(known[-1]), special["bos"], special["eos"], *special["all"])
+        if largest >= rows:
+            raise InputError(
+                f"the tokenizer has the id {largest}, but the model has only {rows} ids; "
+                "they do not belong together"
+            )
+        self._impossible = np.ones(rows, bool)
+        self._impossible[known] = False
+        self._impossible[[*special["all"], special["bos"], special["eos"]]] = True
+        if special["unk"] is not None:
+            self._impossible[special["unk"]] = True
+        ours = np.arange(rows, dtype=np.int32) + N_SPECIAL
+        # No text has a special token: where a model of words has one as a word, it is unknown.
+        self._ours = np.where(self._impossible, np.int32(UNK), ours)
+
+    @classmethod
+    def from_description(cls, held: Mapping[str, Any]) -> HuggingFaceVocabulary:
+        """Make the vocabulary that `describe` described."""
+        return cls(held["tokenizer"], held["rows"], held["special"], held["cleaning"])
+
+    @property
+    def size(self) -> int:
+        """V, the number of ids, the three special ones included."""
+        return self._rows + N_SPECIAL
+
+    @property
+    def special_ids(self) -> tuple[int, int, int | None]:
+        """The model's ids of ``<s>``, ``</s>`` and ``<unk>`` (None: it has none)."""
+        return self._special["bos"], self._special["eos"], self._special["unk"]
+
+    @property
+    def impossible(self) -> list[int]:
+        """Our ids that no text has and that get no probability, rising."""
+        own = [BOS] if self._special["unk"] is not None else [BOS, UNK]
+        return own + (np.flatnonzero(self._impossible) + N_SPECIAL).tolist()
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._ours[np.array(encoding.ids, np.int64)] for encoding in encodings]
+
+    def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
+        """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""
+        theirs = [self._to_theirs(np.asarray(ids)) for ids in batch]
+        texts = self._tokenizer.decode_batch(theirs, skip_special_tokens=False)
+        if self._steps is not None:
+            return self._steps.apply(texts)
+        return [" ".join(split_words(text.translate(LINE_SPACE))) for text in texts]
+
+    def _to_theirs(self, ids: np.ndarray) -> list[int]:
+        unknown = self._special["unk"]
+        kept = ids[ids > EOS if unknown is not None else ids > UNK].astype(np.int64)
+        shifted: list[int] = np.where(kept == UNK, unknown or 0, kept - N_SPECIAL).tolist()
+        return shifted
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that `load_vocabulary` needs, JSON-serializable."""
+        return {
+            "kind": self.kind,
+            "rows": self._rows,
+            "special": self._special,
+            "cleaning": self._cleaning,
+            "tokenizer": self._json,
+        }

@@ -1,0 +1,89 @@
+"""Tiny Hugging Face models with random weights and their tokenizers, made without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+
+TEXTS = [
+    "the cat sat on the mat , and the dog sat on the log .",
+    "the lowest of the low , the lower low ; the newest of the new .",
+    "a rose is a rose is a rose , said the cat to the dog .",
+]
+CONTEXT = 64
+END = "<|endoftext|>"
+
+
+def make_tokenizer(folder: Path, special: dict[str, str], size: int = 300) -> int:
+    """Save a byte-level BPE tokenizer with special tokens by role; return how many ids it has."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=list(dict.fromkeys(special.values())),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    return int(tokenizer.get_vocab_size())
+
+
+def make_gpt2(folder: Path, seed: int = 0, dropout: float = 0.0) -> PreTrainedModel:
+    """Save a GPT-2 whose one special token opens and closes documents, and is unknown."""
+    rows = make_tokenizer(folder, {"bos_token": END, "eos_token": END, "unk_token": END})
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=rows,
+        n_positions=CONTEXT,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        initializer_range=0.6,
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPT2LMHeadModel(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+def make_llama(folder: Path, seed: int = 0) -> PreTrainedModel:
+    """Save a Llama with grouped heads, four special tokens and seven rows that are no token."""
+    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    rows = make_tokenizer(folder, special)
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=rows + 7,
+        max_position_embeddings=CONTEXT,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.6,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=3,
+        tie_word_embeddings=False,
+    )
+    model = LlamaForCausalLM(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+MAKERS = {"gpt2": make_gpt2, "llama": make_llama}

@@ -1,0 +1,675 @@
+"""Hugging Face models: scoring, steps, decoding, the vocabulary, the way into a model folder.
+
+Oracles: the models' own forward pass, loss and `generate` in transformers, rescoring, softmaxes by
+hand. Needs transformers (extra ``dev`` or ``hf``); the models are tiny, random and made here,
+nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+from torch.nn import functional
+
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.fitting import fit_files
+from beyond_perplexity.models.checkpoint import load_model
+from beyond_perplexity.models.huggingface import BUCKET, HuggingFace
+from beyond_perplexity.models.huggingface_import import bring
+from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.perplexity import measure
+from beyond_perplexity.provenance import content_hash
+from beyond_perplexity.shards import write_shard
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
+from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
+
+CPU = torch.device("cpu")
+WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Give a model as transformers has it, as we have it, and our vocabulary."""
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = MAKERS[request.param](folder)
+    ours, vocabulary, _ = bring({"path": str(folder)}, None)
+    return theirs, ours, vocabulary
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gpt2")
+    make_gpt2(folder)
+    return folder
+
+
+def their_ids(vocabulary: HuggingFaceVocabulary, tokens: torch.Tensor) -> torch.Tensor:
+    """Map our ids to the model's, by the definition."""
+    bos, eos, unk = vocabulary.special_ids
+    table = [bos, eos, eos if unk is None else unk, *range(vocabulary.size - 3)]
+    return torch.tensor(table)[tokens]
+
+
+def never(theirs: transformers.PreTrainedModel) -> list[int]:
+    """List the model's ids that no document has: Llama's <s> and <pad>, and rows of no token."""
+    rows = theirs.config.vocab_size
+    return [] if theirs.config.model_type == "gpt2" else [1, 3, *range(rows - 7, rows)]
+
+
+def documents(vocabulary: HuggingFaceVocabulary, rows: int = 4, length: int = 40) -> torch.Tensor:
+    """Draw tokens that are possible, each row from <s> on."""
+    possible = np.setdiff1d(np.arange(3, vocabulary.size), vocabulary.impossible)
+    drawn = np.random.default_rng(0).choice(possible, (rows, length))
+    drawn[:, 0] = BOS
+    return torch.from_numpy(drawn)
+
+
+@torch.no_grad()
+def test_logits_are_the_models_own(case):
+    theirs, ours, vocabulary = case
+    tokens = documents(vocabulary)
+    ids = their_ids(vocabulary, tokens)
+    truth = theirs(input_ids=ids).logits
+    found = ours(tokens)
+    assert found.shape == (4, 40, vocabulary.size)
+    assert found.dtype == torch.float32
+    possible = np.setdiff1d(np.arange(vocabulary.size), vocabulary.impossible)
+    wanted = truth[:, :, their_ids(vocabulary, torch.from_numpy(possible))]
+    assert torch.allclose(found[:, :, possible], wanted, atol=1e-4)
+    assert torch.isneginf(found[:, :, vocabulary.impossible]).all()
+    # Each of the model's ids that can be has one of ours and only one.
+    assert len(set(their_ids(vocabulary, torch.from_numpy(possible)).tolist())) == len(possible)
+
+
+def test_what_is_impossible(case):
+    theirs, _, vocabulary = case
+    if theirs.config.model_type == "gpt2":
+        assert vocabulary.special_ids == (0, 0, None)
+        assert vocabulary.impossible == [BOS, UNK, 3]
+        assert vocabulary.size == theirs.config.vocab_size + 3
+    else:  # unk, bos, eos, pad are ids 0 to 3; the last seven rows are no token
+        assert vocabulary.special_ids == (1, 2, 0)
+        rows = theirs.config.vocab_size
+        assert vocabulary.impossible == [BOS, 3, 4, 5, 6, *range(rows - 4, rows + 3)]
+
+
+@torch.no_grad()
+def test_probabilities_sum_to_one_over_what_is_possible(case):
+    theirs, ours, vocabulary = case
+    tokens = documents(vocabulary, rows=2)
+    p = ours(tokens).double().softmax(-1)
+    assert torch.allclose(p.sum(-1), torch.ones(2, 40, dtype=torch.float64))
+    assert not p[:, :, vocabulary.impossible].any()
+    logits = theirs(input_ids=their_ids(vocabulary, tokens)).logits.double()
+    _, eos, unk = vocabulary.special_ids
+    allowed = sorted({eos} | ({unk} - {None}) | set(_text_ids(vocabulary)))
+    expected = logits[:, :, allowed].softmax(-1)[:, :, allowed.index(eos)]
+    assert torch.allclose(p[:, :, EOS], expected, atol=1e-6)
+
+
+def _text_ids(vocabulary: HuggingFaceVocabulary) -> list[int]:
+    """List the model's ids of tokens that texts are made of, from the tokenizer's JSON."""
+    held = vocabulary.describe()["tokenizer"]
+    special = {token["id"] for token in held["added_tokens"] if token["special"]}
+    return sorted(set(held["model"]["vocab"].values()) - special)
+
+
+@torch.no_grad()
+def test_steps_equal_the_whole_pass_with_rows_of_their_own_lengths(case):
+    """Rows are restarted at different times, across the growth of the cache, and reordered."""
+    _, ours, vocabulary = case
+    tokens = documents(vocabulary, rows=5, length=CONTEXT)
+    whole = ours(tokens)
+    state = ours.initial_state(5, CONTEXT)
+    document, place = np.arange(5), np.zeros(5, int)
+    generator = np.random.default_rng(1)
+    seen = 0
+    for step in range(100):
+        newest = tokens[document, place]
+        logits, state = ours.step(newest, state)
+        assert torch.allclose(logits, whole[document, place], atol=2e-4)
+        seen = max(seen, place.max())
+        place += 1
+        done = (place == CONTEXT) | (generator.random(len(place)) < 0.01)
+        if done.any():
+            state = state.reset(torch.from_numpy(np.flatnonzero(done)))
+            document[done], place[done] = generator.integers(0, 5, done.sum()), 0
+        if step % 7 == 3:
+            rows = generator.integers(0, len(place), [3, 5, 9][step % 3])
+            state = state.select(torch.from_numpy(rows))
+            document, place = document[rows], place[rows]
+    assert seen > BUCKET
+
+
+def test_the_cache_grows_with_the_longest_prefix(gpt2):
+    model, *_ = bring({"path": str(gpt2)}, None)
+    state = model.initial_state(2, CONTEXT)
+    sizes = []
+    with torch.inference_mode():
+        for _ in range(CONTEXT):
+            _, state = model.step(torch.tensor([5, 6]), state)
+            sizes.append(state.cache.held[0][0].shape[2])
+    assert sizes == [BUCKET] * BUCKET + [2 * BUCKET] * BUCKET
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_greedy_texts_are_those_of_generate(family, tmp_path):
+    endings, sizes = set(), set()
+    for seed in (0, 1, 4, 8, 11):
+        folder = tmp_path / str(seed)
+        theirs = MAKERS[family](folder, seed=seed)
+        ours, vocabulary, _ = bring({"path": str(folder)}, None)
+        options = parse_decoding({"kind": "top_k", "k": 1})
+        (document,) = generate(
+            ours, options, seed=1, purpose="t", first=0, count=1, maximum_length=CONTEXT - 1
+        )
+        bos, eos, _ = vocabulary.special_ids
+        written = theirs.generate(
+            torch.tensor([[bos]]),
+            attention_mask=torch.ones(1, 1, dtype=torch.int64),
+            do_sample=False,
+            max_new_tokens=CONTEXT - 1,
+            suppress_tokens=never(theirs) or None,
+            pad_token_id=eos,
+        )[0, 1:].tolist()
+        ended = eos in written
+        expected = written[: written.index(eos)] if ended else written
+        found = document.tokens
+        assert their_ids(vocabulary, torch.from_numpy(found).long()).tolist() == expected
+        assert document.finished == ended
+        endings.add(ended)
+        sizes.add(len(set(expected)))
+    assert endings == {True, False}
+    assert max(sizes) > 20
+
+
+def test_scores_are_the_models_own_loss(case):
+    """GPT-2 gives each of its ids to one of ours, so that its loss is ours without a change."""
+    theirs, ours, vocabulary = case
+    summary = measure(ours, vocabulary, TEXTS)
+    bos, eos, _ = vocabulary.special_ids
+    blocked = never(theirs)
+    total, count = 0.0, 0
+    for ids in vocabulary.encode(TEXTS):
+        row = torch.tensor([[bos, *(ids - 3).tolist(), eos]])
+        with torch.no_grad():
+            if theirs.config.model_type == "gpt2":
+                assert not blocked
+                loss = theirs(input_ids=row, labels=row).loss
+            else:
+                logits = (
+                    theirs(input_ids=row)
+                    .logits[0, :-1]
+                    .index_fill(1, torch.tensor(blocked), -math.inf)
+                )
+                loss = functional.cross_entropy(logits, row[0, 1:])
+        total += float(loss) * (row.shape[1] - 1)
+        count += row.shape[1] - 1
+    assert summary["n"]["token"] == count
+    assert summary["perplexity"]["token"] == pytest.approx(math.exp(total / count), rel=1e-5)
+    for unit, size in (
+        ("word", sum(len(text.split()) for text in TEXTS)),
+        ("character", sum(map(len, TEXTS))),
+        ("byte", sum(len(text.encode()) for text in TEXTS)),
+    ):
+        assert summary["n"][unit] == size + len(TEXTS)
+        expected = math.exp(total / (size + len(TEXTS)))
+        assert summary["perplexity"][unit] == pytest.approx(expected, rel=1e-5)
+    assert summary["unknown"] == summary["impossible_tokens"] == 0
+    assert summary["vocabulary"] == {"kind": "huggingface", "size": vocabulary.size}
+
+
+def test_longer_documents_than_the_context_are_scored_in_windows(gpt2):
+    model, vocabulary, _ = bring({"path": str(gpt2)}, None)
+    text = " ".join(TEXTS * 3)
+    summary = measure(model, vocabulary, [text])
+    assert summary["context_length"] == CONTEXT < summary["tokens"]
+    assert summary["impossible_tokens"] == 0
+
+
+DECODINGS = [
+    {"kind": "ancestral"},
+    {"kind": "nucleus", "mass": 0.8},
+    {"kind": "beam", "size": 3},
+    {"kind": "typical", "mass": 0.5},
+]
+
+
+def texts_of(model: HuggingFace, decoding: dict[str, Any], count: int = 24, **others: Any) -> list:
+    arguments = {"seed": 3, "purpose": "t", "first": 0, "maximum_length": 45, **others}
+    return list(generate(model, parse_decoding(decoding), count=count, **arguments))
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=str)
+def test_batch_and_shard_do_not_change_a_text(case, decoding):
+    _, ours, _ = case
+    expected = texts_of(ours, decoding, batch_size=16)
+    others = (
+        texts_of(ours, decoding, batch_size=48),
+        [
+            *texts_of(ours, decoding, count=7),
+            *texts_of(ours, decoding, count=17, first=7),
+        ],
+    )
+    for found in others:
+        for one, two in zip(expected, found, strict=True):
+            assert one.doc_id == two.doc_id
+            assert np.array_equal(one.tokens, two.tokens)
+            assert one.log_prob == two.log_prob
+            assert one.finished == two.finished
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=str)
+def test_log_prob_equals_rescoring(case, decoding):
+    """Documents of few tokens, so that slots are refilled: a leak of state would show here."""
+    _, ours, vocabulary = case
+    found = texts_of(ours, decoding, count=60, batch_size=16)
+    assert any(len(document.tokens) > BUCKET for document in found)
+    for document in found:
+        tokens = torch.tensor([[BOS, *document.tokens.tolist(), EOS]])
+        with torch.no_grad():
+            scores = ours(tokens[:, :-1]).double().log_softmax(-1)[0]
+        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
+        expected = steps.sum() if document.finished else steps[:-1].sum()
+        assert document.log_prob == pytest.approx(float(expected), rel=1e-5, abs=1e-3)
+        assert not set(document.tokens.tolist()) & set(vocabulary.impossible)
+
+
+def test_the_context_limits_what_is_asked(gpt2):
+    model, *_ = bring({"path": str(gpt2)}, None)
+    assert model.context_length == CONTEXT
+    assert len(texts_of(model, {"kind": "ancestral"}, count=3, maximum_length=CONTEXT)) == 3
+    with pytest.raises(InputError, match=f"conditions on {CONTEXT} tokens"):
+        texts_of(model, {"kind": "ancestral"}, maximum_length=CONTEXT + 1)
+    with pytest.raises(InputError, match=f"context has {CONTEXT} tokens"):
+        model.initial_state(1, CONTEXT + 1)
+    with pytest.raises(ValueError, match="exceed the context"):
+        model(torch.zeros(1, CONTEXT + 1, dtype=torch.int64))
+
+
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": CONTEXT,
+    "pad_token_id": None,
+}
+ARCHITECTURES = {  # what they have that the two above have not
+    "mistral": {"sliding_window": 16},
+    "granite": {"logits_scaling": 4.0},
+    "cohere": {"logit_scale": 0.25},
+    "gemma2": {"head_dim": 16, "sliding_window": 16, "final_logit_softcapping": 5.0},
+    "gpt_neox": {},
+}
+
+
+def make_other(folder: Path, kind: str, special: dict[str, str] | None = None, **more: Any) -> None:
+    rows = make_tokenizer(folder, special or {"eos_token": "</s>"})
+    options = {**SMALL, "vocab_size": rows, "bos_token_id": 0, "eos_token_id": 0, **more}
+    config = transformers.AutoConfig.for_model(kind, **options)
+    torch.manual_seed(2)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_other_architectures(kind, tmp_path):
+    """The import tries the logits itself; here the loss and the context are looked at."""
+    make_other(tmp_path, kind, **ARCHITECTURES[kind])
+    model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+    assert model.context_length == ARCHITECTURES[kind].get("sliding_window", CONTEXT)
+    assert vocabulary.special_ids == (0, 0, None)  # what ends a document also begins it
+    tokens = documents(vocabulary, rows=3, length=12)
+    targets = tokens[:, 1:].flatten()
+    features = model.features(tokens[:, :-1]).flatten(0, 1)
+    expected = functional.cross_entropy(model.output.logits(features), targets, reduction="sum")
+    found = model.output.summed_loss(features, targets, torch.float32)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    wanted = torch.autograd.grad(expected, model.output.linear.weight, retain_graph=True)
+    assert torch.allclose(
+        torch.autograd.grad(found, model.output.linear.weight)[0], wanted[0], atol=1e-4
+    )
+    assert len(texts_of(model, {"kind": "ancestral"}, count=5, maximum_length=16)) == 5
+
+
+# ---- the vocabulary ----
+
+
+def test_texts_come_back_and_written_special_tokens_are_ordinary(case):
+    _, _, vocabulary = case
+    texts = [*TEXTS, WRITTEN, "", "a"]
+    encoded = vocabulary.encode(texts)
+    assert vocabulary.decode(encoded) == texts
+    assert all(ids.dtype == np.int32 for ids in encoded)
+    assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
+    assert not vocabulary.count_unknown(encoded).any()
+
+
+def test_ids_are_those_of_the_tokenizer_and_three(case):
+    _, _, vocabulary = case
+    held = json.dumps(vocabulary.describe()["tokenizer"])
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary._tokenizer.from_str(held)
+    )
+    for text, ids in zip(TEXTS, vocabulary.encode(TEXTS), strict=True):
+        assert (ids - 3).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def test_decoded_texts_are_words_joined_by_one_blank(case):
+    _, _, vocabulary = case
+    (ids,) = vocabulary.encode([" the\n\ncat \t sat "])
+    assert vocabulary.decode([np.concatenate([[BOS], ids, [EOS]])]) == ["the cat sat"]
+
+
+def test_plain_text_is_cleaned_into_the_tokens_of_the_corpus(gpt2):
+    *_, plain, _ = bring({"path": str(gpt2)}, {"language": "en", "lower_case": True})
+    assert plain.decode(plain.encode(["The cat, na\u00efve, sat."])) == ["the cat , naive , sat ."]
+    assert plain.decode(plain.encode(TEXTS)) == TEXTS  # tokens stay what they are
+
+
+def test_files_hold_all_of_the_vocabulary(case, tmp_path):
+    _, _, vocabulary = case
+    vocabulary.save(tmp_path / "v.json")
+    loaded = load_vocabulary(tmp_path / "v.json")
+    assert (loaded.kind, loaded.size, loaded.hash) == (
+        "huggingface",
+        vocabulary.size,
+        vocabulary.hash,
+    )
+    for one, two in zip(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]), strict=True):
+        assert one.tolist() == two.tolist()
+
+
+def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    special = {"eos_token": "</s>", "unk_token": "<unk>"}
+    words = ["</s>", "<unk>", "the", "cat", "sat"]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    make_other(tmp_path, "llama", vocab_size=5)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(
+        tmp_path
+    )
+    model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+    (ids,) = vocabulary.encode(["the dog sat </s>"])
+    assert ids.tolist() == [5, UNK, 7, UNK]
+    assert vocabulary.decode([ids]) == ["the <unk> sat <unk>"]
+    assert vocabulary.count_unknown([ids]).tolist() == [2]
+    assert torch.isfinite(model(torch.tensor([[BOS]]))[0, 0, UNK])
+
+
+def test_pieces_that_mark_blanks_come_back(tmp_path):
+    """The kind of tokenizer that Llama 2 and Mistral have: marked blanks, bytes as a fallback."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+
+    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    byte_pieces = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    mark = "\u2581"
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(mark, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=[*special.values(), *byte_pieces], show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    held = json.loads(tokenizer.to_str())
+    held["added_tokens"] = held["added_tokens"][:3]  # the bytes are tokens like others
+    roles = {"bos": 1, "eos": 2, "unk": 0, "all": [0, 1, 2]}
+    vocabulary = HuggingFaceVocabulary(held, tokenizer.get_vocab_size(), roles)
+    texts = [*TEXTS, "</s> <unk> na\u00efve \U0001f600"]
+    encoded = vocabulary.encode(texts)
+    assert vocabulary.decode(encoded) == texts
+    assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
+
+
+def test_a_tokenizer_without_tokens_is_named(gpt2):
+    held = json.loads((gpt2 / "tokenizer.json").read_text())
+    held = {**held, "added_tokens": [], "model": {**held["model"], "vocab": {}, "merges": []}}
+    with pytest.raises(InputError, match="has no tokens"):
+        HuggingFaceVocabulary(held, 300, {"bos": 0, "eos": 0, "unk": None, "all": []})
+
+
+# ---- into a model folder ----
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    generator = np.random.default_rng(0)
+    texts = [
+        " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
+        for _ in range(60)
+    ]
+    columns = {
+        "doc_id": list(range(60)),
+        "split": ["train"] * 40 + ["valid"] * 20,
+        "title": [""] * 60,
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+    }
+    path = tmp_path_factory.mktemp("corpus") / "documents.parquet"
+    write_shard(path, "documents", columns, {})
+    return path
+
+
+def fit(corpus: Path, folder: Path, source: Path, training: dict[str, Any] | None = None) -> dict:
+    config = {
+        "family": "huggingface",
+        "architecture": {"path": str(source)},
+        "training": training or {},
+    }
+    cleaning = {"language": "en"}
+    fit_files(corpus, None, config, 1, CPU, folder / "m", folder / "checkpoints", cleaning)
+    return json.loads((folder / "m" / "model.json").read_text())
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
+    source = tmp_path / "source"
+    theirs = MAKERS[family](source)
+    description = fit(corpus, tmp_path, source)
+    model, vocabulary, _ = load_model(tmp_path / "m")
+    original, same, _ = bring({"path": str(source)}, {"language": "en"})
+    assert vocabulary.hash == same.hash
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+    assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
+    assert description["source"]["weights"] == {
+        "model.safetensors": content_hash(source / "model.safetensors")
+    }
+    (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
+    table = pq.read_table(corpus).to_pylist()
+    valid = [line["text"] for line in table if line["split"] == "valid"]
+    summary = measure(model, vocabulary, valid)
+    assert row["loss"] == pytest.approx(math.log(summary["perplexity"]["token"]))
+    assert description["valid_loss"] == row["loss"]
+    assert [one.log_prob for one in texts_of(model, {"kind": "nucleus"})] == [
+        one.log_prob for one in texts_of(original, {"kind": "nucleus"})
+    ]
+
+
+def test_a_model_is_trained_further(corpus, tmp_path):
+    make_gpt2(tmp_path / "source", dropout=0.1)
+    start = fit(corpus, tmp_path / "a", tmp_path / "source")
+    training = {"maximum_epochs": 3, "learning_rate": 0.01, "warmup_steps": 1, "batch_tokens": 256}
+    end = fit(corpus, tmp_path / "b", tmp_path / "source", training)
+    assert end["valid_loss"] < start["valid_loss"] - 1
+    model, vocabulary, _ = load_model(tmp_path / "b" / "m")
+    assert torch.equal(model.output.linear.weight, model.body.wte.weight)  # still tied
+    # What is trained on the corpus writes its tokens: nothing is cleaned.
+    assert vocabulary.describe()["cleaning"] is None
+    assert len(pq.read_table(tmp_path / "b" / "m" / "training.parquet")) > 1
+
+
+# ---- what is wrong is named ----
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
+
+
+def without_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def damaged(folder: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+
+def without_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def of_no_kind(folder: Path) -> None:
+    change_config(folder, model_type="no-such-model")
+
+
+def with_code(folder: Path) -> None:
+    change_config(folder, model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+    (folder / "mine.py").write_text("raise SystemExit('foreign code ran')")
+
+
+def of_other_shape(folder: Path) -> None:
+    change_config(folder, n_layer=3)
+
+
+def without_tokenizer(folder: Path) -> None:
+    for file in folder.glob("tokenizer*.json"):
+        file.unlink()
+
+
+def with_larger_tokenizer(folder: Path) -> None:
+    make_tokenizer(folder, {"eos_token": END}, size=310)
+
+
+def without_end(folder: Path) -> None:
+    make_tokenizer(folder, {"unk_token": "<unk>"})
+    change_config(folder, eos_token_id=None)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (pickled, r"its weights are pickled \(pytorch_model\.bin\).*safetensors"),
+        (without_weights, r"has no weights \(\*\.safetensors\)"),
+        (damaged, "holds no causal language model to load"),
+        (without_config, "has no config.json"),
+        (of_no_kind, "holds no causal language model to load.*no-such-model"),
+        (with_code, "holds no causal language model to load"),
+        (of_other_shape, "do not fit config.json: transformer.h.2"),
+        (without_tokenizer, "holds no tokenizer.*tokenizer.json"),
+        (with_larger_tokenizer, "the tokenizer has the id 30[0-9], but the model has only 300 ids"),
+        (without_end, "no token ends a document"),
+    ],
+)
+def test_a_folder_that_is_not_whole_is_named(spoil, message, gpt2, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(gpt2, folder)
+    spoil(folder)
+    with pytest.raises(InputError, match=message) as error:
+        bring({"path": str(folder)}, None)
+    assert str(folder) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_cannot_be_stepped_through_is_named(tmp_path):
+    make_tokenizer(tmp_path, {"eos_token": "</s>"})
+    config = transformers.MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1)
+    transformers.MambaForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="mamba models cannot be stepped through"):
+        bring({"path": str(tmp_path)}, None)
+
+
+def test_without_the_hub_one_message_says_so(monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="'nobody/nothing' is no folder, and no model") as error:
+        bring({"path": "nobody/nothing", "revision": "0" * 40}, None)
+    assert "\n" not in str(error.value)
+
+
+def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_path):
+    import huggingface_hub
+
+    commit = "c0ffee" * 6 + "c0ff"
+    snapshot = tmp_path / "snapshots" / commit
+    shutil.copytree(gpt2, snapshot)
+    asked = []
+
+    def download(name: str, **options: Any) -> str:
+        asked.append((name, options["revision"], options["allow_patterns"]))
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    *_, source = bring({"path": "somebody/gpt2", "revision": "main"}, None)
+    assert (source["path"], source["revision"]) == ("somebody/gpt2", commit)
+    ((name, revision, patterns),) = asked
+    assert (name, revision) == ("somebody/gpt2", "main")
+    assert not [pattern for pattern in patterns if pattern.endswith((".bin", ".py", ".pt"))]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ({}, "path"),
+        ({"path": "x", "trust_remote_code": True}, "trust_remote_code: unknown key"),
+        ({"path": ".", "revision": "main"}, "revision: belongs to a name on the hub"),
+    ],
+)
+def test_wrong_options_are_named(architecture, message):
+    with pytest.raises(InputError, match=message):
+        bring(architecture, None)
+
+
+def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
+    ClosedVocabulary(["a"], 0).save(tmp_path / "v.json")
+    config = {"family": "huggingface", "architecture": {"path": str(gpt2)}}
+    with pytest.raises(InputError, match="brings its own vocabulary"):
+        fit_files(corpus, tmp_path / "v.json", config, 1, CPU, tmp_path / "m", tmp_path / "c")
+    with pytest.raises(InputError, match="vocabulary: is missing"):
+        fit_files(corpus, None, {"family": "lstm"}, 1, CPU, tmp_path / "m", tmp_path / "c")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +88,32 @@ def copy_checkout(target: Path) -> Checkout:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name)
     return Checkout(target)
+
+
+def copy_results(source: Checkout, target: Checkout, folder: str) -> None:
+    """Copy a folder of finished results with its times."""
+    (target.path / "results").mkdir(exist_ok=True)
+    command = ["cp", "-a", f"{source.path}/results/{folder}", f"{target.path}/results/"]
+    subprocess.run(command, check=True)
+
+
+def kill_when(checkout: Checkout, arguments: list[str], happened: Callable[[], bool]) -> None:
+    """Start a run and kill its whole process group as soon as something has happened."""
+    process = subprocess.Popen(
+        checkout.command(*arguments),
+        cwd=checkout.path,
+        env={**os.environ, "PYTHONPATH": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while not happened():
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.1)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.fixture

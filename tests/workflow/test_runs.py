@@ -6,16 +6,12 @@ The oracle of every rerun is the first, uninterrupted run, byte for byte.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import SMOKE, Checkout
+from tests.workflow.conftest import SMOKE, copy_results, kill_when
 
 SHARD = "results/samples/trigram/ancestral/00001.parquet"
 
@@ -89,7 +85,7 @@ def test_smaller_shards_give_the_same_samples_statistics_and_tests(finished, che
     text = smaller.read_text().replace("documents_per_shard: 30", "documents_per_shard: 17")
     smaller.write_text(text)
     for folder in ("corpora", "vocabularies", "models"):
-        _copy_results(finished, checkout, folder)
+        copy_results(finished, checkout, folder)
     targets = [f"results/tendencies/trigram/{d}/measures.parquet" for d in ("ancestral", "beam")]
     checkout.snakemake(*SMOKE, "--rerun-triggers", "mtime", "--", *targets)
     expected, found = finished.results(), checkout.results()
@@ -98,38 +94,13 @@ def test_smaller_shards_give_the_same_samples_statistics_and_tests(finished, che
     assert {name: found[name] for name in compared} == {name: expected[name] for name in compared}
 
 
-def _copy_results(source: Checkout, target: Checkout, folder: str) -> None:
-    (target.path / "results").mkdir(exist_ok=True)
-    command = ["cp", "-a", f"{source.path}/results/{folder}", f"{target.path}/results/"]
-    subprocess.run(command, check=True)
-
-
-def _kill_when(checkout: Checkout, happened) -> None:
-    """Start a run and kill its whole process group as soon as something has happened."""
-    process = subprocess.Popen(
-        checkout.command(*SMOKE),
-        cwd=checkout.path,
-        env={**os.environ, "PYTHONPATH": ""},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        while not happened():
-            assert process.poll() is None, "the run ended before it could be killed"
-            time.sleep(0.1)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
     checkpoints = checkout.path / "results" / "checkpoints" / "lstm"
-    _kill_when(checkout, lambda: any(checkpoints.rglob("[0-9]*-*.safetensors")))
+    kill_when(checkout, SMOKE, lambda: any(checkpoints.rglob("[0-9]*-*.safetensors")))
     assert not (checkout.path / "results/models/lstm/model.json").exists()
     checkout.snakemake("--unlock", *SMOKE)
     samples = checkout.path / "results" / "samples"
-    _kill_when(checkout, lambda: any(samples.rglob("*.parquet")))
+    kill_when(checkout, SMOKE, lambda: any(samples.rglob("*.parquet")))
     checkout.snakemake("--unlock", *SMOKE)
     checkout.snakemake(*SMOKE, "--rerun-incomplete")
     assert checkout.results() == finished.results()

@@ -76,6 +76,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         f"optimizer.{index}.{entry}": torch.as_tensor(value)
         for index, entries in state.items()
         for entry, value in entries.items()
+        if value is not None
     }
 
 

@@ -110,7 +110,7 @@ class Trained(lightning.LightningModule):
         self._saved = (self.progress.step, time.monotonic())
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Make AdamW; Lightning calls this once."""
+        """Make the optimizer; Lightning calls this once."""
         matrices: list[Tensor] = []
         others: list[Tensor] = []
         for module in self.model.modules():
@@ -119,13 +119,17 @@ class Trained(lightning.LightningModule):
                 (matrices if decayed else others).append(parameter)
         seen = {id(parameter) for parameter in others}
         matrices = [parameter for parameter in matrices if id(parameter) not in seen]
-        groups = [
-            {"params": matrices, "weight_decay": self.options.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(
-            groups, lr=self.options.learning_rate, betas=(0.9, self.options.beta2)
-        )
+        optimizer: torch.optim.Optimizer
+        if self.options.optimizer == "sgd":
+            optimizer = torch.optim.SGD([*matrices, *others], lr=self.options.learning_rate)
+        else:
+            groups = [
+                {"params": matrices, "weight_decay": self.options.weight_decay},
+                {"params": others, "weight_decay": 0.0},
+            ]
+            optimizer = torch.optim.AdamW(
+                groups, lr=self.options.learning_rate, betas=(0.9, self.options.beta2)
+            )
         if self._restored:
             restore_optimizer(optimizer, self._restored)
             self._restored = {}
@@ -150,9 +154,12 @@ class Trained(lightning.LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Set what a step depends on from its number alone."""
         torch.manual_seed((self._key + self.progress.step) % 2**63)
-        rate = scheduled_rate(self.options, self.progress.step, self.last_step)
+        rate = self._rate(self.progress.step)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
+
+    def _rate(self, step: int) -> float:
+        return scheduled_rate(self.options, step, self.last_step, self.progress.halvings)
 
     def _training_loss(self, batch: Any) -> Tensor:
         if isinstance(self.model, LatentModule):
@@ -205,6 +212,8 @@ class Trained(lightning.LightningModule):
             }
         else:
             progress.validations_without_best += 1
+            plateau = self.options.schedule == "plateau"
+            progress.halvings += plateau and self.rounds.epoch >= self.options.plateau_epochs
         stale = progress.validations_without_best >= self.options.patience
         progress.finished = stale or progress.step >= self.last_step or not math.isfinite(loss)
         assert self._bar is not None
@@ -223,7 +232,7 @@ class Trained(lightning.LightningModule):
                 "split": split,
                 "loss": loss,
                 "perplexity": math.exp(loss) if loss < 700 else math.inf,
-                "learning_rate": scheduled_rate(self.options, step - 1, self.last_step),
+                "learning_rate": self._rate(step - 1),
                 "seconds": self.seconds,
             }
         )

@@ -23,8 +23,13 @@ class TrainingOptions:
         Optimizer steps at most; null: as many as the epochs have.
     learning_rate : float
         The peak of the schedule.
-    schedule : "cosine" or "constant"
-        After the warm-up: falling to zero at the last step, or staying at the peak.
+    optimizer : "adamw" or "sgd"
+        sgd: without momentum and weight decay.
+    schedule : "cosine", "constant" or "plateau"
+        After the warm-up: falling to zero at the last step, staying at the peak, or halved at each
+        validation without a new best loss.
+    plateau_epochs : float
+        Passes before which the schedule plateau halves nothing.
     warmup_steps : int
         Steps of linear rise to the peak.
     weight_decay : float
@@ -62,7 +67,9 @@ class TrainingOptions:
     maximum_epochs: int = 6
     maximum_steps: int | None = None
     learning_rate: float = 0.003
-    schedule: Literal["cosine", "constant"] = "cosine"
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    schedule: Literal["cosine", "constant", "plateau"] = "cosine"
+    plateau_epochs: float = 0.0
     warmup_steps: int = 50
     weight_decay: float = 0.01
     beta2: float = 0.98
@@ -115,14 +122,17 @@ class TrainingOptions:
             raise ValueError(f"sampling_minimum: is {self.sampling_minimum}, expected 0 to 1")
 
 
-def scheduled_rate(options: TrainingOptions, step: int, last_step: int) -> float:
+def scheduled_rate(
+    options: TrainingOptions, step: int, last_step: int, halvings: int = 0
+) -> float:
     """Return the learning rate of a step (counted from 0) of `last_step` steps.
 
-    Linear from peak / W to the peak in W warm-up steps, then the peak or half a cosine down to 0.
+    Linear from peak / W to the peak in W warm-up steps, then the peak, half a cosine down to 0, or
+    the peak halved as often as the validation loss has not improved.
     """
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps
-    if options.schedule == "constant":
-        return options.learning_rate
+    if options.schedule != "cosine":
+        return options.learning_rate * 0.5**halvings
     done = (step - options.warmup_steps) / max(1, last_step - options.warmup_steps)
     return options.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))

@@ -27,6 +27,7 @@ class Progress:
     best_loss: float = math.inf
     best_step: int = 0
     validations_without_best: int = 0
+    halvings: int = 0
     finished: bool = False
     seconds: float = 0.0
 

@@ -262,6 +262,28 @@ def test_the_schedule_rises_and_falls():
     assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
 
 
+def test_the_rate_is_halved_where_validation_does_not_improve_and_so_after_a_restart(
+    data, tmp_path
+):
+    # Oracle: the rates worked out again from the losses of the curve itself.
+    plateau = {"optimizer": "sgd", "schedule": "plateau", "plateau_epochs": 1.0, "patience": 9}
+    rate = {"learning_rate": 6.0, "warmup_steps": 0, "maximum_epochs": 8, "gradient_clip": 5.0}
+    config = {**CONFIG, "training": {**TRAINING, **plateau, **rate}}
+    fit(data, tmp_path / "out", tmp_path / "ck", config)
+    rows = curve(tmp_path / "out")
+    expected, best, halvings = [], math.inf, 0
+    for row in (row for row in rows if row["split"] == "valid"):
+        expected.append(6.0 * 0.5**halvings)
+        halvings += row["loss"] >= best and row["epoch"] >= 1.0
+        best = min(best, row["loss"])
+    assert halvings > 0
+    assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
+    (*_, newest) = sorted(tmp_path.glob("ck/*/0*.safetensors"))
+    newest.unlink()
+    fit(data, tmp_path / "again", tmp_path / "ck", config)
+    assert curve(tmp_path / "again") == curve(tmp_path / "out")
+
+
 def test_two_checkpoints_are_kept(tmp_path):
     for step in range(4):
         save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})

@@ -292,7 +292,8 @@ class KGLM(LatentModel):
             embedded = self.embedding(rows.clamp_min(0))  # (Z', L', D)
             vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L', D)
             vectors = functional.pad(vectors, (0, 0, 0, words.shape[2] - longest))  # (Z', L, D)
-            slots = slots.index_put((held,), vectors[: int(held.sum())])  # (Y, S, L, D)
+            found = vectors[: int(held.sum())].to(slots.dtype)  # (Z, L, D)
+            slots = slots.index_put((held,), found)  # (Y, S, L, D)
         return words.flatten(1), slots.flatten(1, 2)
 
     @torch.no_grad()
@@ -307,8 +308,9 @@ class KGLM(LatentModel):
         codes = latent.to(self.device)[None]  # (1, W)
         reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
         names, relations = self.graph.entity_names(), self.graph.names_of_relations()
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
         mentions = []
-        for start, end, entity, kind in decode_latents(latent[: len(instance.arrays[TOKENS])]):
+        for start, end, entity, kind in decode_latents(held):
             found: dict[str, Any] = {"start": start, "end": end, "entity": names[entity]}
             found |= {"kind": "new", "relation": None, "parent": None}
             if kind == RELATED:

@@ -248,6 +248,9 @@ def test_bad_input_is_named(tmp_path):
     write_corpus(tmp_path, [(0, 9, 14, "England")])
     with pytest.raises(InputError, match="is outside the document's 11 tokens"):
         next(linked_documents(corpus, "train", words(), graph))
+    write_corpus(tmp_path, MENTIONS[::-1])
+    with pytest.raises(InputError, match="document 0 comes after one of 1; sort the mentions"):
+        list(linked_documents(corpus, "train", words(), graph))
     with pytest.raises(ValueError, match="cutoff"):
         GraphOptions(cutoff=0)
 

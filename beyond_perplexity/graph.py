@@ -20,6 +20,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.linked import read_mentions
 from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.knowledge_graph import pack_strings
 from beyond_perplexity.models.transe import TransEOptions, embed
@@ -145,24 +146,18 @@ def _rows(path: Path, kind: str) -> Iterator[tuple[str, ...]]:
 def _surfaces(corpus: CorpusFiles) -> dict[str, Counter[str]]:
     """Count, for each mentioned entity, what its mentions in the training split read."""
     found: dict[str, Counter[str]] = {}
-    mentions = _mentions(corpus.mentions)
+    mentions = read_mentions(corpus.mentions)
     waiting = next(mentions, None)
     for batch in read_batches(corpus.documents, "documents", ["doc_id", "split", "text"]):
         for row in batch.to_pylist():
             words = row["text"].split(" ")
             while waiting is not None and waiting[0] <= row["doc_id"]:
                 doc_id, start, end, entity = waiting
-                counts = found.setdefault(entity.replace("\n", " "), Counter())
+                counts = found.setdefault(entity, Counter())
                 if row["split"] == "train" and doc_id == row["doc_id"]:
                     counts[" ".join(words[start:end])] += 1
                 waiting = next(mentions, None)
     return found
-
-
-def _mentions(path: Path) -> Iterator[tuple[int, int, int, str]]:
-    columns = ("doc_id", "start", "end", "entity")
-    for batch in read_batches(path, "mentions", columns):
-        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
 def _aliases(

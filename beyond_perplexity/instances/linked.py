@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +27,29 @@ NONE, ONGOING, NEW, RELATED = range(4)
 LATENTS = "latents"
 
 Span = tuple[int, int, str]
+
+
+def read_mentions(path: Path) -> Iterator[tuple[int, int, int, str]]:
+    """Stream the mentions of a corpus: document, start, end, entity (without newlines).
+
+    Raises
+    ------
+    InputError
+        When they are not in the order of the documents.
+    """
+    columns = ("doc_id", "start", "end", "entity")
+    last = -1
+    for batch in read_batches(path, "mentions", columns):
+        for doc_id, start, end, entity in zip(
+            *(batch.column(name).to_pylist() for name in columns), strict=True
+        ):
+            if doc_id < last:
+                raise InputError(
+                    f"{path}: a mention of document {doc_id} comes after one of {last}; "
+                    "sort the mentions by doc_id"
+                )
+            last = doc_id
+            yield doc_id, start, end, entity.replace("\n", " ")
 
 
 def encode_latents(
@@ -95,7 +119,7 @@ def linked_documents(
     Parameters
     ----------
     corpus : CorpusFiles
-        Mentions lie in the order of the documents.
+        Documents and mentions rise in ``doc_id``.
     split : str
     vocabulary : Vocabulary
         Closed: mentions are spans of words.
@@ -113,7 +137,7 @@ def linked_documents(
         )
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges = graph.edge_keys.cpu().numpy()
-    mentions = groupby(_mentions(corpus), key=lambda row: row[0])
+    mentions = groupby(read_mentions(corpus.mentions), key=lambda row: row[0])
     waiting = next(mentions, None)
     for batch in read_batches(corpus.documents, "documents", ["doc_id", "split", "text"], 1024):
         ids = batch.column("doc_id").to_pylist()
@@ -131,18 +155,12 @@ def linked_documents(
                 yield Instance(doc_id, {TOKENS: tokens, LATENTS: codes})
 
 
-def _mentions(corpus: CorpusFiles) -> Iterator[tuple[int, int, int, str]]:
-    columns = ("doc_id", "start", "end", "entity")
-    for batch in read_batches(corpus.mentions, "mentions", columns):
-        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-
-
 def _numbered(
     corpus: CorpusFiles, doc_id: int, spans: list[Span], n_tokens: int, numbers: dict[str, int]
 ) -> list[tuple[int, int, int]]:
     found = []
     for start, end, entity in spans:
-        number = numbers.get(entity.replace("\n", " "))
+        number = numbers.get(entity)
         where = f"{corpus.mentions}: document {doc_id}, mention [{start}, {end}) of {entity!r}"
         if number is None:
             raise InputError(f"{where}: {corpus.graph} has no such entity; make it again")

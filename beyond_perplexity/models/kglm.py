@@ -47,8 +47,6 @@ from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
-PAIRS = 4 * CHUNK
-
 
 @dataclass(frozen=True)
 class KGLMOptions(AWDOptions):
@@ -216,11 +214,10 @@ class KGLM(LatentModel):
         features = self.mix_words(streams.token).flatten(0, 1)  # (B (T + 1), D)
         goals = targets.flatten()[:, None]  # (B (T + 1), 1)
         parts = []
-        for start in range(0, len(features), PAIRS):
-            logits = features[start : start + PAIRS] @ self.embedding.weight.T + self.bias  # (C, V)
-            logits[:, BOS] = -torch.inf
-            goal = goals[start : start + PAIRS]  # (C, 1)
-            parts.append(logits.gather(1, goal)[:, 0].double() - logits.logsumexp(1).double())
+        for start in range(0, len(features), CHUNK):
+            goal = goals[start : start + CHUNK]  # (C, 1)
+            chosen, total = self._vocabulary(features[start : start + CHUNK], goal, [BOS])
+            parts.append(chosen - total)
         return torch.cat(parts).view(targets.shape)
 
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
@@ -232,13 +229,13 @@ class KGLM(LatentModel):
     def _unique_pairs(
         self, streams: Streams, targets: Tensor, places: Tensor, entities: Tensor
     ) -> Tensor:
-        """Score each pair of a place and an entity once, in pieces of `PAIRS`, float64, (Q,)."""
+        """Score each pair of a place and an entity once, in pieces of `CHUNK`, float64, (Q,)."""
         keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
-        filled = functional.pad(keys, (0, -len(keys) % PAIRS))  # (X,)
+        filled = functional.pad(keys, (0, -len(keys) % CHUNK))  # (X,)
         place, entity = filled // self.graph.n_entities, filled % self.graph.n_entities
         parts = [
-            self._pairs(streams, targets, place[i : i + PAIRS], entity[i : i + PAIRS])
-            for i in range(0, len(filled), PAIRS)
+            self._pairs(streams, targets, place[i : i + CHUNK], entity[i : i + CHUNK])
+            for i in range(0, len(filled), CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, dtype=torch.float64)
 
@@ -257,33 +254,46 @@ class KGLM(LatentModel):
         """
         hidden = streams.token.flatten(0, 1)[places]  # (X, D)
         mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
-        logits = mixed @ self.embedding.weight.T + self.bias  # (X, V)
-        impossible = torch.tensor([BOS, EOS], device=logits.device)
-        logits = logits.index_fill(1, impossible, -torch.inf)  # (X, V)
-        goals = targets.flatten()[places]  # (X,)
-        generated = logits.gather(1, goals[:, None])[:, 0]  # (X,)
+        goals = targets.flatten()[places, None]  # (X, 1)
+        generated, total = self._vocabulary(mixed, goals, [BOS, EOS])  # (X,), (X,)
         distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
         words, slots = self._encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
         words = words[back]  # (X, S L)
         copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
         copies = copies.masked_fill(words == FILLING, -torch.inf)  # (X, S L)
-        total = logits.logsumexp(1).double()  # (X,)
-        chosen = torch.cat(
-            [generated[:, None], copies.masked_fill(words != goals[:, None], -torch.inf)], 1
-        ).double()  # (X, 1 + S L)
+        right = copies.masked_fill(words != goals, -torch.inf)  # (X, S L)
+        chosen = torch.cat([generated[:, None], right.double()], 1)  # (X, 1 + S L)
         everything = torch.cat([total[:, None], copies.double()], 1)  # (X, 1 + S L)
         return chosen.logsumexp(1) - everything.logsumexp(1)
+
+    def _vocabulary(
+        self, features: Tensor, goals: Tensor, impossible: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of words (X, 1) and the logsumexp of all, float64, (X,) each."""
+        logits = torch.addmm(self.bias, features, self.embedding.weight.T)  # (X, V)
+        logits = logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
+        chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
+        if torch.is_grad_enabled():
+            return chosen, logits.logsumexp(1).double()
+        # In place: passes over memory are what takes the time here.
+        top = logits.amax(1, keepdim=True)  # (X, 1)
+        total = logits.sub_(top).exp_().sum(1).log_().add_(top[:, 0])  # (X,)
+        return chosen, total.double()
 
     def _encode_aliases(self, entities: Tensor) -> tuple[Tensor, Tensor]:
         """Return ids, (Y, S · L), and vectors, (Y, S · L, D), of the places to copy from."""
         words = self.alias_words[entities].long()  # (Y, S, L)
         held = words[..., 0] != FILLING  # (Y, S)
-        rows = words[held]  # (Z, L)
-        rows = functional.pad(rows, (0, 0, 0, -len(rows) % CHUNK))  # (Z', L)
-        embedded = self.embedding(rows.clamp_min(0))  # (Z', L, D)
-        vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L, D)
-        slots = vectors.new_zeros(*words.shape, vectors.shape[-1])  # (Y, S, L, D)
-        slots = slots.index_put((held,), vectors[: int(held.sum())])
+        longest = int((words != FILLING).sum(2).max()) if len(words) else 0  # L' ≤ L
+        rows = words[held][:, :longest]  # (Z, L')
+        rows = functional.pad(rows, (0, 0, 0, -len(rows) % CHUNK))  # (Z', L')
+        slots = self.embedding.weight.new_zeros(*words.shape, self.alias_output.out_features)
+        if rows.numel():
+            embedded = self.embedding(rows.clamp_min(0))  # (Z', L', D)
+            vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L', D)
+            vectors = functional.pad(vectors, (0, 0, 0, words.shape[2] - longest))  # (Z', L, D)
+            found = vectors[: int(held.sum())].to(slots.dtype)  # (Z, L, D)
+            slots = slots.index_put((held,), found)  # (Y, S, L, D)
         return words.flatten(1), slots.flatten(1, 2)
 
     @torch.no_grad()
@@ -298,8 +308,9 @@ class KGLM(LatentModel):
         codes = latent.to(self.device)[None]  # (1, W)
         reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
         names, relations = self.graph.entity_names(), self.graph.names_of_relations()
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
         mentions = []
-        for start, end, entity, kind in decode_latents(latent[: len(instance.arrays[TOKENS])]):
+        for start, end, entity, kind in decode_latents(held):
             found: dict[str, Any] = {"start": start, "end": end, "entity": names[entity]}
             found |= {"kind": "new", "relation": None, "parent": None}
             if kind == RELATED:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -20,7 +21,8 @@ SIZES = ("entities", "relations", "edges", "dimension", "name_bytes", "relation_
 
 def pack_strings(strings: list[str]) -> Tensor:
     """Pack strings without newlines into one row of bytes, uint8."""
-    return torch.frombuffer(bytearray("\n".join([*strings, ""]).encode()), dtype=torch.uint8)
+    packed = "".join(f"{string}\n" for string in strings).encode()
+    return torch.from_numpy(np.frombuffer(packed, np.uint8).copy())  # (bytes,)
 
 
 def unpack_strings(packed: Tensor) -> list[str]:

@@ -25,6 +25,7 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
+from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.models.kglm import KGLM
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, pack_strings
 from beyond_perplexity.training import train
@@ -371,6 +372,36 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     sources = (WholeInstances(store, 400), WholeInstances(store, 400))
     result = train(module.train(), sources, options, 1, tmp_path, torch.device("cpu"))
     assert result.valid_loss < 0.8 * untrained
+
+
+def test_encoder_drops_recurrent_weights_and_penalizes_activations():
+    torch.manual_seed(0)
+    options = AWDOptions(
+        layers=1,
+        embedding_size=4,
+        dropout=0.0,
+        weight_dropout=0.5,
+        activation_penalty=2.0,
+        temporal_penalty=3.0,
+    )
+    encoder, inputs = AWDLSTM(options, 5), torch.randn(2, 6, 4)
+    torch.manual_seed(1)
+    output, penalty = encoder(inputs)
+    plain = torch.nn.LSTM(4, 5, batch_first=True)
+    plain.load_state_dict(encoder.layers[0].state_dict())
+    torch.manual_seed(1)
+    with torch.no_grad():
+        plain.weight_hh_l0.copy_(torch.nn.functional.dropout(plain.weight_hh_l0, 0.5))
+    expected = plain(inputs)[0]
+    torch.testing.assert_close(output, expected)
+    changes = expected[:, 1:] - expected[:, :-1]
+    torch.testing.assert_close(penalty, 2 * (expected**2).mean() + 3 * (changes**2).mean())
+    output, penalty = encoder.eval()(inputs)
+    assert penalty == 0
+    plain.load_state_dict(encoder.layers[0].state_dict())
+    torch.testing.assert_close(output, plain(inputs)[0])
+    with pytest.raises(ValueError, match="weight_dropout"):
+        AWDOptions(weight_dropout=1.0)
 
 
 def test_modules_are_rebuilt_from_their_tensors():

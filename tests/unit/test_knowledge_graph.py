@@ -1,0 +1,331 @@
+"""The knowledge graph of a corpus: its embedding, its file, and documents that are linked to it.
+
+Oracles: a step of TransE in plain NumPy with its gradient in closed form; dictionaries for the
+look-ups of edges; codes of mentions written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.graph import REFLEXIVE, GraphOptions, embed_corpus_graph
+from beyond_perplexity.importance.proposals.kglm_tagger import KGLMTagger
+from beyond_perplexity.instances.linked import (
+    LATENTS,
+    decode_latents,
+    encode_latents,
+    linked_documents,
+)
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.models.kglm import KGLM
+from beyond_perplexity.models.knowledge_graph import (
+    KnowledgeGraph,
+    pack_strings,
+    ranges,
+    read_graph,
+    unpack_strings,
+)
+from beyond_perplexity.models.transe import Negatives, TransEOptions, distances, embed, step
+from beyond_perplexity.provenance import ROOT
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.shards import write_shard
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+
+TEXTS = {
+    "train": "alan turing was a mathematician . turing lived in london .",
+    "valid": "london is big .",
+    "test": "nothing is said here .",
+}
+MENTIONS = [
+    (0, 0, 2, "Alan Turing"),
+    (0, 6, 7, "Alan Turing"),
+    (0, 9, 10, "London (city)"),
+    (1, 0, 1, "London (city)"),
+]
+TRIPLES = [
+    ("Alan Turing", "Born in", "London (city)"),
+    ("Alan Turing", "Died in", "London (city)"),
+    ("London (city)", "Capital of", "England"),
+]
+ALIASES = [("Alan Turing", "A. M. Turing"), ("England", "Albion")]
+
+
+def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) -> CorpusFiles:
+    corpus = CorpusFiles.of(folder)
+    texts = list(TEXTS.values())
+    columns = {
+        "doc_id": [0, 1, 2],
+        "split": list(TEXTS),
+        "title": [""] * 3,
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+    }
+    write_shard(corpus.documents, "documents", columns, {})
+    names = ("doc_id", "start", "end", "entity")
+    rows = {name: [m[i] for m in mentions] for i, name in enumerate(names)}
+    write_shard(corpus.mentions, "mentions", {**rows, "source": ["link"] * len(mentions)}, {})
+    names = ("subject", "relation", "object")
+    rows = {name: [t[i] for t in triples] for i, name in enumerate(names)}
+    write_shard(corpus.knowledge_graph, "knowledge_graph", rows, {})
+    rows = {"entity": [e for e, _ in aliases], "alias": [a for _, a in aliases]}
+    write_shard(corpus.aliases, "aliases", rows, {})
+    return corpus
+
+
+def embed_files(corpus, **options):
+    options = {"dimension": 4, "epochs": 3, **options}
+    cleaning = Preprocessing()
+    embed_corpus_graph(corpus, GraphOptions(**options), cleaning, 1, {}, corpus.graph)
+    return read_graph(corpus.graph)
+
+
+def words():
+    return ClosedVocabulary(sorted({w for text in TEXTS.values() for w in text.split()}), 0)
+
+
+def test_a_step_equals_its_closed_form():
+    draw = np.random.default_rng(0)
+    entities = draw.normal(size=(5, 3)).astype(np.float32)
+    relations = draw.normal(size=(2, 3)).astype(np.float32)
+    true, false = [(0, 0, 1), (1, 1, 2), (0, 0, 2)], [(3, 0, 1), (1, 1, 0), (0, 0, 0)]
+    options = TransEOptions(margin=0.7, learning_rate=0.1)
+    found = torch.from_numpy(entities.copy()), torch.from_numpy(relations.copy())
+    step(*found, torch.tensor(true), torch.tensor(false), options)
+
+    def slope(triple):
+        difference = entities[triple[0]] + relations[triple[1]] - entities[triple[2]]
+        return difference / np.linalg.norm(difference), np.linalg.norm(difference)
+
+    expected, moves = entities.copy(), relations.copy()
+    violated = 0
+    for good, bad in zip(true, false, strict=True):
+        (up, near), (down, far) = slope(good), slope(bad)
+        if 0.7 + near - far > 0:
+            violated += 1
+            for (s, r, o), direction in ((good, up), (bad, -down)):
+                expected[s] -= 0.1 * direction
+                expected[o] += 0.1 * direction
+                moves[r] -= 0.1 * direction
+    assert violated > 0
+    for row in (0, 1, 2, 3):  # 4 is in no triple
+        expected[row] /= np.linalg.norm(expected[row])
+    np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(found[1].numpy(), moves, atol=1e-6)
+
+
+def chain(count=6):
+    """Make twelve entities: i leads to i + 6 by one relation, that to i + 1 by another."""
+    places = np.arange(count)
+    return np.concatenate(
+        [
+            np.stack([places, np.zeros_like(places), places + count], 1),
+            np.stack([places + count, np.ones_like(places), (places + 1) % count], 1),
+        ]
+    )
+
+
+def test_true_triples_come_to_rank_above_corrupted_ones():
+    triples = chain()
+    options = TransEOptions(dimension=16, epochs=300, batch_size=8)
+    entities, relations = embed(triples, 14, 3, options, seed=1)
+    short = replace(options, epochs=20)
+    once, again, other = (embed(triples, 14, 3, short, seed) for seed in (1, 1, 2))
+    assert torch.equal(once[0], again[0])
+    assert torch.equal(once[1], again[1])
+    assert not torch.equal(once[0], other[0])
+    known, better, total = set(map(tuple, triples.tolist())), 0, 0
+    for s, r, o in known:
+        other = torch.tensor([(s, r, x) for x in range(12) if (s, r, x) not in known])
+        here = distances(entities, relations, torch.tensor([(s, r, o)]))
+        better += int((distances(entities, relations, other) > here).sum())
+        total += len(other)
+    untrained = embed(triples, 14, 3, replace(options, epochs=0), seed=1)
+    assert better / total > 0.9
+    torch.testing.assert_close(entities.norm(dim=1), torch.ones(14))
+    assert torch.equal(entities[12:], untrained[0][12:]), "in no triple, not moved"
+    assert torch.equal(relations[2], untrained[1][2])
+
+
+def test_negatives_are_false_and_differ_at_one_end():
+    triples = chain()
+    known = set(map(tuple, triples.tolist()))
+    true, false = Negatives(triples, 2).pairs(triples, stream(1, "test"))
+    assert not known & set(map(tuple, false.tolist()))
+    assert (true[:, 1] == false[:, 1]).all()
+    assert ((true != false).sum(1) == 1).all()
+    # Where every corruption is true, there is no negative, and no endless search.
+    full = np.array([(s, 0, o) for s in range(2) for o in range(2)])
+    assert not len(Negatives(full, 1).pairs(full, stream(1, "test"))[0])
+    empty = np.zeros((0, 3), np.int64)
+    assert embed(empty, 3, 1, TransEOptions(dimension=2), 1)[0].shape == (3, 2)
+
+
+def test_strings_and_ranges():
+    assert unpack_strings(pack_strings(["é", "", "b c"])) == ["é", "", "b c"]
+    assert unpack_strings(pack_strings([])) == []
+    owner, number = ranges(torch.tensor([3, 5, 0]), torch.tensor([5, 5, 1]))
+    assert owner.tolist() == [0, 0, 2]
+    assert number.tolist() == [3, 4, 0]
+
+
+def test_the_file_holds_the_graph_and_the_aliases(tmp_path):
+    corpus = write_corpus(tmp_path)
+    graph, aliases = embed_files(corpus)
+    names = graph.entity_names()
+    assert names == ["Alan Turing", "England", "London (city)"]
+    # The name without its qualifier, what training mentions read, then the table.
+    assert aliases == [["alan turing", "turing", "a. m. turing"], ["england", "albion"], ["london"]]
+    kinds = graph.names_of_relations()
+    edges = {
+        (names[int(key) // 3], kinds[relation], names[int(key) % 3])
+        for key, relation in zip(graph.edge_keys, graph.edge_relations, strict=True)
+    }
+    assert edges == {*TRIPLES, *((name, REFLEXIVE, name) for name in names)}
+    owner, found = graph.edges_from(torch.tensor([2, 0]))
+    assert owner.tolist() == [0, 0, 1, 1, 1]
+    assert graph.objects(found).tolist() == [1, 2, 0, 2, 2]
+    owner, found = graph.edges_between(torch.tensor([0, 0, 1]), torch.tensor([2, 1, 0]))
+    assert owner.tolist() == [0, 0]
+    assert {kinds[r] for r in graph.edge_relations[found]} == {"Born in", "Died in"}
+    plain, aliases = embed_files(
+        corpus, reflexive=False, name_aliases=False, surface_aliases=False, cutoff=7
+    )
+    assert plain.degrees.tolist() == [2, 0, 1]
+    assert plain.cutoff == 7
+    assert aliases == [["a. m. turing"], ["albion"], []]
+    assert torch.equal(plain.entities, graph.entities), "the reflexive relation is not trained"
+
+
+def test_the_command_writes_the_same_file_again(tmp_path):
+    corpus = write_corpus(tmp_path)
+    command = [sys.executable, "-m", "scripts.embed_graph", "--corpus", str(tmp_path)]
+    command += ["--options", json.dumps({"dimension": 4, "epochs": 3}), "--seed", "1"]
+    subprocess.run(
+        [*command, "--output", str(tmp_path / "other.safetensors")], check=True, cwd=ROOT
+    )
+    embed_files(corpus)
+    with (
+        safe_open(corpus.graph, "pt") as one,
+        safe_open(tmp_path / "other.safetensors", "pt") as two,
+    ):
+        assert set(one.keys()) == set(two.keys())
+        assert all(torch.equal(one.get_tensor(n), two.get_tensor(n)) for n in one.keys())  # noqa: SIM118
+        assert json.loads(two.metadata()["record"])["seed"] == 1
+    assert not list(tmp_path.glob(".*partial*"))
+
+
+def test_bad_input_is_named(tmp_path):
+    corpus = write_corpus(tmp_path, [], [], [])
+    with pytest.raises(InputError, match=r"mentions\.parquet: no entity"):
+        embed_files(corpus)
+    with pytest.raises(
+        InputError, match=r"is missing; make it with python -m scripts\.embed_graph"
+    ):
+        read_graph(corpus.graph)
+    Path(corpus.graph).write_bytes(b"something else")
+    with pytest.raises(InputError, match=r"is no graph of scripts\.embed_graph"):
+        read_graph(corpus.graph)
+    graph, _ = embed_files(write_corpus(tmp_path))
+    bpe = BPEVocabulary.build([["a b"]], 260)
+    with pytest.raises(InputError, match="mentions are spans of words"):
+        next(linked_documents(corpus, "train", bpe, graph))
+    write_corpus(tmp_path, [(0, 0, 1, "Nobody")])
+    with pytest.raises(
+        InputError, match=r"document 0, mention \[0, 1\) of 'Nobody'.*no such entity"
+    ):
+        next(linked_documents(corpus, "train", words(), graph))
+    write_corpus(tmp_path, [(0, 9, 14, "England")])
+    with pytest.raises(InputError, match="is outside the document's 11 tokens"):
+        next(linked_documents(corpus, "train", words(), graph))
+    write_corpus(tmp_path, MENTIONS[::-1])
+    with pytest.raises(InputError, match="document 0 comes after one of 1; sort the mentions"):
+        list(linked_documents(corpus, "train", words(), graph))
+    with pytest.raises(ValueError, match="cutoff"):
+        GraphOptions(cutoff=0)
+
+
+def test_documents_are_read_with_their_codes(tmp_path):
+    corpus = write_corpus(tmp_path)
+    graph, _ = embed_files(corpus)
+    (found,) = linked_documents(corpus, "train", words(), graph)
+    assert found.instance_id == 0
+    # Turing new, himself again by the reflexive edge, London by the two edges from him.
+    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 3, 0, 0, 3 + 4, 0]
+    (found,) = linked_documents(corpus, "valid", words(), graph)
+    assert found.arrays[LATENTS].tolist() == [2 + 4, 0, 0, 0]
+    (found,) = linked_documents(corpus, "test", words(), graph)
+    assert found.arrays[LATENTS].tolist() == [0] * 5
+    far, _ = embed_files(corpus, cutoff=4)
+    (found,) = linked_documents(corpus, "train", words(), far)
+    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
+    plain, _ = embed_files(corpus, reflexive=False)
+    (found,) = linked_documents(corpus, "train", words(), plain)
+    assert found.arrays[LATENTS].tolist() == [2, 1, 0, 0, 0, 0, 2, 0, 0, 3 + 4, 0]
+
+
+def test_codes_and_mentions_are_the_same():
+    graph = KnowledgeGraph.of(
+        {
+            "entities": torch.zeros(3, 2),
+            "relations": torch.zeros(1, 2),
+            "edge_offsets": torch.tensor([0, 1, 1, 1]),
+            "edge_keys": torch.tensor([1]),
+            "edge_relations": torch.tensor([0]),
+            "names": pack_strings(["A", "B", "C"]),
+            "relation_names": pack_strings(["r"]),
+        },
+        cutoff=3,
+    )
+    edges = graph.edge_keys.numpy()
+    # What overlaps a mention that starts before, or is longer, does not count.
+    spans = [(0, 2, 0), (0, 1, 2), (1, 3, 2), (2, 3, 1), (5, 6, 1), (8, 10, 0)]
+    codes = encode_latents(spans, 11, edges, graph)
+    assert codes.tolist() == [2, 1, 5, 0, 0, 4, 0, 0, 2, 1, 0]
+    spans = [(0, 2, 0), (2, 3, 1), (4, 5, 1), (5, 6, 1)]
+    codes = encode_latents(spans, 6, edges, graph)
+    assert codes.tolist() == [2, 1, 5, 0, 5, 4]  # A is recent at token 4, not any more at 5
+    read = list(decode_latents(codes))
+    assert read == [(0, 2, 0, 2), (2, 3, 1, 3), (4, 5, 1, 3), (5, 6, 1, 2)]
+    assert list(decode_latents([])) == []
+    again = encode_latents([(s, e, entity) for s, e, entity, _ in read], 6, edges, graph)
+    assert again.tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
+def test_modules_are_made_from_a_corpus(kind, tmp_path):
+    corpus = write_corpus(tmp_path, triples=[])
+    graph, _ = embed_files(corpus, reflexive=False)
+    assert not len(graph.edge_keys), "a graph without edges"
+    vocabulary = words()
+    torch.manual_seed(0)
+    module = kind.create({"embedding_size": 4}, vocabulary, corpus).eval()
+    assert torch.equal(module.graph.entities, graph.entities)
+    assert not module.graph.entities.requires_grad
+    (instance,) = module.instances(corpus, "train", vocabulary)
+    assert len(instance.arrays[TOKENS]) == 11
+    batch = InstanceBatch.of([instance])
+    assert torch.isfinite(module.loss(batch))
+    if kind is KGLM:
+        ids = vocabulary.encode(["alan turing", "turing"])
+        assert module.alias_words[0, 0, :3].tolist() == [*ids[0], -1]
+        assert module.alias_words[0, 1, :2].tolist() == [*ids[1], -1]
+        assert (module.alias_words[0, 3] == -1).all()
+    else:
+        owner = torch.zeros(64, dtype=torch.int64)
+        uniforms = torch.rand(64, 33, dtype=torch.float64)
+        codes = module.sample(batch, owner, uniforms, 2.0)
+        assert not ((codes > 2) & (codes % 2 == 1)).any(), "nothing can be related"
+        assert torch.isfinite(module.log_prob(batch, owner, codes, [2.0])).all()
+    with pytest.raises(InputError, match=r"architecture\.nonsense"):
+        kind.create({"nonsense": 1}, vocabulary, corpus)

@@ -109,17 +109,17 @@ class ClassSoftmax(nn.Module):
 
     def _within(self, features: Tensor, targets: Tensor, start: int, end: int) -> Tensor:
         weight, bias = self.weight[start:end], self.bias[start:end]  # (S, D), (S,)
-        rows = _to_rows(features)  # (N', D)
+        rows = to_rows(features)  # (N', D)
         logits = functional.linear(rows, weight, bias)[: len(features)]  # (N_c, S)
         return _chosen(logits, targets)
 
     @staticmethod
     def _padded(layer: nn.Linear, features: Tensor) -> Tensor:
-        result: Tensor = layer(_to_rows(features))[: len(features)]
+        result: Tensor = layer(to_rows(features))[: len(features)]
         return result
 
 
-def _to_rows(features: Tensor) -> Tensor:
+def to_rows(features: Tensor) -> Tensor:
     """Fill up (N, D) with zeros to a multiple of `ROWS` rows."""
     return functional.pad(features, (0, 0, 0, -len(features) % ROWS))
 

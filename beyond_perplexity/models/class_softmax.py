@@ -62,9 +62,9 @@ class ClassSoftmax(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))  # (V,)
         first = EOS + 1
         ends = class_ends(vocabulary_size - first, classes)
-        self._bounds = [first, *(first + end for end in ends)]
+        self._sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
         self.head = nn.Linear(width, 1 + len(ends))
-        inner = torch.tensor(self._bounds[1:])  # (C,)
+        inner = first + torch.tensor(ends)  # (C,)
         ids = torch.arange(vocabulary_size)  # (V,)
         chosen = torch.searchsorted(inner, ids, right=True) + 1  # (V,)
         self.register_buffer("class_of", chosen.masked_fill(ids <= EOS, 0), persistent=False)
@@ -96,30 +96,28 @@ class ClassSoftmax(nn.Module):
 
     def _inside(self, features: Tensor, targets: Tensor, classes: Tensor) -> Tensor:
         """Return log p of targets within their classes, (N,), which come in rising order."""
-        counts = torch.bincount(classes, minlength=len(self._bounds)).tolist()
+        counts = torch.bincount(classes, minlength=1 + len(self._sizes)).tolist()
+        # Split at once: the gradient of a slice is filled up to the whole each time.
+        weights, biases = (part[EOS + 1 :].split(self._sizes) for part in (self.weight, self.bias))
         parts = [torch.zeros(counts[0], dtype=torch.float64, device=features.device)]
-        begin = counts[0]
-        for count, start, end in zip(counts[1:], self._bounds, self._bounds[1:], strict=False):
-            step = max(ROWS, CHUNK_ENTRIES // (end - start) // ROWS * ROWS)
+        begin, first = counts[0], EOS + 1
+        for count, weight, bias in zip(counts[1:], weights, biases, strict=True):
+            step = max(ROWS, CHUNK_ENTRIES // len(bias) // ROWS * ROWS)
             for place in range(begin, begin + count, step):
                 rows = slice(place, min(place + step, begin + count))
-                parts.append(self._within(features[rows], targets[rows] - start, start, end))
-            begin += count
+                wide = to_rows(features[rows])  # (N', D)
+                logits = functional.linear(wide, weight, bias)[: rows.stop - place]  # (N_c, S)
+                parts.append(_chosen(logits, targets[rows] - first))
+            begin, first = begin + count, first + len(bias)
         return torch.cat(parts)
-
-    def _within(self, features: Tensor, targets: Tensor, start: int, end: int) -> Tensor:
-        weight, bias = self.weight[start:end], self.bias[start:end]  # (S, D), (S,)
-        rows = _to_rows(features)  # (N', D)
-        logits = functional.linear(rows, weight, bias)[: len(features)]  # (N_c, S)
-        return _chosen(logits, targets)
 
     @staticmethod
     def _padded(layer: nn.Linear, features: Tensor) -> Tensor:
-        result: Tensor = layer(_to_rows(features))[: len(features)]
+        result: Tensor = layer(to_rows(features))[: len(features)]
         return result
 
 
-def _to_rows(features: Tensor) -> Tensor:
+def to_rows(features: Tensor) -> Tensor:
     """Fill up (N, D) with zeros to a multiple of `ROWS` rows."""
     return functional.pad(features, (0, 0, 0, -len(features) % ROWS))
 

@@ -40,6 +40,8 @@ class Codes(NamedTuple):
         bool, (R, T): the first word of a mention.
     free : Tensor
         bool, (R, T): t is decided here.
+    known : Tensor
+        int64, (R, T): entities of the words before.
     running : Tensor
         bool, (R,): the last mention runs past the end.
     possible : Tensor
@@ -52,6 +54,7 @@ class Codes(NamedTuple):
     remaining: Tensor
     starts: Tensor
     free: Tensor
+    known: Tensor
     running: Tensor
     possible: Tensor
 
@@ -94,6 +97,7 @@ def read_codes(
         remaining.masked_fill(~mention, 0),
         mention & ~goes_on,
         inside & ~goes_on,
+        known,
         running,
         possible,
     )
@@ -231,14 +235,19 @@ class DynamicEntities(nn.Module):
             float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is none.
         """
         most = min(most, self.maximum_entities)
-        scores = torch.bmm(memory.vectors[:, :most], at.query[:, :, None])[:, :, 0]  # (R, most)
+        held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
+        scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
         away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
-        scores = scores + self.distance * (away / DISTANCE_UNIT)
+        scores = scores + self.nearness(away)
         unknown = torch.arange(most, device=scores.device) >= memory.count[:, None]  # (R, most)
         full = memory.count == self.maximum_entities  # (R,)
         scores = scores.masked_fill(unknown, -math.inf)
         fresh = at.fresh.masked_fill(full, -math.inf)  # (R,)
         return torch.cat([fresh[:, None], scores], 1).double()
+
+    def nearness(self, away: Tensor) -> Tensor:
+        """Return the part of an entity's logit that depends on the words since its last visit."""
+        return self.distance * (away / DISTANCE_UNIT)
 
     def length_logits(self, at: Steps, vectors: Tensor) -> Tensor:
         """Return the logits of l, float64, (R, M), for mentions of entities with vectors (R, D)."""
@@ -248,11 +257,28 @@ class DynamicEntities(nn.Module):
         """Return the present vectors, (R, D), of entities (R,); a new one is like all new ones."""
         index = entity[:, None, None].expand(-1, 1, self.width)  # (R, 1, D)
         held = memory.vectors.gather(1, index)[:, 0]  # (R, D)
-        fresh = self.fresh.expand_as(held)  # (R, D)
-        if self.training and self._noise:
-            fresh = fresh + self._noise * torch.randn_like(held)
-        fresh = functional.normalize(fresh, dim=-1)
+        fresh = self.new_vectors(len(entity))  # (R, D)
         return torch.where((entity == memory.count)[:, None], fresh, held)
+
+    @staticmethod
+    def mix(before: Tensor, gate: Tensor, update: Tensor) -> Tensor:
+        """Return vectors, (N, D), after a mention word: δ before + (1 − δ) update, of length 1."""
+        # torch.sigmoid rounds a number by its place in the tensor; this does not.
+        logit = (gate * before).sum(-1, keepdim=True)  # (N, 1)
+        share = functional.logsigmoid(logit).exp()  # (N, 1): δ
+        return functional.normalize(share * before + (1 - share) * update, dim=-1)
+
+    def new_vectors(self, number: int) -> Tensor:
+        """Return the vectors, (number, D), of new entities: all the same, but for training."""
+        fresh = self.fresh.expand(number, -1)  # (number, D)
+        if self.noisy:
+            fresh = fresh + self._noise * torch.randn_like(fresh)
+        return functional.normalize(fresh, dim=-1)
+
+    @property
+    def noisy(self) -> bool:
+        """New entities have vectors of their own."""
+        return self.training and self._noise > 0
 
     def visit(
         self, at: Steps, memory: Memory, time: Tensor, entity: Tensor, before: Tensor, here: Tensor
@@ -278,10 +304,7 @@ class DynamicEntities(nn.Module):
         after : Tensor
             (R, D): the entity's vector after the word.
         """
-        # torch.sigmoid rounds a number by its place in the tensor; this does not.
-        gate = (at.gate * before).sum(-1, keepdim=True)  # (R, 1)
-        share = functional.logsigmoid(gate).exp()  # (R, 1): δ
-        after = functional.normalize(share * before + (1 - share) * at.update, dim=-1)  # (R, D)
+        after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
         new = here & (entity == memory.count)  # (R,)
@@ -294,17 +317,3 @@ class DynamicEntities(nn.Module):
             vectors = memory.vectors.scatter_(1, wide, written)
         last = memory.last.scatter_(1, slot, seen)  # (R, E)
         return Memory(vectors, last, memory.count + new), after
-
-    def start_log_prob(
-        self, logits: Tensor, extents: Tensor, choice: Tensor, temperatures: Sequence[float]
-    ) -> Tensor:
-        """Return log p(e) + log p(l), float64, (R, A), of choices (2, R): place among logits, l."""
-        parts = []
-        for temperature in temperatures:
-            total = torch.zeros((), dtype=torch.float64, device=logits.device)
-            for scores, chosen in ((logits, choice[0]), (extents, choice[1])):
-                scaled = scores / temperature
-                picked = scaled.gather(1, chosen[:, None])[:, 0]  # (R,)
-                total = total + picked - scaled.logsumexp(1)  # (R,)
-            parts.append(total)
-        return torch.stack(parts, 1)

@@ -1,23 +1,18 @@
-"""Walks of many rows through the mention words of documents: scoring z and drawing it.
+"""Drawing the mentions of documents, many rows at once.
 
-The vectors of the entities change at mention words only, so a walk goes from visit to visit, each
-row at its own pace: J steps instead of T, in fixed shapes. Nothing in a row depends on the others.
+The vectors of the entities change at mention words only, so the walk goes from one to the next,
+each row at its own pace, in fixed shapes. Nothing in a row depends on the others.
 
-B instances, R rows, T words, D width, E entities at most, M words of a mention at most, J visits of
-a row at most, A temperatures.
+B instances, R rows, T words, D width, E entities at most, M words of a mention at most.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.dynamic_entities import (
-    Codes,
     DynamicEntities,
     Memory,
     Steps,
@@ -28,25 +23,6 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 # Random numbers of a word: for t, e and l.
 DRAWS = 3
-
-
-class Replay(NamedTuple):
-    """What a known z does.
-
-    Attributes
-    ----------
-    log_prob : Tensor
-        float64, (R, A): of z without the words.
-    contexts : Tensor
-        (R, J + 2, D): 0; the vectors of the visited entities before each visit; at the end of the
-        rows that have visits, the last entity's vector after its visit.
-    places : Tensor
-        int64, (R, T + 1): which of the contexts each word has, and in `lengths` the end.
-    """
-
-    log_prob: Tensor
-    contexts: Tensor
-    places: Tensor
 
 
 class TextStates(nn.Module):
@@ -89,70 +65,6 @@ class TextStates(nn.Module):
             states, _ = self.layers(stream)  # (B, T + 2, D or 2 D)
         states = functional.dropout(states, self._dropout, self.training)
         return states if self.join is None else self.join(states)  # (B, T + 2, D)
-
-
-def total(values: Tensor) -> Tensor:
-    """Sum (R, T) over T one after the other, so that zeros at the end change nothing."""
-    return values.cumsum(1)[:, -1]
-
-
-def replay(
-    heads: DynamicEntities,
-    steps: Steps,
-    owner: Tensor,
-    codes: Codes,
-    temperatures: Sequence[float],
-) -> Replay:
-    """Score rows of z.
-
-    Parameters
-    ----------
-    heads : DynamicEntities
-    steps : Steps
-    owner : Tensor
-        int64, (R,): the document of each row.
-    codes : Codes
-    temperatures : sequence of float
-        Each vector of logits is divided by them.
-    """
-    begin = begin_log_prob(steps.begin[owner], codes, temperatures)  # (R, A)
-    counts = codes.mention.sum(1)  # (R,)
-    visits = int(counts.max())
-    order = (~codes.mention).to(torch.int8).argsort(dim=1, stable=True)[:, :visits]  # (R, J)
-    entity, remaining = codes.entity.gather(1, order), codes.remaining.gather(1, order)  # (R, J)
-    starts = codes.starts.gather(1, order)  # (R, J)
-    memory = heads.empty(len(owner))
-    nothing = memory.vectors[:, 0].clone()  # (R, D)
-    contexts, last = [nothing], nothing
-    log_prob = begin
-    for step in range(visits):
-        here, time = step < counts, order[:, step]  # (R,)
-        at = steps.at(owner, time)
-        before = heads.vectors(memory, entity[:, step])  # (R, D)
-        first = here & starts[:, step]  # (R,)
-        slot = torch.where(entity[:, step] == memory.count, 0, entity[:, step] + 1)  # (R,)
-        choice = torch.stack([slot, remaining[:, step]]).masked_fill(~first, 0)  # (2, R)
-        logits = heads.entity_logits(at, memory, time, step)  # (R, 1 + min(J, E))
-        extents = heads.length_logits(at, before)  # (R, M)
-        chosen = heads.start_log_prob(logits, extents, choice, temperatures)  # (R, A)
-        log_prob = log_prob + chosen.masked_fill(~first[:, None], 0.0)
-        memory, after = heads.visit(at, memory, time, entity[:, step], before, here)
-        contexts.append(before)
-        last = torch.where(here[:, None], after, last)  # (R, D)
-    passed = codes.mention.cumsum(1)  # (R, T)
-    end = torch.where(codes.running, visits + 1, counts)  # (R,)
-    places = torch.cat([passed, end[:, None]], 1)  # (R, T + 1)
-    return Replay(log_prob, torch.stack([*contexts, last], 1), places)
-
-
-def begin_log_prob(begin: Tensor, codes: Codes, temperatures: Sequence[float]) -> Tensor:
-    """Return log p of all choices of t, float64, (R, A), from the logits (R, T)."""
-    signed = torch.where(codes.mention, begin, -begin).double()  # (R, T)
-    parts = []
-    for temperature in temperatures:
-        each = functional.logsigmoid(signed / temperature)  # (R, T)
-        parts.append(total(each.masked_fill(~codes.free, 0.0)))
-    return torch.stack(parts, 1)
 
 
 def draw(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ largest number of entities are part of p. Nothing is random at evaluation: the v
 entity has noise in training only. The published program differs (see the notes of Logan, Gardner &
 Singh 2020): it draws the noise at evaluation too.
 
-B instances, R rows, W entries of a row of z, T words, D width, V ids, J visits of a row at most.
+B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors of
+entities.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.entities import LATENTS, RADIX, entity_documents
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.class_softmax import ClassSoftmax
+from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.dynamic_entities import Codes, DynamicEntities, Steps, read_codes
-from beyond_perplexity.models.entity_walks import Replay, TextStates, replay, total
+from beyond_perplexity.models.entity_scores import Scores, score, total
+from beyond_perplexity.models.entity_walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import EOS, Vocabulary
@@ -189,10 +191,10 @@ class EntityNLM(LatentModel):
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         codes = self._read(batch, lengths, latents)
         encoded = self.encode(batch)
-        walk = replay(self.entities, encoded.steps, owner, codes, [1.0])
+        scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running, 0.0)  # (R,)
-        words = self._words(batch, owner, codes, encoded.states, walk)  # (R, T + 1)
-        log_joint = walk.log_prob[:, 0] + end + total(words)  # (R,)
+        words = self._words(batch, owner, codes, encoded.states, scores)  # (R, T + 1)
+        log_joint = scores.log_prob[:, 0] + end + total(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def encode(self, batch: InstanceBatch) -> Encoded:
@@ -227,10 +229,10 @@ class EntityNLM(LatentModel):
         return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
-        self, batch: InstanceBatch, owner: Tensor, codes: Codes, states: Tensor, walk: Replay
+        self, batch: InstanceBatch, owner: Tensor, codes: Codes, states: Tensor, scores: Scores
     ) -> Tensor:
         """Return log p of each word and of the end, in the last place, float64, (R, T + 1)."""
-        rows, width = walk.places.shape
+        rows, width = scores.places.shape
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         times = torch.arange(width, device=owner.device)  # (T + 1,)
         at_end = times == width - 1  # (T + 1,)
@@ -240,26 +242,24 @@ class EntityNLM(LatentModel):
         starts = functional.pad(codes.starts, (0, 1))  # (R, T + 1)
         row, place = inside.nonzero(as_tuple=True)  # (N,)
         known = (owner[row], time[row, place], targets[owner[row], place], starts[row, place])
-        spot = row * walk.contexts.shape[1] + walk.places[row, place]  # (N,)
-        flat = walk.contexts.flatten(0, 1)  # (R (J + 2), D)
-        log_probs = self._word_log_probs(flat, spot, known, states)  # (N,)
+        spot = scores.places[row, place]  # (N,)
+        log_probs = self._word_log_probs(scores.vectors, spot, known, states)  # (N,)
         result = log_probs.new_zeros(rows, width)  # (R, T + 1)
         return result.index_put((row, place), log_probs)
 
     def _word_log_probs(
         self,
-        contexts: Tensor,
+        vectors: Tensor,
         spot: Tensor,
         known: tuple[Tensor, Tensor, Tensor, Tensor],
         states: Tensor,
     ) -> Tensor:
         """Return log p of N words, each worked out once where several rows agree on it."""
         owner, time, targets, starts = known
-        shift = self.context(contexts)  # (R (J + 2), D)
+        shift = self.context(to_rows(vectors))  # (G', D)
         inverse = None
         if not torch.is_grad_enabled():
-            same = equal_rows(contexts)[spot]  # (N,)
-            key = ((same * len(states) + owner) * states.shape[1] + time) * 2 + starts  # (N,)
+            key = ((spot * len(states) + owner) * states.shape[1] + time) * 2 + starts  # (N,)
             unique, inverse = key.unique(return_inverse=True)
             chosen = torch.empty_like(unique).scatter_(
                 0, inverse, torch.arange(len(key), device=key.device)
@@ -274,21 +274,6 @@ class EntityNLM(LatentModel):
             parts.append(self.words.log_probs(features, targets[part], starts[part]))
         log_probs = torch.cat(parts)
         return log_probs if inverse is None else log_probs[inverse]
-
-
-def equal_rows(values: Tensor) -> Tensor:
-    """Give numbers to the distinct rows of (N, D) by a hash of their bits, int64, (N,).
-
-    Rows with one number are equal; equal rows have one number but for a hash that would collide.
-    """
-    bits = values.view(torch.int64 if values.dtype == torch.float64 else torch.int32).long()
-    generator = torch.Generator().manual_seed(0)
-    odd = torch.randint(-(2**62), 2**62, (values.shape[1],), generator=generator) * 2 + 1
-    hashes = (bits * odd.to(values.device)).sum(1)  # (N,)
-    _, numbers = hashes.unique(return_inverse=True)  # (N,)
-    rows = torch.arange(len(values), device=values.device)  # (N,)
-    chosen = torch.empty_like(rows).scatter_(0, numbers, rows)
-    return numbers if torch.equal(values[chosen[numbers]], values) else rows
 
 
 def annotated_codes(batch: InstanceBatch) -> Tensor:

@@ -30,7 +30,7 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models.class_softmax import ClassSoftmax, class_ends
-from beyond_perplexity.models.entitynlm import EntityNLM, equal_rows
+from beyond_perplexity.models.entitynlm import EntityNLM
 from beyond_perplexity.shards import write_shard
 from beyond_perplexity.training import train
 from beyond_perplexity.training_options import TrainingOptions
@@ -355,15 +355,6 @@ def test_softmax_by_classes():
             if classes == 1 and endless:
                 full = (features @ layer.weight.T + layer.bias)[:, 2:].softmax(1)
                 torch.testing.assert_close(p[:, 1:], full)
-
-
-def test_equal_rows_are_numbered_alike():
-    values = torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [0.0, 3.0], [2.0, 1.0]])
-    for kind in (torch.float32, torch.float64):
-        numbers = equal_rows(values.to(kind))
-        assert (numbers[:, None] == numbers).tolist() == [
-            [bool((a == b).all()) for b in values] for a in values
-        ]
 
 
 def test_mentions_that_are_chosen():

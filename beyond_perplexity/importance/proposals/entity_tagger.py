@@ -22,7 +22,8 @@ from beyond_perplexity.importance.proposals.entity_beam import beam_codes
 from beyond_perplexity.instances.entities import entity_documents
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.dynamic_entities import DynamicEntities, Steps, read_codes
-from beyond_perplexity.models.entity_walks import DRAWS, TextStates, replay, sample
+from beyond_perplexity.models.entity_scores import score
+from beyond_perplexity.models.entity_walks import DRAWS, TextStates, sample
 from beyond_perplexity.models.entitynlm import EntityOptions, annotated_codes
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.options import parse_options
@@ -119,8 +120,8 @@ class EntityTagger(Proposal):
         codes = read_codes(
             latents, lengths, width, options.maximum_entities, options.maximum_length
         )
-        walk = replay(self.entities, self.encode(batch), owner, codes, temperatures)
-        return walk.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
+        scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
+        return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
     @torch.no_grad()
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:

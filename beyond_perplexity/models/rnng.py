@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import Prefixes, StackMemory, padded, share_prefixes
-from beyond_perplexity.models.word_scores import word_log_probs
+from beyond_perplexity.models.word_scores import Words, summed_word_log_probs, word_log_probs
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -98,6 +98,17 @@ class RNNGOptions(TreeOptions):
         if self.warmup_epochs < 0:
             raise ValueError("warmup_epochs must not be negative")
         check_probabilities(dropout=self.dropout)
+
+
+class _Scores(NamedTuple):
+    """What words and actions add to log p(x, z) of each row, float64, (R,), −inf if impossible.
+
+    Of the words only the sum over all rows, `summed_words`, has a gradient.
+    """
+
+    words: Tensor
+    actions: Tensor
+    summed_words: Tensor
 
 
 class RNNG(LatentModel):
@@ -193,62 +204,65 @@ class RNNG(LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        words, actions = self._terms(batch, owner, latents)
-        return words + actions
+        scores = self._scores(batch, owner, latents)
+        return scores.words + scores.actions
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
         if self.proposal is not None:
             return self._negative_bound(self.proposal, batch, epoch)
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        words, actions = self._terms(batch, everyone, self.annotated(batch))  # (B,), (B,)
-        return -(words + actions).sum().float()
+        scores = self._scores(batch, everyone, self.annotated(batch))
+        return -(scores.summed_words + scores.actions.sum()).float()
 
     # ---- log p(x, z) ----
 
-    def _terms(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what words and actions add to log p(x, z), float64, (R,) each."""
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
+        """Return what words and actions add to log p(x, z)."""
         parts = [
             self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
             for rows in torch.arange(len(owner), device=owner.device).split(BLOCK)
         ]
-        words, actions = zip(*parts, strict=True)
-        return torch.cat(words), torch.cat(actions)
+        words, actions, summed = zip(*parts, strict=True)
+        return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
 
-    def _block(
-        self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _block(self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor) -> _Scores:
         traced = trace(latents, lengths[owner])
         prefixes = share_prefixes(owner, latents)
-        row, step = prefixes.rows, prefixes.steps  # (M,)
-        depth, word = traced.depth[row, step], traced.words[row, step]  # (M,)
-        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
-        ended = word >= lengths[owner[row]]  # (M,)
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
-        goal = torch.where(ended, EOS, ids)  # (M,)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        asked = prefixes.nodes[:, -1:] if self.options.eos else here[:, :0]  # (R, 1 or 0)
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)
+        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
+        goal = torch.where(word < lengths[owner[row]], ids, EOS)  # (M,)
         may_end = (depth == 1) & self.options.eos  # (M,)
-        by_word = self._word_terms(contexts, goal, may_end, ~ended | may_end)  # (M,)
-        logit = self.reduce(contexts)[:, 0].double()  # (M,)
-        free = depth >= 2  # (M,): both actions are possible; the forced ones cost nothing
-        here, counted = prefixes.nodes[:, :-1], latents != FILLING  # (R, W)
-        shifts = latents == SHIFT  # (R, W)
-        words = (by_word[here] * shifts).sum(1)  # (R,)
+        summed, by_word = self._word_scores(contexts, Words(goal, may_end), counts)  # (M,)
+        words = torch.where(shifts, by_word[here], 0.0).sum(1)  # (R,)
         if self.options.eos:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
-        choice = functional.logsigmoid(torch.where(shifts, -logit[here], logit[here]))  # (R, W)
-        actions = (choice * (free[here] & counted)).sum(1)  # (R,)
-        return torch.where(traced.valid, words, -torch.inf), actions
+        logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
+        free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
+        choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
+        actions = torch.where(free, choice, 0.0).sum(1)  # (R,)
+        return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
 
-    def _word_terms(
-        self, contexts: Tensor, goal: Tensor, may_end: Tensor, counted: Tensor
-    ) -> Tensor:
-        """Return log p of the next word at the nodes that are counted, 0 elsewhere, (M,)."""
-        index = padded(counted.nonzero()[:, 0])  # (N,)
-        found = word_log_probs(
-            contexts[index], self.embedding.weight, self.word_bias, goal[index], may_end[index]
-        )  # (N,)
-        number = int(counted.sum())
-        return found.new_zeros(len(goal)).index_copy(0, index[:number], found[:number])  # (M,)
+    def _word_scores(self, contexts: Tensor, words: Words, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Σ count · log p of the next words, and each, 0 where none counts, (M,)."""
+        chosen = counts.nonzero()[:, 0]  # (N',)
+        index = padded(chosen)  # (N,)
+        part = Words(words.targets[index], words.may_end[index])
+        arguments = (contexts[index], self.embedding.weight, self.word_bias, part)
+        found = contexts.new_zeros(len(contexts), dtype=torch.float64)  # (M,)
+        often = counts[index] * (torch.arange(len(index), device=index.device) < len(chosen))
+        if torch.is_grad_enabled():
+            total, values = summed_word_log_probs(*arguments, often)  # (), (N,)
+        else:
+            values = word_log_probs(*arguments)  # (N,)
+            total = values @ often.double()
+        return total, found.index_copy(0, chosen, values[: len(chosen)])
 
     def _contexts(
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
@@ -327,12 +341,12 @@ class RNNG(LatentModel):
             uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
             latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
         log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
-        words, actions = self._terms(batch, owner, latents)  # (R,), (R,)
-        reward = (words + weight * actions).reshape(-1, count)  # (B, K)
+        found = self._scores(batch, owner, latents)
+        reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
         others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
-        advantage = (reward - others).detach().flatten()  # (R,)
-        score = advantage * (log_q - log_q.detach())  # (R,): zero, with the gradient of q
-        bound = reward.sum() / count + score.sum() / count + weight * entropy.sum()
+        score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient
+        expected = found.summed_words + weight * found.actions.sum() + score.sum()
+        bound = expected / count + weight * entropy.sum()
         return -bound.float()
 
     def _uniforms(self, batch: InstanceBatch, draws: int) -> Tensor:

@@ -177,27 +177,31 @@ def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
         torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
 
 
-def test_gradients_are_those_of_finite_differences():
-    model = make(layers=2)
-    batch, owner, latents = everything()
-    parameters = list(model.parameters())
-    direction = [torch.randn_like(parameter) for parameter in parameters]
-    weights = torch.randn(len(owner)).double()
-
-    def value():
-        return (model.log_joint(batch, owner, latents) * weights).sum()
-
-    slopes = torch.autograd.grad(value(), parameters)
-    expected = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
-    step, values = 1e-5, []
-    for sign in (1, -1):
-        with torch.no_grad():
-            for parameter, part in zip(parameters, direction, strict=True):
-                parameter += sign * step * part
+def slope_along(value, parameters, direction, step=1e-5):
+    """Return the derivative of a function of the parameters along a direction."""
+    values = []
+    with torch.no_grad():
+        for factor in (step, -2 * step, step):
             values.append(float(value()))
             for parameter, part in zip(parameters, direction, strict=True):
-                parameter -= sign * step * part
-    assert (values[0] - values[1]) / (2 * step) == pytest.approx(expected, rel=1e-6)
+                parameter += factor * part
+    return (values[1] - values[2]) / (2 * step)
+
+
+def test_gradients_are_those_of_finite_differences():
+    model = make(layers=2)
+    batch, owner, latents = everything()  # trees of one sentence share prefixes
+    parameters = list(model.parameters())
+    direction = [torch.randn_like(parameter) for parameter in parameters]
+    scores = model._scores(batch, owner, latents)
+    slopes = torch.autograd.grad(scores.summed_words + 0.3 * scores.actions.sum(), parameters)
+    found = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
+
+    def value():
+        scores = model._scores(batch, owner, latents)
+        return scores.words.sum() + 0.3 * scores.actions.sum()
+
+    assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
 
 
 def test_stack_memory_has_the_gradients_of_indexing():
@@ -340,35 +344,40 @@ def test_a_mean_of_sampled_weights_is_near_the_likelihood():
 
 
 def test_gradient_of_the_bound_is_that_of_enumeration():
-    """The mean over all tuples of samples of the surrogate's gradient is the exact gradient."""
+    """The mean over all pairs of samples of the loss' gradient is that of the exact bound."""
     model = make(training="unsupervised", samples=2, warmup_epochs=4.0, proposal_size=3)
     batch = batch_of([4, 5, 6])  # two trees
     trees = rows_of(reference.all_trees(3))
     crf, weight, owner = model.proposal, 0.25, torch.zeros(2, dtype=torch.int64)
     parameters = list(model.parameters())
-    words, actions = model._terms(batch, owner, trees)
-    log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
-    bound = (log_q.exp() * (words + weight * (actions - log_q))).sum()
-    expected = torch.autograd.grad(-bound, parameters)
-    found = [torch.zeros_like(parameter) for parameter in parameters]
-    mean_loss = 0.0
-    edge = float(
-        log_q[0].detach().exp()
-    )  # a uniform number below takes one of the trees, above the other
-    first = crf.sample(batch, owner[:1], torch.tensor([[0.0, 0.0]]).double(), 1.0)
-    shares = (edge, 1 - edge) if torch.equal(first[0], trees[0]) else (1 - edge, edge)
+    direction = [torch.randn_like(parameter) for parameter in parameters]
+
+    def exact():
+        scores = model._scores(batch, owner, trees)
+        log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
+        return -(log_q.exp() * (scores.words + weight * (scores.actions - log_q))).sum()
+
+    draws = torch.tensor([[0.0, 0.0], [1 - 1e-12, 0.0]]).double()  # one tree, the other tree
+    drawn = crf.sample(batch, owner, draws, 1.0)
+    shares = crf.log_prob(batch, owner, drawn, [1.0])[:, 0].exp().tolist()
+    assert sum(shares) == pytest.approx(1)
+    loss = slope = 0.0
     for pair in itertools.product(range(2), repeat=2):
-        model._uniforms = lambda batch, draws, pair=pair: torch.tensor(
-            [[0.0, 0.0] if one == 0 else [1 - 1e-12, 0.0] for one in pair]
-        ).double()
-        loss = model.loss(batch, epoch=1.0)
-        probability = shares[pair[0]] * shares[pair[1]]
-        mean_loss += probability * float(loss.detach())
-        for total, slope in zip(found, torch.autograd.grad(loss, parameters), strict=True):
-            total += probability * slope
-    assert mean_loss == pytest.approx(-float(bound.detach()), rel=1e-5)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+        model._uniforms = lambda batch, number, pair=pair: draws[list(pair)]
+        value = model.loss(batch, epoch=1.0)
+        slopes = torch.autograd.grad(value, parameters)
+        share = shares[pair[0]] * shares[pair[1]]
+        loss += share * value.item()
+        slope += share * sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
+    with torch.no_grad():
+        assert loss == pytest.approx(float(exact()), rel=1e-5)
+        batch.cache.clear()
+
+    def fresh():
+        batch.cache.clear()
+        return exact()
+
+    assert slope == pytest.approx(slope_along(fresh, parameters, direction), rel=1e-4)
 
 
 @torch.no_grad()

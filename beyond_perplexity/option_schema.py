@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
+    "architecture-discriminative-rnng": "beyond_perplexity.models.top_down:TopDownOptions",
     "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-rnng": "beyond_perplexity.models.rnng:RNNGOptions",
+    "architecture-rnng-top-down": "beyond_perplexity.models.rnng_top_down:TopDownRNNGOptions",
     "architecture-span-crf": ("beyond_perplexity.importance.proposals.span_crf:SpanCRFOptions"),
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
     "architecture-transformer-adaptive-softmax": (

@@ -11,9 +11,13 @@ from beyond_perplexity.models.contract import LanguageModel
 
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
+    "discriminative-rnng": (
+        "beyond_perplexity.importance.proposals.discriminative_rnng:DiscriminativeRNNG"
+    ),
     "gru": "beyond_perplexity.models.gru:GRU",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "rnng": "beyond_perplexity.models.rnng:RNNG",
+    "rnng-top-down": "beyond_perplexity.models.rnng_top_down:TopDownRNNG",
     "span-crf": "beyond_perplexity.importance.proposals.span_crf:SpanCRF",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (

@@ -38,8 +38,14 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.stack_memory import Prefixes, StackMemory, padded, share_prefixes
-from beyond_perplexity.models.word_scores import Words, summed_word_log_probs, word_log_probs
+from beyond_perplexity.models.stack_memory import (
+    Prefixes,
+    StackLSTM,
+    StackMemory,
+    padded,
+    share_prefixes,
+)
+from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -148,7 +154,7 @@ class RNNG(LatentModel):
         size, ids = options.size, vocabulary_size + len(self.unknown_classes)
         self.embedding = nn.Embedding(ids, size)
         self.word_bias = nn.Parameter(torch.zeros(ids))
-        self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(options.layers))
+        self.stack = StackLSTM(size, options.layers, options.dropout)
         self.composition = nn.Linear(2 * size, 5 * size)
         self.reduce = nn.Linear(size, 1)
         self.proposal: SpanCRF | None = None
@@ -239,7 +245,9 @@ class RNNG(LatentModel):
         ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
         goal = torch.where(word < lengths[owner[row]], ids, EOS)  # (M,)
         may_end = (depth == 1) & self.options.eos  # (M,)
-        summed, by_word = self._word_scores(contexts, Words(goal, may_end), counts)  # (M,)
+        words_of = Words(goal, may_end)
+        weight, bias = self.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
         words = torch.where(shifts, by_word[here], 0.0).sum(1)  # (R,)
         if self.options.eos:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
@@ -248,21 +256,6 @@ class RNNG(LatentModel):
         choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
         actions = torch.where(free, choice, 0.0).sum(1)  # (R,)
         return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
-
-    def _word_scores(self, contexts: Tensor, words: Words, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Σ count · log p of the next words, and each, 0 where none counts, (M,)."""
-        chosen = counts.nonzero()[:, 0]  # (N',)
-        index = padded(chosen)  # (N,)
-        part = Words(words.targets[index], words.may_end[index])
-        arguments = (contexts[index], self.embedding.weight, self.word_bias, part)
-        found = contexts.new_zeros(len(contexts), dtype=torch.float64)  # (M,)
-        often = counts[index] * (torch.arange(len(index), device=index.device) < len(chosen))
-        if torch.is_grad_enabled():
-            total, values = summed_word_log_probs(*arguments, often)  # (), (N,)
-        else:
-            values = word_log_probs(*arguments)  # (N,)
-            total = values @ often.double()
-        return total, found.index_copy(0, chosen, values[: len(chosen)])
 
     def _contexts(
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
@@ -278,9 +271,9 @@ class RNNG(LatentModel):
         last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
         embedded = self._drop(self.embedding(tokens[owner[row], last])).split(sizes)  # (P, D)
         items = StackMemory(len(row), 2 * self.options.size, self.word_bias)
-        states = StackMemory(len(row), 2 * self.options.size * len(self.layers), self.word_bias)
+        states = StackMemory(len(row), self.stack.width, self.word_bias)
         start = self._drop(self.embedding(torch.full_like(row[: sizes[0]], BOS)))  # (P, D)
-        context, state = self._push(start, start.new_zeros(len(start), states.values.shape[1]))
+        context, state = self.stack(start)
         items.write(start.new_zeros(len(start), items.values.shape[1]))
         states.write(state)
         found = [context]
@@ -294,21 +287,11 @@ class RNNG(LatentModel):
                 children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
                 composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
                 item = item.index_copy(0, joined, composed)  # (P, 2 D)
-            context, state = self._push(item[:, : self.options.size], states.read(below[at]))
+            context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
             items.write(item)
             states.write(state)
             found.append(context)
         return self._drop(torch.cat(found))  # (M, D)
-
-    def _push(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Step the stack LSTM: its output (P, D) and the new state (P, 2 D L)."""
-        after = []
-        parts = state.chunk(2 * len(self.layers), 1)  # (P, D) each
-        for number, layer in enumerate(self.layers):
-            stream = self._drop(inputs) if number else inputs  # (P, D)
-            inputs, cell = layer(stream, (parts[2 * number], parts[2 * number + 1]))
-            after += [inputs, cell]
-        return inputs, torch.cat(after, 1)
 
     def _compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from beyond_perplexity.models.stack_memory import padded
 from beyond_perplexity.vocabulary import EOS
 
 CHUNK = 128
@@ -105,3 +106,42 @@ def summed_word_log_probs(
     """
     total, values = _Summed.apply(features, weight, bias, words, counts)
     return total, values
+
+
+def score_words(
+    contexts: Tensor, weight: Tensor, bias: Tensor, words: Words, counts: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Score the next word at those nodes that say one.
+
+    Parameters
+    ----------
+    contexts : Tensor
+        (M, D), of all nodes.
+    weight : Tensor
+        (V, D).
+    bias : Tensor
+        (V,).
+    words : Words
+        Of all nodes, (M,).
+    counts : Tensor
+        int64, (M,): rows that say a word at the node.
+
+    Returns
+    -------
+    total : Tensor
+        Σ count · log p, float64 scalar, with gradient.
+    values : Tensor
+        float64, (M,), without gradient: log p of the word, 0 where the node says none.
+    """
+    chosen = counts.nonzero()[:, 0]  # (N',)
+    index = padded(chosen)  # (N,)
+    part = Words(words.targets[index], words.may_end[index])
+    arguments = (contexts[index], weight, bias, part)
+    often = counts[index] * (torch.arange(len(index), device=index.device) < len(chosen))  # (N,)
+    if torch.is_grad_enabled():
+        total, values = summed_word_log_probs(*arguments, often)  # (), (N,)
+    else:
+        values = word_log_probs(*arguments)  # (N,)
+        total = values @ often.double()
+    found = values.new_zeros(len(counts))  # (M,)
+    return total, found.index_copy(0, chosen, values[: len(chosen)])

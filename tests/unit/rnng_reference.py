@@ -38,7 +38,7 @@ def lstm_step(layer, entry, hidden, cell):
 
 def push(model, entry, state):
     after = []
-    for layer, (hidden, cell) in zip(model.layers, state, strict=True):
+    for layer, (hidden, cell) in zip(model.stack.layers, state, strict=True):
         entry, cell = lstm_step(layer, entry, hidden, cell)
         after.append((entry, cell))
     return after
@@ -65,7 +65,7 @@ def log_joint(model, words, actions):
     """Return log p(x, z) of one sentence (list of ids) and one tree (list of actions)."""
     size = model.options.size
     zero = torch.zeros(size, dtype=model.word_bias.dtype)
-    start = push(model, model.embedding.weight[BOS], [(zero, zero)] * len(model.layers))
+    start = push(model, model.embedding.weight[BOS], [(zero, zero)] * len(model.stack.layers))
     stack = []  # pairs of a node and the LSTM state that has it on top
     total, place = 0.0, 0
     for action in actions:

@@ -16,7 +16,6 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.proposals.span_crf import SpanCRF
 from beyond_perplexity.instances.store import (
-    CorpusFiles,
     Instance,
     InstanceBatch,
     InstanceStore,
@@ -29,8 +28,8 @@ from beyond_perplexity.models.stack_memory import StackMemory
 from beyond_perplexity.shards import write_shard
 from beyond_perplexity.training import train
 from beyond_perplexity.training_options import TrainingOptions
-from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import rnng_reference as reference
+from tests.unit.rnng_corpus import VOCABULARY, slope_along, write_corpus
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}
@@ -175,17 +174,6 @@ def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
         rows, width = owner == place, 2 * len(words) - 1
         alone = values(batch_of(words), owner[rows] * 0, latents[rows][:, :width])
         torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
-
-
-def slope_along(value, parameters, direction, step=1e-5):
-    """Return the derivative of a function of the parameters along a direction."""
-    values = []
-    with torch.no_grad():
-        for factor in (step, -2 * step, step):
-            values.append(float(value()))
-            for parameter, part in zip(parameters, direction, strict=True):
-                parameter += factor * part
-    return (values[1] - values[2]) / (2 * step)
 
 
 def test_gradients_are_those_of_finite_differences():
@@ -424,42 +412,7 @@ def test_malformed_trees_are_errors(tree):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Write a corpus of sentences of a tiny grammar in which the tree follows from the words."""
-    folder = tmp_path_factory.mktemp("trees")
-    generator = np.random.default_rng(0)
-
-    def phrase(depth):
-        noun = f"(NP (DT the) (NN n{generator.integers(4)}))"
-        if depth and generator.random() < 0.5:
-            return f"(NP {noun} (PP (IN of) {phrase(depth - 1)}))"
-        return noun
-
-    documents, trees = {"doc_id": [], "split": [], "text": []}, []
-    for number in range(120):
-        split = "train" if number < 90 else "valid" if number < 105 else "test"
-        texts = []
-        for sentence in range(3):
-            verb = f"(VP (VBD v{generator.integers(3)}) {phrase(2)})"
-            tree = f"(S {phrase(2)} {verb})"
-            trees.append((number, sentence, tree))
-            texts.append(" ".join(parse(tree).words))
-        documents["doc_id"].append(number)
-        documents["split"].append(split)
-        documents["text"].append(" ".join(texts))
-    columns = {
-        **documents,
-        "title": [""] * 120,
-        "n_tokens": [len(text.split()) for text in documents["text"]],
-    }
-    write_shard(folder / "documents.parquet", "documents", columns, {})
-    numbers, sentences, brackets = zip(*trees, strict=True)
-    rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
-    write_shard(folder / "trees.parquet", "trees", rows, {})
-    return CorpusFiles.of(folder)
-
-
-WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown
-VOCABULARY = ClosedVocabulary(WORDS, 1)
+    return write_corpus(tmp_path_factory.mktemp("trees"))
 
 
 def test_instances_of_a_split(corpus):

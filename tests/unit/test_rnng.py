@@ -328,6 +328,27 @@ def test_a_mean_of_sampled_weights_is_near_the_likelihood():
     assert abs(float(weights.mean()) - exact) < 4 * error
 
 
+@torch.no_grad()
+def test_weights_of_a_long_sentence_are_those_of_plain_loops():
+    """Samples of the same uniform numbers, log p, log q; the plain chart is filled by loops."""
+    model, crf = make(), make(SpanCRF)
+    generator = np.random.default_rng(2)
+    words = generator.integers(2, 9, 17).tolist()
+    batch = batch_of(words, [3, 4])
+    uniforms = torch.from_numpy(generator.random((16, crf.draws(batch))))
+    expected = reference.weigh_by_loops(
+        model, crf, words, uniforms.tolist(), 2.0, TEMPERATURES, anew=False
+    )
+    owner = torch.zeros(16, dtype=torch.int64)
+    latents = crf.sample(batch, owner, uniforms, 2.0)
+    assert latents.tolist() == [tree for tree, _, _ in expected]
+    log_p = torch.tensor([value for _, value, _ in expected]).double()
+    log_q = torch.tensor([values for _, _, values in expected]).double()
+    torch.testing.assert_close(model.log_joint(batch, owner, latents), log_p, atol=1e-5, rtol=0)
+    found = crf.log_prob(batch, owner, latents, TEMPERATURES)
+    torch.testing.assert_close(found, log_q, atol=1e-5, rtol=0)
+
+
 # ---- unsupervised training ----
 
 

@@ -24,6 +24,7 @@ OPTIONS = {
     "architecture-huggingface": "beyond_perplexity.models.huggingface_import:HuggingFaceOptions",
     "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
     "architecture-rnng": "beyond_perplexity.models.rnng:RNNGOptions",
+    "architecture-rnng-top-down": "beyond_perplexity.models.rnng_top_down:TopDownRNNGOptions",
     "architecture-span-crf": ("beyond_perplexity.importance.proposals.span_crf:SpanCRFOptions"),
     "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
     "architecture-transformer-adaptive-softmax": (

@@ -235,3 +235,32 @@ def binary_instances(
         options,
         lambda one: one.binary,
     )
+
+
+def labelled_actions(
+    one: Parsed, labels: Sequence[str], maximum_open: int, maximum_run: int
+) -> list[int] | None:
+    """Put numbers for the labels of a tree; None when it breaks a limit.
+
+    Parameters
+    ----------
+    one : Parsed
+    labels : sequence of str
+        Label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`.
+    maximum_open : int
+        Phrases that may be open at once.
+    maximum_run : int
+        Phrases that may be opened one right after the other.
+    """
+    numbers = {label: number for number, label in enumerate(labels, FIRST_LABEL)}
+    found, opened, run = [], 0, 0
+    for action in one.labelled:
+        if isinstance(action, str):
+            action = numbers.get(action, numbers.get(OTHER_LABEL, -1))
+            opened, run = opened + 1, run + 1
+        else:
+            opened, run = opened - (action == REDUCE), 0
+        if action < 0 or opened > maximum_open or run > maximum_run:
+            return None
+        found.append(action)
+    return found if found[0] >= FIRST_LABEL else None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,8 +38,14 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.stack_memory import Prefixes, StackMemory, padded, share_prefixes
-from beyond_perplexity.models.word_scores import word_log_probs
+from beyond_perplexity.models.stack_memory import (
+    Prefixes,
+    StackLSTM,
+    StackMemory,
+    padded,
+    share_prefixes,
+)
+from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -100,6 +106,17 @@ class RNNGOptions(TreeOptions):
         check_probabilities(dropout=self.dropout)
 
 
+class _Scores(NamedTuple):
+    """What words and actions add to log p(x, z) of each row, float64, (R,), −inf if impossible.
+
+    Of the words only the sum over all rows, `summed_words`, has a gradient.
+    """
+
+    words: Tensor
+    actions: Tensor
+    summed_words: Tensor
+
+
 class RNNG(LatentModel):
     """Binary RNNG; see the module.
 
@@ -137,7 +154,7 @@ class RNNG(LatentModel):
         size, ids = options.size, vocabulary_size + len(self.unknown_classes)
         self.embedding = nn.Embedding(ids, size)
         self.word_bias = nn.Parameter(torch.zeros(ids))
-        self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(options.layers))
+        self.stack = StackLSTM(size, options.layers, options.dropout)
         self.composition = nn.Linear(2 * size, 5 * size)
         self.reduce = nn.Linear(size, 1)
         self.proposal: SpanCRF | None = None
@@ -193,62 +210,52 @@ class RNNG(LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        words, actions = self._terms(batch, owner, latents)
-        return words + actions
+        scores = self._scores(batch, owner, latents)
+        return scores.words + scores.actions
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
         if self.proposal is not None:
             return self._negative_bound(self.proposal, batch, epoch)
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        words, actions = self._terms(batch, everyone, self.annotated(batch))  # (B,), (B,)
-        return -(words + actions).sum().float()
+        scores = self._scores(batch, everyone, self.annotated(batch))
+        return -(scores.summed_words + scores.actions.sum()).float()
 
     # ---- log p(x, z) ----
 
-    def _terms(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what words and actions add to log p(x, z), float64, (R,) each."""
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
+        """Return what words and actions add to log p(x, z)."""
         parts = [
             self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
             for rows in torch.arange(len(owner), device=owner.device).split(BLOCK)
         ]
-        words, actions = zip(*parts, strict=True)
-        return torch.cat(words), torch.cat(actions)
+        words, actions, summed = zip(*parts, strict=True)
+        return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
 
-    def _block(
-        self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _block(self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor) -> _Scores:
         traced = trace(latents, lengths[owner])
         prefixes = share_prefixes(owner, latents)
-        row, step = prefixes.rows, prefixes.steps  # (M,)
-        depth, word = traced.depth[row, step], traced.words[row, step]  # (M,)
-        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
-        ended = word >= lengths[owner[row]]  # (M,)
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
-        goal = torch.where(ended, EOS, ids)  # (M,)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        asked = prefixes.nodes[:, -1:] if self.options.eos else here[:, :0]  # (R, 1 or 0)
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)
+        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
+        goal = torch.where(word < lengths[owner[row]], ids, EOS)  # (M,)
         may_end = (depth == 1) & self.options.eos  # (M,)
-        by_word = self._word_terms(contexts, goal, may_end, ~ended | may_end)  # (M,)
-        logit = self.reduce(contexts)[:, 0].double()  # (M,)
-        free = depth >= 2  # (M,): both actions are possible; the forced ones cost nothing
-        here, counted = prefixes.nodes[:, :-1], latents != FILLING  # (R, W)
-        shifts = latents == SHIFT  # (R, W)
-        words = (by_word[here] * shifts).sum(1)  # (R,)
+        words_of = Words(goal, may_end)
+        weight, bias = self.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
+        words = torch.where(shifts, by_word[here], 0.0).sum(1)  # (R,)
         if self.options.eos:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
-        choice = functional.logsigmoid(torch.where(shifts, -logit[here], logit[here]))  # (R, W)
-        actions = (choice * (free[here] & counted)).sum(1)  # (R,)
-        return torch.where(traced.valid, words, -torch.inf), actions
-
-    def _word_terms(
-        self, contexts: Tensor, goal: Tensor, may_end: Tensor, counted: Tensor
-    ) -> Tensor:
-        """Return log p of the next word at the nodes that are counted, 0 elsewhere, (M,)."""
-        index = padded(counted.nonzero()[:, 0])  # (N,)
-        found = word_log_probs(
-            contexts[index], self.embedding.weight, self.word_bias, goal[index], may_end[index]
-        )  # (N,)
-        number = int(counted.sum())
-        return found.new_zeros(len(goal)).index_copy(0, index[:number], found[:number])  # (M,)
+        logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
+        free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
+        choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
+        actions = torch.where(free, choice, 0.0).sum(1)  # (R,)
+        return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
 
     def _contexts(
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
@@ -264,9 +271,9 @@ class RNNG(LatentModel):
         last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
         embedded = self._drop(self.embedding(tokens[owner[row], last])).split(sizes)  # (P, D)
         items = StackMemory(len(row), 2 * self.options.size, self.word_bias)
-        states = StackMemory(len(row), 2 * self.options.size * len(self.layers), self.word_bias)
+        states = StackMemory(len(row), self.stack.width, self.word_bias)
         start = self._drop(self.embedding(torch.full_like(row[: sizes[0]], BOS)))  # (P, D)
-        context, state = self._push(start, start.new_zeros(len(start), states.values.shape[1]))
+        context, state = self.stack(start)
         items.write(start.new_zeros(len(start), items.values.shape[1]))
         states.write(state)
         found = [context]
@@ -280,21 +287,11 @@ class RNNG(LatentModel):
                 children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
                 composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
                 item = item.index_copy(0, joined, composed)  # (P, 2 D)
-            context, state = self._push(item[:, : self.options.size], states.read(below[at]))
+            context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
             items.write(item)
             states.write(state)
             found.append(context)
         return self._drop(torch.cat(found))  # (M, D)
-
-    def _push(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Step the stack LSTM: its output (P, D) and the new state (P, 2 D L)."""
-        after = []
-        parts = state.chunk(2 * len(self.layers), 1)  # (P, D) each
-        for number, layer in enumerate(self.layers):
-            stream = self._drop(inputs) if number else inputs  # (P, D)
-            inputs, cell = layer(stream, (parts[2 * number], parts[2 * number + 1]))
-            after += [inputs, cell]
-        return inputs, torch.cat(after, 1)
 
     def _compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
@@ -327,12 +324,12 @@ class RNNG(LatentModel):
             uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
             latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
         log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
-        words, actions = self._terms(batch, owner, latents)  # (R,), (R,)
-        reward = (words + weight * actions).reshape(-1, count)  # (B, K)
+        found = self._scores(batch, owner, latents)
+        reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
         others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
-        advantage = (reward - others).detach().flatten()  # (R,)
-        score = advantage * (log_q - log_q.detach())  # (R,): zero, with the gradient of q
-        bound = reward.sum() / count + score.sum() / count + weight * entropy.sum()
+        score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient
+        expected = found.summed_words + weight * found.actions.sum() + score.sum()
+        bound = expected / count + weight * entropy.sum()
         return -bound.float()
 
     def _uniforms(self, batch: InstanceBatch, draws: int) -> Tensor:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.models.latent import FILLING
 
@@ -116,7 +117,7 @@ class StackMemory:
     Parameters
     ----------
     nodes : int
-        M.
+        M, as far as it is known; there may be more.
     width : int
         D.
     like : Tensor
@@ -131,6 +132,8 @@ class StackMemory:
 
     def write(self, values: Tensor) -> None:
         """Append nodes, (N, D)."""
+        while self._end + len(values) > len(self.values):
+            self.values = torch.cat([self.values, torch.zeros_like(self.values)])  # (2 M, D)
         self._token = _Write.apply(self._token, values, self, self._end)
         self._end += len(values)
 
@@ -144,3 +147,51 @@ class StackMemory:
         if self._gradient is None:
             self._gradient = torch.zeros_like(self.values)  # (M, D)
         return self._gradient
+
+
+class StackLSTM(nn.Module):
+    """LSTM layers that step rows from any states.
+
+    Parameters
+    ----------
+    size : int
+        Width of the inputs and of each layer.
+    layers : int
+        L.
+    dropout : float
+        Probability of dropping an element between two layers in training.
+    """
+
+    def __init__(self, size: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.width = 2 * size * layers
+        self.dropout = dropout
+        self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(layers))
+
+    def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Step once.
+
+        Parameters
+        ----------
+        inputs : Tensor
+            (P, size).
+        state : Tensor, optional
+            (P, width): output and cell of each layer; zeros when left out.
+
+        Returns
+        -------
+        output : Tensor
+            (P, size), of the last layer.
+        state : Tensor
+            (P, width).
+        """
+        if state is None:
+            state = inputs.new_zeros(len(inputs), self.width)  # (P, width)
+        parts = state.chunk(2 * len(self.layers), 1)  # (P, size) each
+        after: list[Tensor] = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                inputs = functional.dropout(inputs, self.dropout, self.training)  # (P, size)
+            inputs, cell = layer(inputs, (parts[2 * number], parts[2 * number + 1]))
+            after += [inputs, cell]
+        return inputs, torch.cat(after, 1)

@@ -38,7 +38,7 @@ def lstm_step(layer, entry, hidden, cell):
 
 def push(model, entry, state):
     after = []
-    for layer, (hidden, cell) in zip(model.layers, state, strict=True):
+    for layer, (hidden, cell) in zip(model.stack.layers, state, strict=True):
         entry, cell = lstm_step(layer, entry, hidden, cell)
         after.append((entry, cell))
     return after
@@ -65,7 +65,7 @@ def log_joint(model, words, actions):
     """Return log p(x, z) of one sentence (list of ids) and one tree (list of actions)."""
     size = model.options.size
     zero = torch.zeros(size, dtype=model.word_bias.dtype)
-    start = push(model, model.embedding.weight[BOS], [(zero, zero)] * len(model.layers))
+    start = push(model, model.embedding.weight[BOS], [(zero, zero)] * len(model.stack.layers))
     stack = []  # pairs of a node and the LSTM state that has it on top
     total, place = 0.0, 0
     for action in actions:
@@ -146,14 +146,76 @@ def log_prob(scores, length, actions, temperature):
     return tree_score(scores, actions) / temperature - log_z
 
 
-def weigh_by_loops(model, crf, words, trees, temperatures):
-    """Return log p and log q of trees of one sentence, one tree after the other.
+def log_sum(values):
+    largest = max(values)
+    return largest + math.log(sum(math.exp(value - largest) for value in values))
 
-    The span scores and the partition function are computed once for the sentence.
+
+def inside(scores, length, temperature):
+    """Return log Σ exp(Σ score / τ) over the trees of every span, a dict of (first, last)."""
+    chart = {(word, word): 0.0 for word in range(length)}
+    for width in range(2, length + 1):
+        for first in range(length - width + 1):
+            last = first + width - 1
+            paths = [chart[first, cut] + chart[cut + 1, last] for cut in range(first, last)]
+            chart[first, last] = scores[first, last] / temperature + log_sum(paths)
+    return chart
+
+
+def sample_tree(chart, length, uniforms):
+    """Draw a tree from the top down, the left part of a span before the right one."""
+    numbers = iter(uniforms)
+
+    def below(first, last):
+        if first == last:
+            return [SHIFT]
+        paths = [chart[first, cut] + chart[cut + 1, last] for cut in range(first, last)]
+        goal, total = next(numbers), log_sum(paths)
+        for cut, path in enumerate(paths, first):  # noqa: B007
+            goal -= math.exp(path - total)
+            if goal < 0:
+                break
+        return [*below(first, cut), *below(cut + 1, last), REDUCE]
+
+    return below(0, length - 1)
+
+
+def weigh_by_loops(model, crf, words, uniforms, temperature, temperatures, anew=True):
+    """Draw trees of one sentence and weigh them, one after the other.
+
+    Parameters
+    ----------
+    model, crf
+        RNNG and SpanCRF.
+    words : list of int
+    uniforms : list of list of float
+        The random numbers of each sample.
+    temperature : float
+        Of the samples.
+    temperatures : list of float
+        At which log q is wanted.
+    anew : bool
+        The proposal is worked out anew for each sample, as in programs that go over the sentences
+        once a sample; else once for the sentence.
+
+    Returns
+    -------
+    list of (list of int, float, list of float)
+        Tree, log p(x, z), log q_τ(z | x) for each τ.
     """
-    scores = span_scores(crf, words)
+
+    def work_out():
+        scores = span_scores(crf, words)
+        levels = {*temperatures, temperature}
+        return scores, {t: inside(scores, len(words), t) for t in levels}
+
+    scores, charts = work_out()
     found = []
-    for actions in trees:
-        total = tree_score(scores, actions)
-        found.append((log_joint(model, words, actions), [total / t for t in temperatures]))
+    for place, numbers in enumerate(uniforms):
+        if anew and place:
+            scores, charts = work_out()
+        tree = sample_tree(charts[temperature], len(words), numbers)
+        total, whole = tree_score(scores, tree), (0, len(words) - 1)
+        log_q = [total / t - charts[t][whole] for t in temperatures]
+        found.append((tree, log_joint(model, words, tree), log_q))
     return found

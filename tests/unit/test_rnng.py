@@ -16,7 +16,6 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.proposals.span_crf import SpanCRF
 from beyond_perplexity.instances.store import (
-    CorpusFiles,
     Instance,
     InstanceBatch,
     InstanceStore,
@@ -29,8 +28,8 @@ from beyond_perplexity.models.stack_memory import StackMemory
 from beyond_perplexity.shards import write_shard
 from beyond_perplexity.training import train
 from beyond_perplexity.training_options import TrainingOptions
-from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import rnng_reference as reference
+from tests.unit.rnng_corpus import VOCABULARY, slope_along, write_corpus
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}
@@ -179,25 +178,18 @@ def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
 
 def test_gradients_are_those_of_finite_differences():
     model = make(layers=2)
-    batch, owner, latents = everything()
+    batch, owner, latents = everything()  # trees of one sentence share prefixes
     parameters = list(model.parameters())
     direction = [torch.randn_like(parameter) for parameter in parameters]
-    weights = torch.randn(len(owner)).double()
+    scores = model._scores(batch, owner, latents)
+    slopes = torch.autograd.grad(scores.summed_words + 0.3 * scores.actions.sum(), parameters)
+    found = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
 
     def value():
-        return (model.log_joint(batch, owner, latents) * weights).sum()
+        scores = model._scores(batch, owner, latents)
+        return scores.words.sum() + 0.3 * scores.actions.sum()
 
-    slopes = torch.autograd.grad(value(), parameters)
-    expected = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
-    step, values = 1e-5, []
-    for sign in (1, -1):
-        with torch.no_grad():
-            for parameter, part in zip(parameters, direction, strict=True):
-                parameter += sign * step * part
-            values.append(float(value()))
-            for parameter, part in zip(parameters, direction, strict=True):
-                parameter -= sign * step * part
-    assert (values[0] - values[1]) / (2 * step) == pytest.approx(expected, rel=1e-6)
+    assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
 
 
 def test_stack_memory_has_the_gradients_of_indexing():
@@ -336,39 +328,65 @@ def test_a_mean_of_sampled_weights_is_near_the_likelihood():
     assert abs(float(weights.mean()) - exact) < 4 * error
 
 
+@torch.no_grad()
+def test_weights_of_a_long_sentence_are_those_of_plain_loops():
+    """Samples of the same uniform numbers, log p, log q; the plain chart is filled by loops."""
+    model, crf = make(), make(SpanCRF)
+    generator = np.random.default_rng(2)
+    words = generator.integers(2, 9, 17).tolist()
+    batch = batch_of(words, [3, 4])
+    uniforms = torch.from_numpy(generator.random((16, crf.draws(batch))))
+    expected = reference.weigh_by_loops(
+        model, crf, words, uniforms.tolist(), 2.0, TEMPERATURES, anew=False
+    )
+    owner = torch.zeros(16, dtype=torch.int64)
+    latents = crf.sample(batch, owner, uniforms, 2.0)
+    assert latents.tolist() == [tree for tree, _, _ in expected]
+    log_p = torch.tensor([value for _, value, _ in expected]).double()
+    log_q = torch.tensor([values for _, _, values in expected]).double()
+    torch.testing.assert_close(model.log_joint(batch, owner, latents), log_p, atol=1e-5, rtol=0)
+    found = crf.log_prob(batch, owner, latents, TEMPERATURES)
+    torch.testing.assert_close(found, log_q, atol=1e-5, rtol=0)
+
+
 # ---- unsupervised training ----
 
 
 def test_gradient_of_the_bound_is_that_of_enumeration():
-    """The mean over all tuples of samples of the surrogate's gradient is the exact gradient."""
+    """The mean over all pairs of samples of the loss' gradient is that of the exact bound."""
     model = make(training="unsupervised", samples=2, warmup_epochs=4.0, proposal_size=3)
     batch = batch_of([4, 5, 6])  # two trees
     trees = rows_of(reference.all_trees(3))
     crf, weight, owner = model.proposal, 0.25, torch.zeros(2, dtype=torch.int64)
     parameters = list(model.parameters())
-    words, actions = model._terms(batch, owner, trees)
-    log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
-    bound = (log_q.exp() * (words + weight * (actions - log_q))).sum()
-    expected = torch.autograd.grad(-bound, parameters)
-    found = [torch.zeros_like(parameter) for parameter in parameters]
-    mean_loss = 0.0
-    edge = float(
-        log_q[0].detach().exp()
-    )  # a uniform number below takes one of the trees, above the other
-    first = crf.sample(batch, owner[:1], torch.tensor([[0.0, 0.0]]).double(), 1.0)
-    shares = (edge, 1 - edge) if torch.equal(first[0], trees[0]) else (1 - edge, edge)
+    direction = [torch.randn_like(parameter) for parameter in parameters]
+
+    def exact():
+        scores = model._scores(batch, owner, trees)
+        log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
+        return -(log_q.exp() * (scores.words + weight * (scores.actions - log_q))).sum()
+
+    draws = torch.tensor([[0.0, 0.0], [1 - 1e-12, 0.0]]).double()  # one tree, the other tree
+    drawn = crf.sample(batch, owner, draws, 1.0)
+    shares = crf.log_prob(batch, owner, drawn, [1.0])[:, 0].exp().tolist()
+    assert sum(shares) == pytest.approx(1)
+    loss = slope = 0.0
     for pair in itertools.product(range(2), repeat=2):
-        model._uniforms = lambda batch, draws, pair=pair: torch.tensor(
-            [[0.0, 0.0] if one == 0 else [1 - 1e-12, 0.0] for one in pair]
-        ).double()
-        loss = model.loss(batch, epoch=1.0)
-        probability = shares[pair[0]] * shares[pair[1]]
-        mean_loss += probability * float(loss.detach())
-        for total, slope in zip(found, torch.autograd.grad(loss, parameters), strict=True):
-            total += probability * slope
-    assert mean_loss == pytest.approx(-float(bound.detach()), rel=1e-5)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+        model._uniforms = lambda batch, number, pair=pair: draws[list(pair)]
+        value = model.loss(batch, epoch=1.0)
+        slopes = torch.autograd.grad(value, parameters)
+        share = shares[pair[0]] * shares[pair[1]]
+        loss += share * value.item()
+        slope += share * sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
+    with torch.no_grad():
+        assert loss == pytest.approx(float(exact()), rel=1e-5)
+        batch.cache.clear()
+
+    def fresh():
+        batch.cache.clear()
+        return exact()
+
+    assert slope == pytest.approx(slope_along(fresh, parameters, direction), rel=1e-4)
 
 
 @torch.no_grad()
@@ -415,42 +433,7 @@ def test_malformed_trees_are_errors(tree):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Write a corpus of sentences of a tiny grammar in which the tree follows from the words."""
-    folder = tmp_path_factory.mktemp("trees")
-    generator = np.random.default_rng(0)
-
-    def phrase(depth):
-        noun = f"(NP (DT the) (NN n{generator.integers(4)}))"
-        if depth and generator.random() < 0.5:
-            return f"(NP {noun} (PP (IN of) {phrase(depth - 1)}))"
-        return noun
-
-    documents, trees = {"doc_id": [], "split": [], "text": []}, []
-    for number in range(120):
-        split = "train" if number < 90 else "valid" if number < 105 else "test"
-        texts = []
-        for sentence in range(3):
-            verb = f"(VP (VBD v{generator.integers(3)}) {phrase(2)})"
-            tree = f"(S {phrase(2)} {verb})"
-            trees.append((number, sentence, tree))
-            texts.append(" ".join(parse(tree).words))
-        documents["doc_id"].append(number)
-        documents["split"].append(split)
-        documents["text"].append(" ".join(texts))
-    columns = {
-        **documents,
-        "title": [""] * 120,
-        "n_tokens": [len(text.split()) for text in documents["text"]],
-    }
-    write_shard(folder / "documents.parquet", "documents", columns, {})
-    numbers, sentences, brackets = zip(*trees, strict=True)
-    rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
-    write_shard(folder / "trees.parquet", "trees", rows, {})
-    return CorpusFiles.of(folder)
-
-
-WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown
-VOCABULARY = ClosedVocabulary(WORDS, 1)
+    return write_corpus(tmp_path_factory.mktemp("trees"))
 
 
 def test_instances_of_a_split(corpus):

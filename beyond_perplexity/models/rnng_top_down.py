@@ -1,0 +1,202 @@
+"""The labelled, top-down recurrent neural network grammar (Dyer et al. 2016).
+
+z are the actions that open phrases by their label, SHIFT words and close phrases, until the root is
+closed. LSTMs over the stack, over the actions and over the words so far decide on the next action
+among those that are possible, and name the word to shift. A closed phrase is put together from its
+label and its children by a bidirectional LSTM. Limits for open phrases and for phrases opened in a
+row belong to the model: z is finite.
+
+The end of a sentence is the closing of its root: there is no ``</s>``.
+
+B instances, R rows, W actions of a row, M distinct prefixes of actions, A actions, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.trees import (
+    FIRST_LABEL,
+    SHIFT,
+    find_labels,
+    find_unknown_classes,
+)
+from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.stack_memory import share_prefixes
+from beyond_perplexity.models.top_down import (
+    StackEncoder,
+    TopDownOptions,
+    action_log_probs,
+    allowed,
+    annotated_actions,
+    check_rows,
+    follow,
+    known_actions,
+    labelled_instances,
+    readable_labelled_tree,
+)
+from beyond_perplexity.models.word_scores import Words, score_words
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+# Rows that are computed together at most: what bounds the memory.
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class TopDownRNNGOptions(TopDownOptions):
+    """Architecture of the labelled, top-down RNNG.
+
+    Attributes
+    ----------
+    count_eos : bool
+        T counts the end of a sentence, which the model predicts by closing the root.
+    """
+
+    count_eos: bool = True
+
+
+class TopDownRNNG(LatentModel):
+    """Labelled, top-down RNNG; see the module.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        See `TopDownRNNGOptions`.
+    labels : sequence of str
+        Labels of phrases.
+    unknown_classes : sequence of str
+        Classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        labels: Sequence[str],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        options = parse_options(TopDownRNNGOptions, architecture, "architecture")
+        self.options = options
+        self.vocabulary_size = vocabulary_size
+        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
+        ids = vocabulary_size + len(self.unknown_classes)
+        self.encoder = StackEncoder(ids, len(self.labels), options)
+        self.terminals = nn.LSTM(
+            options.size,
+            options.size,
+            options.layers,
+            batch_first=True,
+            dropout=options.dropout if options.layers > 1 else 0.0,
+        )
+        self.choice = nn.Linear(options.size, FIRST_LABEL + len(self.labels))
+        self.word_bias = nn.Parameter(torch.zeros(ids))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": "rnng-top-down",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "labels": list(self.labels),
+            "unknown_classes": list(self.unknown_classes),
+        }
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained model; see `LatentModule.create`."""
+        options = parse_options(TopDownRNNGOptions, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, find_labels(corpus), classes)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with their labelled trees; see `top_down.labelled_instances`."""
+        return labelled_instances(
+            corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
+        )
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
+        return annotated_actions(batch)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Write a tree as brackets over the places of the words."""
+        return readable_labelled_tree(latent, self.labels)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
+        reading = self._reading(batch)  # (B, T + 1, D)
+        blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
+        return torch.cat(
+            [self._block(batch, reading, owner[rows], latents[rows])[1] for rows in blocks]
+        )
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated trees."""
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        rows = annotated_actions(batch)  # (B, W)
+        return -self._block(batch, self._reading(batch), everyone, rows)[0].float()
+
+    def _reading(self, batch: InstanceBatch) -> Tensor:
+        """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
+        key = (self, "reading")
+        if not torch.is_grad_enabled() and key in batch.cache:
+            held: Tensor = batch.cache[key]
+            return held
+        words = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
+        output, _ = self.terminals(self.encoder.drop(self.encoder.embedding(words)))
+        if not torch.is_grad_enabled():
+            batch.cache[key] = output
+        found: Tensor = output
+        return found
+
+    def _block(
+        self, batch: InstanceBatch, reading: Tensor, owner: Tensor, latents: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return Σ log p(x, z), with gradient, and log p(x, z) of each row, (R,)."""
+        latents, known = known_actions(latents, len(self.labels))
+        prefixes = share_prefixes(owner, latents)
+        course = follow(self.encoder, batch.tokens, reading, owner, latents, prefixes)
+        contexts, nodes = torch.cat(course.contexts), course.nodes  # (M, D)
+        everyone = torch.arange(len(nodes), device=owner.device)  # (M,)
+        possible = allowed(nodes, everyone, self.options, len(self.labels))  # (M, A)
+        lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
+        valid = known & check_rows(nodes, prefixes, latents, lengths[owner], possible)  # (R,)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
+        taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
+        counted = (latents != FILLING) & valid[:, None]  # (R, W)
+        actions = torch.where(counted, taken, 0.0).sum(1)  # (R,)
+        counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
+        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
+        goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
+        weight, bias = self.encoder.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, goal, counts)  # (), (M,)
+        words = torch.where(shifts & counted, by_word[here], 0.0).sum(1)  # (R,)
+        missing = torch.where(valid, 0.0, -torch.inf).double()  # (R,)
+        return summed + actions.sum() + missing.sum(), words + actions.detach() + missing

@@ -1,0 +1,402 @@
+"""What the labelled, top-down RNNG and its proposal share: actions, limits, vectors of the stack.
+
+Actions (Dyer et al. 2016): SHIFT a word, REDUCE the phrase opened last, or open a phrase of label
+k, action 2 + k. Every action makes a node from that of the prefix before: what lies on top of the
+stack. All nodes of a course lie in common tensors and know each other by number, so that rows
+(samples, beams, annotated trees) are nothing but numbers of nodes.
+
+B instances, T words of the longest, P nodes of a step, M nodes in all, A actions, D width, L
+layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.trees import (
+    ACTIONS,
+    FIRST_LABEL,
+    REDUCE,
+    SHIFT,
+    TreeOptions,
+    labelled_actions,
+    read_instances,
+)
+from beyond_perplexity.instances.unknown_words import encode_words
+from beyond_perplexity.models.dropout import check_probabilities
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory, padded
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+
+@dataclass(frozen=True)
+class TopDownOptions(TreeOptions):
+    """Architecture that the labelled, top-down RNNG and its proposal share.
+
+    The paper's scale is size 256 with 2 layers.
+
+    Attributes
+    ----------
+    size : int
+        D, the width of embeddings and LSTMs.
+    layers : int
+        L, layers of the LSTMs over the stack, the actions and the words.
+    dropout : float
+        Probability of dropping an element of an embedding and of an LSTM's output in training.
+    maximum_open : int
+        Phrases that may be open at once.
+    maximum_run : int
+        Phrases that may be opened one right after the other.
+    """
+
+    size: int = 64
+    layers: int = 1
+    dropout: float = 0.2
+    maximum_open: int = 100
+    maximum_run: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.size, self.layers, self.maximum_open, self.maximum_run) < 1:
+            raise ValueError("size, layers, maximum_open and maximum_run must be at least 1")
+        check_probabilities(dropout=self.dropout)
+
+
+def labelled_instances(
+    corpus: CorpusFiles,
+    split: str,
+    vocabulary: Vocabulary,
+    options: TopDownOptions,
+    labels: Sequence[str],
+    classes: Sequence[str],
+) -> Iterator[Instance]:
+    """Read sentences with their labelled trees.
+
+    Trees that break a limit of the options are left out of training and validation; in the test
+    split such a sentence has no actions.
+    """
+    return read_instances(
+        corpus,
+        split,
+        lambda words: encode_words(words, vocabulary, classes),
+        options,
+        lambda one: labelled_actions(one, labels, options.maximum_open, options.maximum_run),
+    )
+
+
+def annotated_actions(batch: InstanceBatch) -> Tensor:
+    """Return the trees of the corpus as rows of actions, int64, (B, W)."""
+    actions = batch.arrays[ACTIONS]  # (B, W)
+    places = torch.arange(actions.shape[1], device=actions.device)  # (W,)
+    return actions.masked_fill(places >= batch.lengths[ACTIONS][:, None], FILLING)
+
+
+def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, Any]:
+    """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
+    parts: list[str] = []
+    word = 0
+    for action in latent.tolist():
+        if action == SHIFT:
+            parts.append(f" #{word}")
+            word += 1
+        elif action == REDUCE:
+            parts.append(")")
+        elif action >= FIRST_LABEL:
+            parts.append(f" ({labels[action - FIRST_LABEL]}")
+    return {"tree": "".join(parts).strip()}
+
+
+class Nodes:
+    """What is known of the nodes of a course, by number; int64, (P,) for P numbers.
+
+    Attributes
+    ----------
+    owner : Tensor
+        Place of the instance in the batch.
+    below : Tensor
+        The node beneath on the stack; a first node lies on itself.
+    innermost : Tensor
+        The node that opened the phrase which is open now; itself for a first node.
+    opened : Tensor
+        Phrases open.
+    run : Tensor
+        Phrases opened since the last other action.
+    words : Tensor
+        Words shifted.
+    action : Tensor
+        What made the node, `FILLING` for a first node.
+    """
+
+    NAMES = ("owner", "below", "innermost", "opened", "run", "words", "action")
+
+    def __init__(self, owner: Tensor) -> None:
+        """Make the first nodes, one for each entry of `owner`, (P,)."""
+        here = torch.arange(len(owner), device=owner.device)  # (P,)
+        zero = torch.zeros_like(owner)  # (P,)
+        self._table = torch.stack([owner, here, here, zero, zero, zero, zero + FILLING])  # (7, P)
+        self._end = len(owner)
+
+    def __len__(self) -> int:
+        return self._end
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name not in Nodes.NAMES:
+            raise AttributeError(name)
+        column: Tensor = self._table[Nodes.NAMES.index(name), : self._end]  # (M,)
+        return column
+
+    def extend(self, parent: Tensor, action: Tensor) -> Tensor:
+        """Make nodes from nodes by an action each; return their numbers, (P,)."""
+        here = torch.arange(len(parent), device=parent.device) + self._end  # (P,)
+        reduces, opens = action == REDUCE, action >= FIRST_LABEL  # (P,)
+        closed = self.innermost[parent]  # (P,)
+        beneath = self.below[closed]  # (P,)
+        columns = [
+            self.owner[parent],
+            torch.where(reduces, beneath, parent),
+            torch.where(opens, here, torch.where(reduces, self.innermost[beneath], closed)),
+            self.opened[parent] + opens.long() - reduces.long(),
+            (self.run[parent] + 1) * opens,
+            self.words[parent] + (action == SHIFT),
+            action,
+        ]
+        while self._end + len(parent) > self._table.shape[1]:
+            self._table = torch.cat([self._table, torch.zeros_like(self._table)], 1)
+        self._table[:, self._end : self._end + len(parent)] = torch.stack(columns)
+        self._end += len(parent)
+        return here
+
+
+def finished(nodes: Nodes, at: Tensor) -> Tensor:
+    """Tell at which nodes, (P,), the root has been closed, bool, (P,)."""
+    return (nodes.opened[at] == 0) & (nodes.words[at] > 0)
+
+
+def allowed(nodes: Nodes, at: Tensor, options: TopDownOptions, labels: int) -> Tensor:
+    """Tell which actions the model can take at nodes (P,): bool, (P, A).
+
+    On an empty stack only a phrase can be opened; a phrase is not closed right after it was opened;
+    limits hold for open phrases and for phrases opened in a row; after the root nothing comes.
+    """
+    opened, run = nodes.opened[at], nodes.run[at]  # (P,)
+    inside = opened >= 1  # (P,)
+    opens = (opened < options.maximum_open) & (run < options.maximum_run)  # (P,)
+    opens &= ~finished(nodes, at)
+    columns = [inside, inside & (run == 0), *[opens] * labels]
+    return torch.stack(columns, 1)
+
+
+class StackEncoder(nn.Module):
+    """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1).
+
+    Parameters
+    ----------
+    ids : int
+        Words.
+    labels : int
+        Labels.
+    options : TopDownOptions
+    """
+
+    def __init__(self, ids: int, labels: int, options: TopDownOptions) -> None:
+        super().__init__()
+        size, layers, dropout = options.size, options.layers, options.dropout
+        self.options = options
+        self.embedding = nn.Embedding(ids, size)
+        self.label = nn.Embedding(labels, size)
+        self.action = nn.Embedding(FIRST_LABEL + labels + 1, size)  # the last begins a course
+        self.stack = StackLSTM(size, layers, dropout)
+        self.history = StackLSTM(size, layers, dropout)
+        self.forward_children = StackLSTM(size, 1, dropout)
+        self.backward_children = StackLSTM(size, 1, dropout)
+        self.composition = nn.Linear(2 * size, size)
+        self.context = nn.Linear(3 * size, size)
+        for embedding in (self.embedding, self.label, self.action):
+            nn.init.normal_(embedding.weight, std=size**-0.5)
+
+    def drop(self, values: Tensor) -> Tensor:
+        """Apply dropout."""
+        return functional.dropout(values, self.options.dropout, self.training)
+
+
+class Course:
+    """A growing set of nodes with their vectors.
+
+    Parameters
+    ----------
+    encoder : StackEncoder
+    tokens : Tensor
+        int64, (B, T).
+    reading : Tensor
+        (B, T + 1, D): what the words before (or from) each place come to.
+    owner : Tensor
+        int64, (P,): makes the first nodes.
+    """
+
+    def __init__(
+        self, encoder: StackEncoder, tokens: Tensor, reading: Tensor, owner: Tensor
+    ) -> None:
+        self.nodes = Nodes(owner)
+        self._encoder, self._reading = encoder, reading
+        self._tokens = tokens
+        size = encoder.options.size
+        widths = (size, encoder.stack.width, encoder.history.width, 2 * size)
+        self._items, self._stacks, self._histories, self._children = (
+            StackMemory(max(1, len(owner)), width, reading) for width in widths
+        )
+        bottom = encoder.drop(encoder.embedding(torch.full_like(owner, BOS)))  # (P, D)
+        begin = torch.full_like(owner, encoder.action.num_embeddings - 1)  # (P,)
+        stack, state = encoder.stack(bottom)  # (P, D), (P, 2 D L)
+        history, past = encoder.history(encoder.drop(encoder.action(begin)))
+        _, children = encoder.forward_children(bottom)  # (P, 2 D)
+        self._write(bottom, state, past, children)
+        self.contexts = [self._context(self.nodes.innermost, stack, history)]  # (P, D) each
+
+    def _write(self, item: Tensor, state: Tensor, past: Tensor, children: Tensor) -> None:
+        self._items.write(item)
+        self._stacks.write(state)
+        self._histories.write(past)
+        self._children.write(children)
+
+    def _context(self, at: Tensor, stack: Tensor, history: Tensor) -> Tensor:
+        """Return u = ReLU(b + S stack + A actions + T words) at new nodes, (P, D)."""
+        place = self.nodes.words[at].clamp(max=self._reading.shape[1] - 1)  # (P,)
+        words = self._reading[self.nodes.owner[at], place]  # (P, D)
+        together = torch.cat([stack, history, words], 1)  # (P, 3 D)
+        encoder = self._encoder
+        return encoder.drop(torch.relu(encoder.context(encoder.drop(together))))
+
+    def extend(self, parent: Tensor, action: Tensor) -> Tensor:
+        """Make nodes with their vectors from nodes (P,) by an action each; return their numbers."""
+        encoder, nodes = self._encoder, self.nodes
+        at = nodes.extend(parent, action)  # (P,)
+        last = (nodes.words[at] - 1).clamp(0, self._tokens.shape[1] - 1)  # (P,)
+        words = encoder.embedding(self._tokens[nodes.owner[at], last])  # (P, D)
+        opens = encoder.label((action - FIRST_LABEL).clamp(min=0))  # (P, D)
+        item = encoder.drop(torch.where((action == SHIFT)[:, None], words, opens))  # (P, D)
+        closing = (action == REDUCE).nonzero()[:, 0]  # (J,)
+        if len(closing):
+            composed = self._compose(parent[padded(closing)])[: len(closing)]  # (J, D)
+            item = item.index_copy(0, closing, composed)
+        below = nodes.below[at]  # (P,)
+        stack, state = encoder.stack(item, self._stacks.read(below))
+        chosen = encoder.drop(encoder.action(action))  # (P, D)
+        history, past = encoder.history(chosen, self._histories.read(parent))
+        older = self._children.read(below) * (action < FIRST_LABEL)[:, None]  # (P, 2 D)
+        _, children = encoder.forward_children(item, older)
+        self._write(item, state, past, children)
+        self.contexts.append(self._context(at, stack, history))
+        return at
+
+    def _compose(self, last: Tensor) -> Tensor:
+        """Join the phrase whose last child is on top at nodes (J,): its vector, (J, D).
+
+        Forwards an LSTM has run over label and children as they came; backwards it runs now, over
+        the label and the children from the last to the first.
+        """
+        encoder, nodes = self._encoder, self.nodes
+        size = encoder.options.size
+        opening = nodes.innermost[last]  # (J,)
+        ahead = self._children.read(last)[:, :size]  # (J, D)
+        _, state = encoder.backward_children(self._items.read(opening))  # (J, 2 D)
+        child = last
+        while bool((child != opening).any()):
+            going = (child != opening)[:, None]  # (J, 1)
+            _, after = encoder.backward_children(self._items.read(child), state)
+            state = torch.where(going, after, state)
+            child = torch.where(going[:, 0], nodes.below[child], child)
+        back = state[:, :size]  # (J, D)
+        return torch.relu(encoder.composition(torch.cat([ahead, back], 1)))
+
+
+def follow(
+    encoder: StackEncoder,
+    tokens: Tensor,
+    reading: Tensor,
+    owner: Tensor,
+    latents: Tensor,
+    prefixes: Prefixes,
+) -> Course:
+    """Build the course of known rows of actions; node i is node i of the prefixes.
+
+    Parameters
+    ----------
+    encoder : StackEncoder
+    tokens : Tensor
+        int64, (B, T).
+    reading : Tensor
+        (B, T + 1, D).
+    owner : Tensor
+        int64, (R,).
+    latents : Tensor
+        int64, (R, W), without unknown actions.
+    prefixes : Prefixes
+        Of these rows.
+    """
+    row, step = prefixes.rows, prefixes.steps  # (M,)
+    before = (step - 1).clamp(min=0)  # (M,)
+    parents = prefixes.nodes[row, before].split(prefixes.sizes)  # (P,) at each step
+    actions = latents[row, before].split(prefixes.sizes) if latents.shape[1] else ()
+    course = Course(encoder, tokens, reading, owner[row[: prefixes.sizes[0]]])
+    for parent, action in zip(parents[1:], actions[1:], strict=True):
+        if len(parent):
+            course.extend(parent, action)
+    return course
+
+
+def check_rows(
+    nodes: Nodes, prefixes: Prefixes, latents: Tensor, lengths: Tensor, possible: Tensor
+) -> Tensor:
+    """Tell which rows of a followed course are trees over their words, bool, (R,).
+
+    Parameters
+    ----------
+    nodes : Nodes
+    prefixes : Prefixes
+    latents : Tensor
+        int64, (R, W).
+    lengths : Tensor
+        int64, (R,): T of each row.
+    possible : Tensor
+        bool, (M, A): actions that can be taken at each node.
+    """
+    filled = latents != FILLING  # (R, W)
+    taken = possible[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
+    end = prefixes.nodes[:, -1]  # (R,)
+    return (
+        (taken | ~filled).all(1)
+        & (filled[:, 1:] <= filled[:, :-1]).all(1)
+        & finished(nodes, end)
+        & (nodes.words[end] == lengths)
+    )
+
+
+def known_actions(latents: Tensor, labels: int) -> tuple[Tensor, Tensor]:
+    """Replace what is no action by SHIFT: the rows, int64, (R, W), and which had none, (R,)."""
+    known = (latents >= FILLING) & (latents < FIRST_LABEL + labels)  # (R, W)
+    return torch.where(known, latents, SHIFT), known.all(1)
+
+
+def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0) -> Tensor:
+    """Return log p of every action at nodes (P,), nats, float64, (P, A).
+
+    Parameters
+    ----------
+    scores : Tensor
+        (P, A).
+    possible : Tensor
+        bool, (P, A); where nothing is possible the first action counts as if it were.
+    temperature : float
+        Divides the scores.
+    """
+    first = torch.zeros_like(possible)  # (P, A)
+    first[:, 0] = ~possible.any(1)
+    scores = (scores.double() / temperature).masked_fill(~(possible | first), -torch.inf)
+    return scores.log_softmax(1)

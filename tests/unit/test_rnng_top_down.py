@@ -1,0 +1,350 @@
+"""The labelled, top-down RNNG and its discriminative proposal.
+
+Oracles: enumeration of all labelled trees and of all short sentences, the plain programs of
+`rnng_top_down_reference`, numbers of trees known beforehand, finite differences.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.proposals.discriminative_rnng import DiscriminativeRNNG
+from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore, WholeInstances
+from beyond_perplexity.instances.trees import labelled_actions, parse
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.rnng_top_down import TopDownRNNG
+from beyond_perplexity.shards import write_shard
+from beyond_perplexity.training import train
+from beyond_perplexity.training_options import TrainingOptions
+from tests.unit import rnng_top_down_reference as reference
+from tests.unit.rnng_corpus import VOCABULARY, slope_along, write_corpus
+
+TEMPERATURES = [0.5, 1.0, 2.0]
+# (labels, phrases opened in a row): trees over 1, 2, ... words
+COUNTS = {
+    (1, 1): [1, 2, 6, 22],
+    (1, 2): [2, 9, 63, 540],
+    (2, 1): [2, 6, 30, 186],
+    (2, 2): [6, 70, 1386],
+}
+SENTENCES = ([4, 3, 8], [6], [7, 2])
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("trees"))
+
+
+def make(kind=TopDownRNNG, vocabulary=9, labels=("A", "B"), double=True, **architecture):
+    torch.manual_seed(3)
+    options = {"size": 5, "dropout": 0.0, "maximum_run": 2, **architecture}
+    model = kind(vocabulary, options, labels).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model.double() if double else model
+
+
+def batch_of(*sentences, trees=None):
+    found = []
+    for number, words in enumerate(sentences):
+        actions = trees[number] if trees else [2, *[0] * len(words), 1]
+        arrays = {"tokens": np.array(words), "actions": np.array(actions)}
+        found.append(Instance(number, arrays))
+    return InstanceBatch.of(found)
+
+
+def rows_of(trees, width=None):
+    width = width or max(map(len, trees))
+    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+
+
+def trees_of(model, length):
+    options = model.options
+    return reference.all_trees(length, len(model.labels), options.maximum_run, options.maximum_open)
+
+
+def everything(model):
+    """Return a batch of sentences and all trees of each."""
+    trees = [trees_of(model, len(words)) for words in SENTENCES]
+    owner = torch.arange(len(trees)).repeat_interleave(torch.tensor([len(t) for t in trees]))
+    return batch_of(*SENTENCES), owner, rows_of([tree for some in trees for tree in some])
+
+
+def plain(row):
+    return tuple(action for action in row.tolist() if action != FILLING)
+
+
+@pytest.mark.parametrize(("labels", "run"), COUNTS)
+@torch.no_grad()
+def test_all_trees_and_no_others_are_possible(labels, run):
+    """Both are positive on exactly the known number of trees; q sums to 1 over them."""
+    names = tuple("ABC"[:labels])
+    model = make(labels=names, maximum_run=run, size=3)
+    proposal = make(DiscriminativeRNNG, labels=names, maximum_run=run, size=3)
+    for length, count in enumerate(COUNTS[labels, run], 1):
+        trees = trees_of(model, length)
+        assert len(set(trees)) == count
+        batch, owner = batch_of([3] * length), torch.zeros(count, dtype=torch.int64)
+        assert torch.isfinite(model.log_joint(batch, owner, rows_of(trees))).all()
+        sums = proposal.log_prob(batch, owner, rows_of(trees), TEMPERATURES).exp().sum(0)
+        torch.testing.assert_close(sums, torch.ones(3).double(), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"maximum_open": 2}])
+@torch.no_grad()
+def test_probabilities_are_those_of_the_plain_programs(options):
+    model, proposal = make(**options), make(DiscriminativeRNNG, **options)
+    batch, owner, latents = everything(model)
+    chosen = torch.arange(0, len(owner), 23)
+    owner, latents = owner[chosen], latents[chosen]
+    log_p = model.log_joint(batch, owner, latents)
+    log_q = proposal.log_prob(batch, owner, latents, TEMPERATURES)
+    assert log_p.dtype == log_q.dtype == torch.float64
+    for row, (place, latent) in enumerate(zip(owner.tolist(), latents, strict=True)):
+        words, tree = SENTENCES[place], plain(latent)
+        assert float(log_p[row]) == pytest.approx(reference.log_joint(model, words, tree))
+        expected = [reference.log_prob(proposal, words, tree, t) for t in TEMPERATURES]
+        assert log_q[row].tolist() == pytest.approx(expected)
+    assert model.n_tokens(batch).tolist() == [4, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0, 0, 0, -1, -1, -1],  # no phrase
+        [2, 0, 0, 0, -1, -1],  # the root stays open
+        [2, 0, 0, 1, -1, -1],  # a word is missing
+        [2, 0, 0, 0, 0, 1],  # a word too many
+        [2, 0, 0, 0, 1, 1],  # closed twice
+        [2, 2, 1, 0, 0, 0],  # an empty phrase
+        [2, 0, 0, 0, 1, 0],  # goes on after the root
+        [2, 0, 0, -1, 0, 1],  # a gap
+        [2, 0, 0, 0, 1, 9],  # no such action
+        [1, 2, 0, 0, 0, 1],
+    ],
+)
+@torch.no_grad()
+def test_what_is_no_tree_is_impossible(row):
+    batch, latents = batch_of([4, 5, 6]), torch.tensor([row, [2, 0, 0, 0, 1, -1]])
+    owner = torch.tensor([0, 0])
+    for found in (
+        make().log_joint(batch, owner, latents),
+        make(DiscriminativeRNNG).log_prob(batch, owner, latents, [1.0])[:, 0],
+    ):
+        assert found[0] == -math.inf
+        assert torch.isfinite(found[1])
+
+
+@torch.no_grad()
+def test_probabilities_of_all_sentences_approach_one():
+    model = make(vocabulary=4, labels=("A",), maximum_run=1, maximum_open=2)
+    model.choice.bias[1] = 3.0  # phrases close soon
+    model.choice.bias[2] = -2.0
+    sums = [0.0]
+    for length in range(1, 7):
+        sentences = list(itertools.product([2, 3], repeat=length))
+        trees = trees_of(model, length)
+        owner = torch.arange(len(sentences)).repeat_interleave(len(trees))
+        found = model.log_joint(batch_of(*sentences), owner, rows_of(trees * len(sentences)))
+        sums.append(sums[-1] + float(found.exp().sum()))
+    assert all(a < b for a, b in itertools.pairwise(sums))
+    assert 0.9 < sums[-1] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+@torch.no_grad()
+def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
+    model = make(kind, double=False, size=16)
+    proposal = make(DiscriminativeRNNG)
+    generator = np.random.default_rng(0)
+    sentences = [generator.integers(2, 9, length).tolist() for length in (5, 2, 4)]
+    batch = batch_of(*sentences)
+    owner = torch.arange(3).repeat_interleave(32)
+    uniforms = torch.from_numpy(generator.random((96, proposal.draws(batch))))
+    latents = proposal.sample(batch, owner, uniforms, 1.0)
+
+    def values(batch, owner, latents):
+        if kind is TopDownRNNG:
+            return model.log_joint(batch, owner, latents)
+        return model.log_prob(batch, owner, latents, [1.0])[:, 0]
+
+    whole = values(batch, owner, latents)
+    assert torch.isfinite(whole).all()
+    for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(96)):
+        assert torch.equal(values(batch, owner[rows], latents[rows]), whole[rows])
+    for place, words in enumerate(sentences):
+        rows = owner == place
+        alone = values(batch_of(words), owner[rows] * 0, latents[rows])
+        torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
+        drawn = proposal.sample(
+            batch_of(words), owner[rows] * 0, uniforms[rows], 1.0
+        )  # the numbers beyond its own need are not used
+        assert [plain(row) for row in drawn] == [plain(row) for row in latents[rows]]
+
+
+@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+def test_gradients_are_those_of_finite_differences(kind):
+    model = make(kind, layers=2)
+    trees = [trees_of(model, len(words))[-3] for words in SENTENCES]
+    batch = batch_of(*SENTENCES, trees=trees)
+    parameters = list(model.parameters())
+    direction = [torch.randn_like(parameter) for parameter in parameters]
+    everyone = torch.arange(3)
+
+    def value():
+        batch.cache.clear()
+        if kind is TopDownRNNG:
+            return -model.log_joint(batch, everyone, model.annotated(batch)).sum()
+        return -model.log_prob(batch, everyone, rows_of(trees), [1.0]).sum()
+
+    loss = model.loss(batch)
+    slopes = torch.autograd.grad(loss, parameters)
+    found = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
+    with torch.no_grad():
+        assert float(value()) == pytest.approx(loss.item(), rel=1e-6)
+    assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+@torch.no_grad()
+def test_samples_have_the_probabilities_that_they_are_given(temperature):
+    proposal = make(DiscriminativeRNNG, maximum_run=1)
+    batch, count = batch_of([4, 3, 8], [7, 2]), 5_000
+    generator = np.random.default_rng(4)
+    for place, length in ((0, 3), (1, 2)):
+        uniforms = torch.from_numpy(generator.random((count, proposal.draws(batch))))
+        owner = torch.full((count,), place)
+        rows = proposal.sample(batch, owner, uniforms, temperature)
+        trees = rows_of(trees_of(proposal, length), max(rows.shape[1], 9))
+        rows = torch.nn.functional.pad(rows, (0, trees.shape[1] - rows.shape[1]), value=FILLING)
+        owners = torch.full((len(trees),), place)
+        probabilities = proposal.log_prob(batch, owners, trees, [temperature])[:, 0].exp()
+        shares = (rows[:, None] == trees).all(2).double().mean(0)
+        assert float(shares.sum()) == pytest.approx(1)
+        deviation = (probabilities * (1 - probabilities) / count).sqrt()
+        assert ((shares - probabilities).abs() < 5 * deviation + 1e-3).all()
+        again = proposal.sample(batch, owner[:16], uniforms[:16], temperature)
+        assert [plain(row) for row in again] == [plain(row) for row in rows[:16]]
+
+
+@torch.no_grad()
+def test_importance_weights_have_the_marginal_likelihood_as_their_mean():
+    model, proposal = make(), make(DiscriminativeRNNG)
+    batch, owner, latents = everything(model)
+    log_p = model.log_joint(batch, owner, latents)
+    log_q = proposal.log_prob(batch, owner, latents, TEMPERATURES)
+    assert torch.isfinite(log_p).all()
+    assert torch.isfinite(log_q).all()  # p > 0 and q > 0 on the same trees
+    for column in log_q.T:
+        means = torch.zeros(3).double().index_add_(0, owner, (column + (log_p - column)).exp())
+        torch.testing.assert_close(means, torch.zeros(3).double().index_add_(0, owner, log_p.exp()))
+    exact = float(log_p[owner == 2].exp().sum())
+    uniforms = torch.from_numpy(np.random.default_rng(5).random((2048, proposal.draws(batch))))
+    rows = torch.full((2048,), 2)
+    drawn = proposal.sample(batch, rows, uniforms, 2.0)
+    log_q = proposal.log_prob(batch, rows, drawn, [2.0])[:, 0]
+    weights = (model.log_joint(batch, rows, drawn) - log_q).exp()
+    assert abs(float(weights.mean()) - exact) < 4 * float(weights.std()) / 45
+
+
+@torch.no_grad()
+def test_beam_is_exact_at_full_support_and_has_no_tree_twice():
+    proposal = make(DiscriminativeRNNG, maximum_run=1)
+    batch = batch_of([4, 3, 8], [6])
+    trees = trees_of(proposal, 3)
+    owner = torch.zeros(len(trees), dtype=torch.int64)
+    ranked = proposal.log_prob(batch, owner, rows_of(trees), [1.0])[:, 0]
+    rows = proposal.beam(batch, 40)
+    held = [plain(row) for row in rows[0] if row[0] != FILLING]
+    assert sorted(held) == sorted(trees)
+    values = proposal.log_prob(batch, owner, rows[0][: len(trees)], [1.0])[:, 0]
+    torch.testing.assert_close(values, ranked.sort(descending=True).values)
+    assert [plain(row) for row in rows[1] if row[0] != FILLING] == sorted(
+        trees_of(proposal, 1), key=lambda tree: -float(
+            proposal.log_prob(batch, torch.tensor([1]), rows_of([tree]), [1.0])
+        )
+    )  # fmt: skip
+    masses = []
+    for size in (1, 3, 10, 30):
+        kept = [row for row in proposal.beam(batch, size)[0] if row[0] != FILLING]
+        assert len({plain(row) for row in kept}) == len(kept) == min(size, len(trees))
+        found = proposal.log_prob(batch, owner[: len(kept)], torch.stack(kept), [1.0])[:, 0]
+        assert (found.diff() <= 1e-12).all()
+        masses.append(float(found.exp().sum()))
+    assert masses == sorted(masses)
+    assert masses[-1] == pytest.approx(1)
+
+
+def test_labels_become_actions():
+    one = parse("(S (NP (DT the) (NN man)) (FRAG (VBD ate)))")
+    labels = ("NP", "S", "X")
+    assert labelled_actions(one, labels, 100, 2) == [3, 2, 0, 0, 1, 4, 0, 1, 1]
+    assert labelled_actions(one, labels, 1, 2) is None
+    assert labelled_actions(one, labels, 100, 1) is None
+    assert labelled_actions(one, ("NP", "S"), 100, 2) is None
+    model = make(labels=labels)
+    row = torch.tensor([3, 2, 0, 0, 1, 4, 0, 1, 1, -1])
+    assert model.readable(Instance(0, {}), row) == {"tree": "(S (NP #0 #1) (X #2))"}
+
+
+@pytest.mark.parametrize("options", [{"maximum_run": 0}, {"layers": 0}, {"dropout": -1.0}])
+@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+def test_wrong_options_are_errors(kind, options):
+    with pytest.raises(InputError, match="architecture"):
+        kind(9, options, ("A",))
+
+
+@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
+def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
+    torch.manual_seed(0)
+    options = {"size": 16, "dropout": 0.1, "unknown_classes": True}
+    model = kind.create(options, VOCABULARY, corpus)
+    assert model.labels == ("NP", "PP", "S", "VP", "X")
+    stores = [
+        InstanceStore.write(tmp_path, name, model.instances(corpus, name, VOCABULARY))
+        for name in ("train", "valid")
+    ]
+    sources = tuple(WholeInstances(store, 256) for store in stores)
+    batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
+    model.eval()
+    with torch.no_grad():
+        before = sum(float(model.loss(batch)) for batch in batches)
+    settings = TrainingOptions(
+        maximum_epochs=2, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
+    )
+    device = torch.device("cpu")
+    result = train(model.train(), sources, settings, 1, tmp_path / "checkpoints", device)
+    model.eval()
+    for batch in batches:
+        batch.cache.clear()
+    with torch.no_grad():
+        after = sum(float(model.loss(batch)) for batch in batches)
+    counted = sum(batch.predictions for batch in batches)
+    assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
+    assert after < 0.75 * before
+    rebuilt = kind.from_tensors(model.config, model.state_dict()).eval()
+    with torch.no_grad():
+        batches[0].cache.clear()
+        assert float(rebuilt.loss(batches[0])) == float(model.loss(batches[0]))
+
+
+def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, corpus):
+    rows = {
+        "doc_id": [0, 0, 119],
+        "sentence": [0, 1, 0],
+        "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
+    }
+    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    files = corpus._replace(trees=tmp_path / "trees.parquet")
+    model = make(labels=("NP", "S", "VP"), maximum_run=1)
+    assert [one.instance_id for one in model.instances(files, "train", VOCABULARY)] == [1]
+    (test,) = model.instances(files, "test", VOCABULARY)
+    batch = InstanceBatch.of([test])
+    rows = model.annotated(batch)
+    assert float(model.log_joint(batch, torch.tensor([0]), rows)) == -math.inf

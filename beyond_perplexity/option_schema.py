@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
+    "architecture-discriminative-rnng": "beyond_perplexity.models.top_down:TopDownOptions",
     "architecture-entity-tagger": (
         "beyond_perplexity.importance.proposals.entity_tagger:EntityTaggerOptions"
     ),

@@ -6,6 +6,9 @@ from beyond_perplexity.errors import InputError
 
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
+    "discriminative-rnng": (
+        "beyond_perplexity.importance.proposals.discriminative_rnng:DiscriminativeRNNG"
+    ),
     "entity-tagger": "beyond_perplexity.importance.proposals.entity_tagger:EntityTagger",
     "entitynlm": "beyond_perplexity.models.entitynlm:EntityNLM",
     "gru": "beyond_perplexity.models.gru:GRU",
@@ -14,6 +17,7 @@ FAMILIES = {
     "kglm-tagger": "beyond_perplexity.importance.proposals.kglm_tagger:KGLMTagger",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
     "rnng": "beyond_perplexity.models.rnng:RNNG",
+    "rnng-top-down": "beyond_perplexity.models.rnng_top_down:TopDownRNNG",
     "span-crf": "beyond_perplexity.importance.proposals.span_crf:SpanCRF",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (

@@ -18,7 +18,9 @@ def test_every_target_can_be_planned(checkout, target):
     assert "job" in checkout.snakemake("--dry-run", *SMOKE, target).stdout
 
 
-@pytest.mark.parametrize("config", ["config.yaml", "configs/paper.yaml"])
+@pytest.mark.parametrize(
+    "config", ["config.yaml", "configs/paper.yaml", "configs/paper-importance.yaml"]
+)
 def test_every_shipped_configuration_can_be_planned(checkout, config):
     printed = checkout.snakemake("--dry-run", f"--configfile={config}").stdout
     assert "This run" in printed

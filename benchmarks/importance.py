@@ -1,0 +1,159 @@
+"""Weigh latents in batches, beside a plain loop over instances and samples with the same weights.
+
+    python -m benchmarks.importance [--results results] [--samples 100] [--instances 5]
+
+Needs the models of the default run (`snakemake importance`). The loops are those that the tests
+take as oracles, written the way the published programs work: one sample of one instance at a time.
+They draw (or are given) few samples, and are checked to give the same log p and log q.
+The second table is the peak memory of a process that weighs one instance K times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from beyond_perplexity.importance.weights import Pair, choose_instances, load_pair, weigh
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.models.latent import FILLING
+from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
+
+GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+PAIRS = {"rnng": "rnng-crf", "entitynlm": "entitynlm-peeking", "kglm": "kglm-peeking"}
+LOOPED = 2  # samples of an instance that the plain loop weighs
+Looped = tuple[np.ndarray, np.ndarray]
+
+
+def load(results: Path, name: str, corpus: str, count: int) -> tuple[Pair, list[Instance]]:
+    """Read a pair of the default run and choose instances of the test split."""
+    models = results / "models"
+    proposal = PAIRS[name]
+    pair, words = load_pair(models / name, models / proposal, "cpu", 1, f"{name}/{proposal}")
+    files = CorpusFiles.of(results / "corpora" / corpus)
+    every = pair.model.instances(files, "test", words)
+    return pair, choose_instances(every, count, 1)
+
+
+def draw(pair: Pair, instance: Instance) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw a few latents: the random numbers and the rows."""
+    batch = InstanceBatch.of([instance])
+    generator = torch.Generator().manual_seed(0)
+    uniforms = torch.rand(16, pair.proposal.draws(batch), generator=generator, dtype=torch.float64)
+    owner = torch.zeros(16, dtype=torch.int64)
+    return uniforms[:LOOPED], pair.proposal.sample(batch, owner, uniforms, 1.0)[:LOOPED]
+
+
+def ours_on(pair: Pair, instance: Instance, latents: torch.Tensor) -> Looped:
+    """Weigh given latents with the package."""
+    batch = InstanceBatch.of([instance])
+    rows = latents.repeat(16 // LOOPED, 1)
+    owner = torch.zeros(16, dtype=torch.int64)
+    log_p = pair.model.log_joint(batch, owner, rows)[:LOOPED]
+    log_q = pair.proposal.log_prob(batch, owner, rows, GRID)[:LOOPED]
+    return log_p.numpy(), log_q.numpy()
+
+
+def loop_rnng(
+    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+) -> Looped:
+    found = rnng_reference.weigh_by_loops(
+        pair.model, pair.proposal, tokens, uniforms.tolist(), 1.0, list(GRID)
+    )
+    return np.array([row[1] for row in found]), np.array([row[2] for row in found])
+
+
+def loop_entitynlm(
+    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+) -> Looped:
+    codes = [[code for code in row if code != FILLING] for row in latents.tolist()]
+    found = entitynlm_reference.plain_log_weights(pair.model, pair.proposal, tokens, codes, GRID)
+    return np.array([row[0] for row in found]), np.array([row[1] for row in found])
+
+
+def loop_kglm(
+    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+) -> Looped:
+    found = [
+        kglm_reference.weigh(pair.model, pair.proposal, tokens, row, GRID)
+        for row in uniforms.tolist()
+    ]
+    log_p = np.array([float(row[1]) for row in found])
+    return log_p, np.array([[float(value) for value in row[2]] for row in found])
+
+
+LOOPS: dict[str, Callable[..., Looped]] = {
+    "rnng": loop_rnng,
+    "entitynlm": loop_entitynlm,
+    "kglm": loop_kglm,
+}
+
+
+@torch.inference_mode()
+def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) -> str:
+    """Time both and check that they agree; return a row of the table."""
+    start = time.process_time()
+    for _ in weigh(pair, instances, range(samples), 1.0, GRID):
+        pass
+    ours = samples * len(instances) / (time.process_time() - start)
+    seconds = 0.0
+    for instance in instances:
+        uniforms, latents = draw(pair, instance)
+        tokens = instance.arrays[TOKENS].tolist()
+        start = time.process_time()
+        log_p, log_q = loop(pair, tokens, uniforms, latents)
+        seconds += time.process_time() - start
+        for found, expected in zip((log_p, log_q), ours_on(pair, instance, latents), strict=True):
+            assert np.allclose(found, expected, rtol=1e-4, atol=1e-2), (found, expected)
+    theirs = LOOPED * len(instances) / seconds
+    words = np.mean([len(instance.arrays[TOKENS]) for instance in instances])
+    return f"{words:8.0f} {ours:14,.0f} {theirs:12,.2f} {ours / theirs:8,.0f}"
+
+
+def measure_memory(name: str, arguments: argparse.Namespace) -> None:
+    """Weigh the longest instance; print the peak memory in MiB."""
+    pair, instances = load(arguments.results, name, arguments.corpus, arguments.instances)
+    longest = max(instances, key=lambda instance: len(instance.arrays[TOKENS]))
+    for _ in weigh(pair, [longest], range(arguments.samples), 1.0, GRID):
+        pass
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("results"), help="of a run")
+    parser.add_argument("--corpus", default="wikipedia", help="that the models are trained on")
+    parser.add_argument("--samples", type=int, default=100, help="K")
+    parser.add_argument("--instances", type=int, default=5, help="of the test split")
+    parser.add_argument("--memory", choices=list(PAIRS), help="only weigh, print the peak MiB")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.memory:
+        measure_memory(given.memory, given)
+        return
+    print("model         words  ours samples/s  loop sam./s    ratio   (CPU time, one thread)")
+    for name in PAIRS:
+        pair, instances = load(given.results, name, given.corpus, given.instances)
+        print(f"{name:10}", compare(pair, instances, given.samples, LOOPS[name]), flush=True)
+    print("peak MiB of a process by K")
+    for name in PAIRS:
+        peaks = {}
+        for samples in (100, 1000, 5000):
+            command = [sys.executable, "-m", "benchmarks.importance", "--memory", name]
+            command += ["--results", str(given.results), "--corpus", given.corpus]
+            command += ["--samples", str(samples), "--instances", str(given.instances)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            peaks[samples] = int(done.stdout)
+        print(f"{name:10}", peaks, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.statistics import STOP_WORDS, synthetic_texts, write_samples
 from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
+from beyond_perplexity.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure
 from beyond_perplexity.tendencies.options import Options
@@ -29,7 +30,6 @@ from beyond_perplexity.tendencies.statistics import (
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_texts
 
 SHARD = 100_000
 

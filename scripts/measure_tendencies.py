@@ -7,12 +7,11 @@ import argparse
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure
 from beyond_perplexity.tendencies.options import Options
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.tokens import read_texts
 
 
 def main() -> None:

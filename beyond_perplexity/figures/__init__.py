@@ -45,6 +45,9 @@ FIGURES: dict[str, FigureEntry] = {
     ),
     "figure_5": FigureEntry("curves", "length", "length", "Document lengths"),
     "figure_6": FigureEntry("curves", "rank_frequency", "rank_frequency", "Rank and frequency"),
+    "figure_7": FigureEntry(
+        "curves", "type_token", "bigram_type_token", "Bigram types against document length"
+    ),
     "figure_8": FigureEntry("curves", "densities", "stop_words", "Share of stop words"),
     "figure_9": FigureEntry("curves", "densities", "symbols", "Share of symbols"),
     "training": FigureEntry("training", "training", "training", "Training curves"),

@@ -93,6 +93,7 @@ def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[p
     types = 1.39 * lengths ** (0.841 + shift)
     parts = [
         _part(source, "type_token_unigrams", lengths, types, np.sqrt(types)),
+        _part(source, "type_token_bigrams", lengths, 1.1 * lengths ** (0.966 + shift)),
         _part(source, "rank_frequency", ranks, zipf * (1 + shift * np.log(ranks))),
         _part(source, "zipf_fit", ranks, zipf * 0.9),
         _part(source, "stop_words_density", fractions, _density(fractions, 0.284 + shift, 0.09)),

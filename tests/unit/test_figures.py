@@ -124,8 +124,8 @@ def test_bins_are_averages_weighted_by_documents() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    with pytest.raises(InputError, match="no figure 'figure_7'"):
-        draw("figure_7", make_curves(SMALL), Labels())
+    with pytest.raises(InputError, match="no figure 'figure_10'"):
+        draw("figure_10", make_curves(SMALL), Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
     with pytest.raises(InputError, match="source 'lstm' is neither"):
@@ -137,10 +137,10 @@ def test_errors_say_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not JSON"),
-        ("[]", "not a JSON object"),
-        ('{"model": []}', "unknown key 'model'"),
-        ('{"models": {}}', "key 'models' is {}, expected a list"),
+        ("{", "is no JSON"),
+        ("[]", "is no JSON object"),
+        ('{"model": []}', "labels.model: unknown key"),
+        ('{"models": {}}', "labels.models: is {}, expected a list of str"),
     ],
 )
 def test_bad_labels(text: str, message: str) -> None:

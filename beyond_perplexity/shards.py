@@ -77,6 +77,32 @@ SCHEMAS: dict[str, pa.Schema] = {
         n_reference=pa.int64(),
         n_samples=pa.int64(),
     ),
+    # One row per measure of random subsets of n documents; see tendencies/sample_size.py.
+    "sample_size": _schema(
+        source=pa.string(),
+        tendency=pa.string(),
+        measure=pa.string(),
+        n=pa.int64(),
+        subsets=pa.int64(),
+        value=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        p_value=pa.float64(),
+        p_low=pa.float64(),
+        p_high=pa.float64(),
+    ),
+    # One row per test and number of documents; see tendencies/sensitivity.py.
+    "sensitivity": _schema(
+        source=pa.string(),
+        tendency=pa.string(),
+        measure=pa.string(),
+        unit=pa.string(),
+        n=pa.int64(),
+        shift=pa.float64(),
+        relative=pa.float64(),
+        level=pa.float64(),
+        power=pa.float64(),
+    ),
     # What the figures draw, tidy: points of a named curve with a band and the documents behind.
     "curves": _schema(
         source=pa.string(),
@@ -260,7 +286,7 @@ def read_batches(
 
 
 def read_texts(
-    paths: Sequence[str | Path], split: str | None = None, batch_size: int = 8_192
+    paths: Sequence[str | os.PathLike[str]], split: str | None = None, batch_size: int = 8_192
 ) -> Iterator[pa.Array]:
     """Stream the texts of documents or samples.
 
@@ -295,7 +321,7 @@ def read_texts(
                 yield batch.column("text")
 
 
-def _has_split(path: str | Path) -> bool:
+def _has_split(path: str | os.PathLike[str]) -> bool:
     try:
         return "split" in pq.read_schema(path).names
     except (pa.ArrowInvalid, OSError):
@@ -303,7 +329,7 @@ def _has_split(path: str | Path) -> bool:
         raise
 
 
-def count_documents(paths: Sequence[str | Path], split: str | None) -> int:
+def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
         return sum(pq.read_metadata(path).num_rows for path in paths)

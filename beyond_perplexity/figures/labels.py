@@ -216,7 +216,7 @@ class Looks:
         return PALETTE[self._models.index(model) % len(PALETTE)]
 
     def marker(self, model: str) -> str:
-        """Return the mark of a model; an eleventh model repeats the first's colour, not its mark."""
+        """Return the mark of a model; an eleventh repeats the first's colour, not its mark."""
         place = self._models.index(model)
         return MARKERS[(place + place // len(PALETTE)) % len(MARKERS)]
 

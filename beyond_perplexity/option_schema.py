@@ -21,6 +21,8 @@ OPTIONS = {
     "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
+    "sample-size": "beyond_perplexity.tendencies.options:SampleSizeOptions",
+    "sensitivity": "beyond_perplexity.tendencies.options:SensitivityOptions",
 }
 
 _NAMES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}

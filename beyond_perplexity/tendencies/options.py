@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 
 
@@ -137,3 +139,20 @@ class SensitivityOptions:
     def from_config(cls, values: Mapping[str, object]) -> SensitivityOptions:
         """Read options from a JSON object; see `Options.from_config`."""
         return parse_options(cls, values, "sensitivity")
+
+
+def check_inputs(given: Namespace, options: Options) -> None:
+    """Check that `scripts.measure_tendencies` got what its outputs are made from.
+
+    Raises
+    ------
+    InputError
+        When an input is missing.
+    """
+    documents = given.reference_documents and given.sample_documents
+    if given.measures and not given.sample_statistics:
+        raise InputError("--measures needs --sample-statistics; give it, or --curves alone")
+    if given.sample_size and not (given.measures and documents):
+        raise InputError("--sample-size needs --measures and the documents of both sides")
+    if given.measures and options.draws and not documents:
+        raise InputError("--measures needs --reference-documents and --sample-documents")

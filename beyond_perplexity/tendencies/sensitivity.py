@@ -1,0 +1,236 @@
+"""The smallest shift of each tendency that a number of documents detects.
+
+Definition: two samples of n documents each are drawn, one from a population made of the reference's
+documents, the other from that population with a shift of one tendency (the shifts are defined in
+`shifts`). The shift is detected when the permutation test of the tendency gives a p-value below the
+level. The smallest shift is the one that is detected with the given probability, the power; with
+few documents a tendency may have none.
+
+A permutation test with many permutations rejects when the measure lies farther from the centre of
+its permutation distribution than the quantile of the level does. Given the pooled documents,
+permutations are the random splits of them, so that pairs of samples of the same population, of
+which no document is shifted, have that distribution on average over pooled samples; it is taken
+from them. For shifts as small as the smallest detectable ones, pooling the shifted sample hardly
+changes it. Tests compare all this with permutation tests of drawn pairs.
+
+For differences of means the normal distribution gives the power in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.optimize import brentq
+from scipy.sparse import csc_matrix, csr_matrix
+from scipy.stats import norm
+
+from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.shifts import (
+    Draw,
+    LengthShift,
+    RankShift,
+    ShareShift,
+    Shift,
+    TypeTokenShift,
+    UnigramShift,
+)
+from beyond_perplexity.tendencies.statistics import Statistics
+from beyond_perplexity.tendencies.tokens import tokenize
+
+NULL_PAIRS = 4  # times as many pairs as for one shift
+_SMALLEST = 1e-9
+_STEPS = 2  # interpolations inside a bracket of factor two: the measures are nearly linear in it
+
+
+def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
+    """Count types in documents.
+
+    Parameters
+    ----------
+    texts : iterable of pyarrow.StringArray
+        D documents.
+    types : pyarrow.StringArray, shape (V,)
+        All types that occur.
+
+    Returns
+    -------
+    scipy.sparse.csc_matrix of float64, shape (V, D)
+    """
+    columns, lengths = [], []
+    for batch in map(tokenize, texts):
+        found = pc.index_in(batch.types, value_set=types).to_numpy()
+        columns.append(found[batch.ids])
+        lengths.append(batch.lengths)
+    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    ids = np.concatenate(columns)
+    matrix = csr_matrix((np.ones(len(ids)), ids, ends), shape=(len(ends) - 1, len(types)))
+    matrix.sum_duplicates()
+    return matrix.T
+
+
+def mean_shift(
+    moments: Callable[[float], tuple[float, float]],
+    n: int,
+    how: SensitivityOptions,
+    largest: float = 1.0,
+) -> float:
+    """Find the smallest shift of a mean that the test of its difference detects, in closed form.
+
+    Parameters
+    ----------
+    moments : callable
+        Mean and variance of the population with a shift x.
+    n : int
+        Documents of each sample.
+    how : SensitivityOptions
+        Level and power.
+    largest : float
+        The largest shift that makes sense.
+
+    Returns
+    -------
+    float
+        x, where the difference of the means is z_level times its standard deviation under
+        permutation plus z_power times that of the two samples; NaN beyond `largest`.
+    """
+    z_level, z_power = norm.isf(how.level / 2), norm.ppf(how.power)
+    mean, variance = moments(0)
+
+    def excess(x: float) -> float:
+        shifted, shifted_variance = moments(x)
+        both = variance + shifted_variance
+        pooled = both + (shifted - mean) ** 2 / 2
+        return shifted - mean - z_level * math.sqrt(pooled / n) - z_power * math.sqrt(both / n)
+
+    if excess(largest) <= 0:
+        return math.nan
+    return float(brentq(excess, 0, largest, xtol=1e-12))
+
+
+class _Search:
+    """The search for the smallest shift that one measure of one tendency detects."""
+
+    def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
+        self._shift, self._n, self._how, self._seed = shift, n, how, seed
+        self._pairs = max(10, how.pairs // (4 if shift.is_sum else 1))
+        self._null = shift.draw(self._draw(NULL_PAIRS * self._pairs), 0)
+
+    def _draw(self, pairs: int) -> Draw:
+        return Draw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
+
+    def threshold(self, measure: str) -> float:
+        """Return the value beyond which the measure is significant."""
+        null = self._null[measure]
+        if self._shift.is_sum:
+            return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
+        apart = np.abs(null - null.mean())
+        return float(null.mean() + np.quantile(apart, 1 - self._how.level))
+
+    def excess(self, measure: str, x: float) -> float:
+        """Return how far the quantile of the power lies above the threshold at shift x."""
+        drawn = self._shift.draw(self._draw(self._pairs), x)[measure]
+        return float(np.quantile(drawn, 1 - self._how.power)) - self.threshold(measure)
+
+    def smallest(self, measure: str, guess: float) -> float:
+        """Find the smallest shift from a first guess; NaN when the largest is not enough."""
+        largest = self._shift.largest
+        low = high = min(guess, largest)
+        at_low = at_high = self.excess(measure, low)
+        while at_high < 0:
+            if high >= largest:
+                return math.nan
+            low, at_low = high, at_high
+            high = min(2 * high, largest)
+            at_high = self.excess(measure, high)
+        while at_low >= 0:
+            if low < _SMALLEST:
+                return math.nan
+            high, at_high = low, at_low
+            low /= 2
+            at_low = self.excess(measure, low)
+        for _ in range(_STEPS):
+            middle = low + (high - low) * at_low / (at_low - at_high)
+            at_middle = self.excess(measure, middle)
+            if at_middle < 0:
+                low, at_low = middle, at_middle
+            else:
+                high, at_high = middle, at_middle
+        return low + (high - low) * at_low / (at_low - at_high)
+
+
+def _shifts(
+    reference: Statistics, counts: csc_matrix, options: Options, seed: int
+) -> Iterator[Shift]:
+    yield RankShift(counts, options.zipf_ranks)
+    for tendency, name in type_token.HISTOGRAM_OF.items():
+        histogram = reference.histograms[name]
+        yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
+    yield UnigramShift(counts, options.zipf_ranks, seed)
+    yield LengthShift(reference.histograms["length"])
+    for tendency in ("stop_words", "symbols"):
+        yield ShareShift(tendency, reference.histograms[tendency])
+
+
+def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Yield measure, documents and smallest shift."""
+    guesses = dict.fromkeys(shift.measures, 0.1)
+    before = how.documents[0]
+    for n in how.documents:
+        search = _Search(shift, n, how, seed)
+        for measure in shift.measures:
+            x = search.smallest(measure, guesses[measure] * math.sqrt(before / n))
+            guesses[measure] = shift.largest if math.isnan(x) else x
+            yield measure, n, x
+        if isinstance(shift, LengthShift | ShareShift):
+            yield "mean_difference", n, mean_shift(shift.moments, n, how, shift.largest)
+        before = n
+
+
+def sensitivity(
+    reference: Statistics,
+    texts: Iterable[pa.Array],
+    options: Options,
+    how: SensitivityOptions,
+    seed: int,
+    source: str,
+) -> pa.Table:
+    """Find the smallest detectable shift of every tendency.
+
+    Parameters
+    ----------
+    reference : Statistics
+        Of the text whose documents make the population.
+    texts : iterable of pyarrow.StringArray
+        Its documents, or a random subset of them, for the tests of unigrams.
+    options : Options
+        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
+    how : SensitivityOptions
+        Documents, level, power and draws.
+    seed : int
+        Seed of all draws.
+    source : str
+        Name of the reference.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
+        the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
+        unigrams the share of the documents that are exchanged). Null where there is none.
+    """
+    counts = count_documents_by_type(texts, reference.types)
+    records: list[Mapping[str, object]] = []
+    for shift in _shifts(reference, counts, options, seed):
+        for measure, n, x in _found(shift, how, seed):
+            size, relative = (None, None) if math.isnan(x) else shift.size(measure, x)
+            names = {"source": source, "tendency": shift.tendency, "measure": measure}
+            numbers = {"n": n, "shift": size, "relative": relative}
+            wanted = {"level": how.level, "power": how.power}
+            records.append({**names, "unit": shift.unit, **numbers, **wanted})
+    return pa.Table.from_pylist(records, SCHEMAS["sensitivity"])

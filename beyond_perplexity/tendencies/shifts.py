@@ -12,7 +12,8 @@ symbols         share of a document grows
 unigram         a share x of the documents has its words exchanged by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
-                become rarer, and Zipf's exponent grows
+                become rarer, and Zipf's exponent grows; so many more documents are drawn that the
+                sample has as many tokens as n unshifted ones, on which ranks depend
 type_token      every document has fewer types by the factor 1 - x (Heaps' alpha)
 =============== ====================================================================================
 
@@ -280,7 +281,7 @@ class UnigramShift(_DocumentShift):
 
     tendency = "unigram"
     measures = ("tvd", "max_difference")
-    unit = "total variation distance"
+    unit = "distance"
 
     def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
         super().__init__(counts, ranks)
@@ -309,9 +310,9 @@ class RankShift(_DocumentShift):
     unit = "Zipf's s"
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        sample = self._sample(np.full(len(rngs), n), rngs)
+        kept = (self._shares / self._shares[0]) ** x
+        sample = self._sample(np.full(len(rngs), round(n / (kept @ self._shares))), rngs)
         if x:
-            kept = (self._shares / self._shares[0]) ** x
             for column, rng in enumerate(rngs):
                 sample[:, column] = rng.binomial(sample[:, column].astype(np.int64), kept)
         return sample

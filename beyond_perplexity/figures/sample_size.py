@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, Looks, parse_source
@@ -17,6 +18,7 @@ from beyond_perplexity.figures.style import (
     model_handles,
     styled,
 )
+from beyond_perplexity.figures.vocabulary import short_number
 from beyond_perplexity.report.numbers import STAR_LEVELS
 
 
@@ -50,6 +52,7 @@ PANELS = (
 )
 COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel
+MANY = 5  # sizes that have room for a label each
 FEW = 12  # sources whose bands can be told apart
 LEVEL_COLOUR = "#555555"
 
@@ -67,6 +70,13 @@ def _lines(
         middle, low, high = (points[column].to_numpy(float) for column in columns)
         axis.fill_between(n, low, high, color=colour, alpha=alpha, linewidth=0)
         axis.plot(n, middle, color=colour, linestyle=looks.line_style(decoding), linewidth=0.9)
+
+
+def _label_sizes(axis: Axes, sizes: list[int]) -> None:
+    """Label the sizes themselves where there are few, else every other one; for all panels."""
+    axis.set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])
+    axis.xaxis.set_major_formatter(FuncFormatter(short_number))
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _draw(
@@ -93,8 +103,10 @@ def _draw(
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
         _lines(axis, defined[chosen], sources, looks, columns)
         axis.set_title(panel.title)
-        axis.tick_params(labelbottom=place + COLUMNS >= len(shown))
-    figure.supxlabel("Documents", fontsize=8)
+        if place + COLUMNS >= len(shown):
+            axis.set_xlabel("Documents")
+            axis.tick_params(labelbottom=True)
+    _label_sizes(axes[0], sorted(set(defined["n"])))
     entries = model_handles(sources, labels, looks, marks=False)
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     for decoding in decodings:

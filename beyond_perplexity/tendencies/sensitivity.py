@@ -45,6 +45,7 @@ from beyond_perplexity.tendencies.tokens import tokenize
 
 NULL_PAIRS = 4  # times as many pairs as for one shift
 _SMALLEST = 1e-9
+_TIE = 1e-12  # measures closer than this differ by rounding alone
 _STEPS = 2  # interpolations inside a bracket of factor two: the measures are nearly linear in it
 
 
@@ -118,7 +119,7 @@ class _Search:
 
     def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
         self._shift, self._n, self._how, self._seed = shift, n, how, seed
-        self._pairs = max(10, how.pairs // (4 if shift.is_sum else 1))
+        self._pairs = max(10, round(how.pairs * shift.effort))
         self._null = shift.draw(self._draw(NULL_PAIRS * self._pairs), 0)
 
     def _draw(self, pairs: int) -> Draw:
@@ -130,12 +131,17 @@ class _Search:
         if self._shift.is_sum:
             return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
         apart = np.abs(null - null.mean())
-        return float(null.mean() + np.quantile(apart, 1 - self._how.level))
+        quantile = np.quantile(apart, 1 - self._how.level, method="higher")
+        return float(null.mean() + quantile)
 
     def excess(self, measure: str, x: float) -> float:
-        """Return how far the quantile of the power lies above the threshold at shift x."""
-        drawn = self._shift.draw(self._draw(self._pairs), x)[measure]
-        return float(np.quantile(drawn, 1 - self._how.power)) - self.threshold(measure)
+        """Return how far the quantile of the power lies above the threshold at shift x.
+
+        Measures of few documents have few values: one at the threshold is not beyond it.
+        """
+        drawn = np.sort(self._shift.draw(self._draw(self._pairs), x)[measure])
+        reached = float(drawn[int((1 - self._how.power) * len(drawn))])
+        return reached - self.threshold(measure) - _TIE
 
     def smallest(self, measure: str, guess: float) -> float:
         """Find the smallest shift from a first guess; NaN when the largest is not enough."""

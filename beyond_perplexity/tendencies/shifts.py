@@ -61,7 +61,8 @@ class Draw:
     seed : int
         Seed of all draws.
     purpose : str
-        Pair i draws from streams keyed by the seed, this purpose and i.
+        Streams are keyed by the seed, this purpose and the number of the pair, of the first of
+        `COLUMNS` pairs, or of the length, so that different shifts draw from the same ones.
     """
 
     n: int
@@ -86,6 +87,8 @@ class Shift(ABC):
     is_sum : bool
         Whether the measures are sums of many independent parts, so that they are nearly normal and
         few pairs of samples show how they are distributed.
+    effort : float
+        Pairs of samples that are worth their time, relative to those of the options.
     """
 
     tendency: str
@@ -93,6 +96,7 @@ class Shift(ABC):
     unit: str
     largest: float = 1.0
     is_sum: bool = False
+    effort: float = 1.0
 
     @abstractmethod
     def draw(self, how: Draw, x: float) -> Draws:
@@ -107,6 +111,7 @@ class _HistogramShift(Shift):
     """One number per document: a sample is one multinomial draw of a histogram."""
 
     measures = ("ks",)
+    effort = 4.0
 
     @abstractmethod
     def probabilities(self, x: float) -> np.ndarray:
@@ -123,11 +128,11 @@ class _HistogramShift(Shift):
 
     def draw(self, how: Draw, x: float) -> Draws:
         both = (self.probabilities(0), self.probabilities(x))
-        found = np.empty(how.pairs)
-        for i in range(how.pairs):
-            rng = stream(how.seed, how.purpose, i)
-            found[i] = ks(*(rng.multinomial(how.n, p) for p in both))
-        return {"ks": found}
+        parts = []
+        for start in range(0, how.pairs, COLUMNS):
+            rng, width = stream(how.seed, how.purpose, start), min(COLUMNS, how.pairs - start)
+            parts.append(ks(*(rng.multinomial(how.n, p, size=width) for p in both)))
+        return {"ks": np.concatenate(parts)}
 
 
 class LengthShift(_HistogramShift):
@@ -353,6 +358,7 @@ class TypeTokenShift(Shift):
     unit = "share of the types"
     largest = 0.9
     is_sum = True
+    effort = 0.25
 
     def __init__(self, tendency: str, histogram: Histogram, maximum_length: int) -> None:
         self.tendency = tendency

@@ -46,7 +46,9 @@ from beyond_perplexity.tendencies.tokens import tokenize
 NULL_PAIRS = 4  # times as many pairs as for one shift
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
-_STEPS = 2  # interpolations inside a bracket of factor two: the measures are nearly linear in it
+_GUESS = 0.03  # shift at the first number of documents
+_LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shift
+_STEPS = 2  # steps inside a wider bracket
 
 
 def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
@@ -143,8 +145,11 @@ class _Search:
         reached = float(drawn[int((1 - self._how.power) * len(drawn))])
         return reached - self.threshold(measure) - _TIE
 
-    def smallest(self, measure: str, guess: float) -> float:
-        """Find the smallest shift from a first guess; NaN when the largest is not enough."""
+    def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
+        """Find the smallest shift from a guess that is wrong by about a factor.
+
+        Returns NaN when the largest shift is not enough.
+        """
         largest = self._shift.largest
         low = high = min(guess, largest)
         at_low = at_high = self.excess(measure, low)
@@ -152,15 +157,15 @@ class _Search:
             if high >= largest:
                 return math.nan
             low, at_low = high, at_high
-            high = min(2 * high, largest)
+            high = min(factor * high, largest)
             at_high = self.excess(measure, high)
         while at_low >= 0:
             if low < _SMALLEST:
                 return math.nan
             high, at_high = low, at_low
-            low /= 2
+            low /= factor
             at_low = self.excess(measure, low)
-        for _ in range(_STEPS):
+        for _ in range(_STEPS if factor > _LINEAR else 0):
             middle = low + (high - low) * at_low / (at_low - at_high)
             at_middle = self.excess(measure, middle)
             if at_middle < 0:
@@ -185,14 +190,16 @@ def _shifts(
 
 def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
     """Yield measure, documents and smallest shift."""
-    guesses = dict.fromkeys(shift.measures, 0.1)
+    found: dict[str, float] = {}
     before = how.documents[0]
     for n in how.documents:
         search = _Search(shift, n, how, seed)
         for measure in shift.measures:
-            x = search.smallest(measure, guesses[measure] * math.sqrt(before / n))
-            guesses[measure] = shift.largest if math.isnan(x) else x
-            yield measure, n, x
+            # Shifts fall with the root of the number of documents, from the second one on.
+            known = not math.isnan(found.get(measure, math.nan))
+            guess = found[measure] * math.sqrt(before / n) if known else _GUESS
+            found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
+            yield measure, n, found[measure]
         if isinstance(shift, LengthShift | ShareShift):
             yield "mean_difference", n, mean_shift(shift.moments, n, how, shift.largest)
         before = n

@@ -37,7 +37,7 @@ wildcard_constraints:
     shard="[0-9]{5}",
     resample="[0-9]{3}",
     sha256="[0-9a-f]{64}",
-    table="[1-6]",
+    table="[a-z_0-9]+",
     figure="[a-z_0-9]+",
 
 

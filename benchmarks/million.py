@@ -1,4 +1,4 @@
-"""Time and peak memory of statistics and all tests at a million documents a side.
+"""Time and peak memory of statistics, all tests, subsets and sensitivity at a million documents.
 
 Run ``python -m benchmarks.million --reference F... --samples F...`` with two lists of sample
 shards (or of documents, with --reference-split), or without them on synthetic documents, drawn in
@@ -20,16 +20,20 @@ import numpy as np
 from benchmarks.statistics import STOP_WORDS, synthetic_texts, write_samples
 from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
+from beyond_perplexity.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.sample_size import sample_sizes
+from beyond_perplexity.tendencies.sensitivity import sensitivity
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_texts
+from beyond_perplexity.tendencies.tokens import read_resample
 
 SHARD = 100_000
 
@@ -77,6 +81,8 @@ def main() -> None:
     parser.add_argument("--reference-split", help="split, if the reference is documents")
     parser.add_argument("--documents", type=int, default=1_000_000, help="synthetic documents")
     parser.add_argument("--options", type=json_object, default={}, help="options of the tendencies")
+    for name in ("sample-size", "sensitivity"):
+        parser.add_argument(f"--{name}-options", type=json_object, default={}, help="likewise")
     given = parser.parse_args()
     options = Options.from_config(given.options)
     with tempfile.TemporaryDirectory() as name:
@@ -92,12 +98,21 @@ def main() -> None:
         print(f"samples   {samples.n_documents} documents, {samples.n_tokens} tokens")
         with stage("curves"):
             curves(samples, options, "samples", reference)
-        with stage("all measures and tests"):
-            reference_texts = read_texts(reference_files, given.reference_split)
-            sample_texts = read_texts(sample_files)
-            table = measure(
-                reference, samples, reference_texts, sample_texts, options, 0, "samples"
-            )
+        texts = read_texts(reference_files, given.reference_split), read_texts(sample_files)
+        start = time.perf_counter()
+        with paired(reference, samples, texts) as pair:
+            print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
+            with stage("all measures and tests"):
+                rows = measure_rows(pair, options, 0)
+            with stage("random subsets"):
+                how = SampleSizeOptions.from_config(given.sample_size_options)
+                sample_sizes(pair, rows, options, how, 0, "samples")
+            table = measure_table(rows, pair, "samples")
+        how_sensitive = SensitivityOptions.from_config(given.sensitivity_options)
+        with stage("sensitivity"):
+            size = min(how_sensitive.largest_population, reference.n_documents)
+            chosen = read_resample(reference_files, given.reference_split, size, 0, 0)
+            sensitivity(reference, chosen, options, how_sensitive, 0, "reference")
         print(table.to_pandas().drop(columns=["source", "n_reference", "n_samples"]).to_string())
 
 

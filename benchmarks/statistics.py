@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import ShardWriter, read_batches
+from beyond_perplexity.shards import ShardWriter, read_batches, read_texts
 from beyond_perplexity.tendencies.statistics import (
     HISTOGRAMS,
     StatisticsCounter,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_texts
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 STOP_WORDS = load_stop_words("gensim")

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import atomic_path
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, read_texts
+from beyond_perplexity.shards import atomic_path, read_texts
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 # Not a target: the position holds no prediction (the end of a row shorter than its batch).
 IGNORED = -100
@@ -64,7 +64,7 @@ class TokenStore:
             raw = Path(folder) / f".{split}.{os.getpid()}.raw"
             raw.parent.mkdir(parents=True, exist_ok=True)
             with open(raw, "wb") as file:
-                for texts in read_texts(documents, split):
+                for texts in read_texts([documents], split):
                     encoded = vocabulary.encode(texts.to_pylist())
                     lengths.append(np.array([len(ids) for ids in encoded], np.int64))
                     file.write(np.concatenate(encoded).astype(np.int32).tobytes())

@@ -36,6 +36,8 @@ OPTIONS = {
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "reduction": "beyond_perplexity.importance.options:ReductionOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
+    "sample-size": "beyond_perplexity.tendencies.options:SampleSizeOptions",
+    "sensitivity": "beyond_perplexity.tendencies.options:SensitivityOptions",
 }
 
 _NAMES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}

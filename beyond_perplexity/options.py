@@ -37,9 +37,12 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, part) for part in typing.get_args(hint))
     if origin is Literal:
         return value in typing.get_args(hint)
-    if origin is tuple:
+    if origin in (list, tuple):
         part = typing.get_args(hint)[0]
         return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
+    if origin is dict:
+        part = typing.get_args(hint)[1]
+        return isinstance(value, dict) and all(_fits(item, part) for item in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
@@ -50,8 +53,10 @@ def _fits(value: object, hint: Any) -> bool:
 def _describe(hint: Any) -> str:
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
-    if typing.get_origin(hint) is tuple:
+    if typing.get_origin(hint) in (list, tuple):
         return f"a list of {_describe(typing.get_args(hint)[0])}"
+    if typing.get_origin(hint) is dict:
+        return f"an object of {_describe(typing.get_args(hint)[1])}"
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 

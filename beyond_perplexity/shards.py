@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
@@ -77,6 +78,32 @@ SCHEMAS: dict[str, pa.Schema] = {
         p_value=pa.float64(),
         n_reference=pa.int64(),
         n_samples=pa.int64(),
+    ),
+    # One row per measure of random subsets of n documents; see tendencies/sample_size.py.
+    "sample_size": _schema(
+        source=pa.string(),
+        tendency=pa.string(),
+        measure=pa.string(),
+        n=pa.int64(),
+        subsets=pa.int64(),
+        value=pa.float64(),
+        low=pa.float64(),
+        high=pa.float64(),
+        p_value=pa.float64(),
+        p_low=pa.float64(),
+        p_high=pa.float64(),
+    ),
+    # One row per test and number of documents; see tendencies/sensitivity.py.
+    "sensitivity": _schema(
+        source=pa.string(),
+        tendency=pa.string(),
+        measure=pa.string(),
+        unit=pa.string(),
+        n=pa.int64(),
+        shift=pa.float64(),
+        relative=pa.float64(),
+        level=pa.float64(),
+        power=pa.float64(),
     ),
     # What the figures draw, tidy: points of a named curve with a band and the documents behind.
     "curves": _schema(
@@ -403,6 +430,59 @@ def read_batches(
     for path in paths:
         with check_schema(path, kind, extra) as file:
             yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
+
+
+def read_texts(
+    paths: Sequence[str | os.PathLike[str]], split: str | None = None, batch_size: int = 8_192
+) -> Iterator[pa.Array]:
+    """Stream the texts of documents or samples.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
+    split : str, optional
+        Only documents of this split; needs files of kind ``documents``.
+    batch_size : int
+        Documents of a batch at most.
+
+    Yields
+    ------
+    pyarrow.StringArray
+        Texts in the order of the files, in batches of at least one.
+
+    Raises
+    ------
+    InputError
+        When a file has neither form, or a split is asked of a file without one.
+    """
+    for path in paths:
+        kind = "documents" if _has_split(path) else "samples"
+        if kind == "samples" and split is not None:
+            raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
+        columns = ["text"] if split is None else ["text", "split"]
+        for batch in read_batches(path, kind, columns, batch_size):
+            if split is not None:
+                batch = batch.filter(pc.equal(batch.column("split"), split))
+            if batch.num_rows:
+                yield batch.column("text")
+
+
+def _has_split(path: str | os.PathLike[str]) -> bool:
+    try:
+        return "split" in pq.read_schema(path).names
+    except (pa.ArrowInvalid, OSError):
+        check_schema(path, "documents")
+        raise
+
+
+def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
+    """Count the documents that `read_texts` gives, without reading their texts."""
+    if split is None:
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+    splits = read_batches(paths, "documents", ["split"])
+    found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
+    return sum(int(count.as_py()) for count in found)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:

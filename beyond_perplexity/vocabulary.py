@@ -11,7 +11,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.provenance import value_hash
-from beyond_perplexity.shards import read_batches, write_json
+from beyond_perplexity.shards import write_json
 
 # Rust threads do not survive a fork, so they are used only where a script asks for them.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -256,20 +256,6 @@ def count_words(texts: Iterable[Sequence[str] | pa.Array]) -> Counter[str]:
             counts[entry["values"]] += entry["counts"]
     counts.pop("", None)
     return counts
-
-
-def read_texts(path: str | os.PathLike[str], split: str) -> Iterator[pa.Array]:
-    """Stream the texts of one split of a documents file, a batch of strings at a time.
-
-    Raises
-    ------
-    InputError
-        When the file is no documents file (see `shards.check_schema`).
-    """
-    for batch in read_batches(path, "documents", ["split", "text"], batch_size=4096):
-        chosen = batch.filter(pc.equal(batch.column("split"), split)).column("text")
-        if len(chosen):
-            yield chosen
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from beyond_perplexity.configuration import BROUGHT_FAMILIES
 from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
-from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import FIGURES, FLAGS
 from beyond_perplexity.importance.plan import ImportancePlan
 from beyond_perplexity.models.families import family_module
+from beyond_perplexity.report import TABLES
 
 Config = Mapping[str, Any]
 
@@ -268,21 +269,55 @@ class Run:
 
     def figure_inputs(self, corpus: str, figure: str) -> list[str]:
         """List the tidy tables that a figure draws."""
-        kind = FIGURES[figure].kind
-        if kind == "training":
-            return self.training_files(corpus)
-        if kind == "tendencies":
-            return self.measures(corpus)
-        return [
-            f"<results>/references/{corpus}/curves.parquet",
-            *(f"<results>/tendencies/{s}/curves.parquet" for s in self.sources(corpus)),
-        ]
+        folder, sources = f"<results>/references/{corpus}", self.sources(corpus)
+        curves = [f"<results>/tendencies/{source}/curves.parquet" for source in sources]
+        return {
+            "training": self.training_files(corpus),
+            "tendencies": self.measures(corpus),
+            "curves": [f"{folder}/curves.parquet", *curves],
+            "sample_size": [f"<results>/tendencies/{s}/sample_size.parquet" for s in sources],
+            "sensitivity": self.sensitivity_files(corpus),
+        }[FIGURES[figure].kind]
+
+    def sensitivity_files(self, corpus: str) -> list[str]:
+        """List the file with the smallest detectable shifts of a corpus."""
+        return [f"<results>/references/{corpus}/sensitivity.parquet"]
+
+    def tables(self) -> list[str]:
+        """List the tables of a corpus."""
+        return list(TABLES)
+
+    def table_inputs(self, corpus: str, table: str, name: str) -> list[str]:
+        """List the files of one kind that a table is made of; none of a kind that it does not need.
+
+        Parameters
+        ----------
+        corpus, table : str
+            Their names.
+        name : str
+            One of the inputs that `report.TABLES` names.
+        """
+        if name not in TABLES[table].inputs:
+            return []
+        return {
+            "measures": self.measures,
+            "resamples": self.resample_measures,
+            "models": self.model_files,
+            "perplexities": self.perplexity_files,
+            "sensitivity": self.sensitivity_files,
+        }[name](corpus)
+
+    def figure_code(self, figure: str) -> str:
+        """Return the source file of a figure, which only its jobs depend on."""
+        return f"beyond_perplexity/figures/{FIGURES[figure].module}.py"
+
+    def table_code(self, table: str) -> str:
+        """Return the source file of a table, which only its jobs depend on."""
+        return TABLES[table].path
 
     def figure_flag(self, figure: str) -> str:
         """Return the flag of `scripts.plot_tendencies` that a figure's tables are given with."""
-        return {"tendencies": "--measures", "curves": "--curves", "training": "--training"}[
-            FIGURES[figure].kind
-        ]
+        return FLAGS[FIGURES[figure].kind]
 
     def training_files(self, corpus: str) -> list[str]:
         """List the training curves of the neural models that are trained on a corpus."""

@@ -27,9 +27,9 @@ MEASURES = [
 ]
 PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.scored_models())
 TABLES = expand(
-    "<results>/tables/{corpus}/table_{table}.{suffix}",
+    "<results>/tables/{corpus}/{table}.{suffix}",
     corpus=RUN.compared_corpora(),
-    table=range(1, 7),
+    table=RUN.tables(),
     suffix=["csv", "tex", "html"],
 )
 FIGURES = [

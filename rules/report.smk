@@ -1,6 +1,6 @@
 # Measures become tables, figures and the first page of the report.
 #
-# requires  measures and curves (tendencies.smk), perplexities and training curves (train.smk)
+# requires  measures, curves, sample sizes, sensitivity (tendencies.smk), perplexities and training curves (train.smk)
 # makes     <results>/tables/{corpus}/table_{1..6}.{csv,tex,html}
 #           <results>/figures/{corpus}/{figure}.{svg,pdf}
 #           <results>/overview/overview.rst
@@ -8,21 +8,22 @@
 
 
 rule tabulate:
-    """Lay out a table of the tendencies paper, with its published values beside."""
+    """Lay out a table, with published values beside where the tendencies paper has them."""
     input:
-        measures=lambda wildcards: RUN.measures(wildcards.corpus),
-        resamples=lambda wildcards: RUN.resample_measures(wildcards.corpus),
-        models=lambda wildcards: RUN.model_files(wildcards.corpus),
-        perplexities=lambda wildcards: RUN.perplexity_files(wildcards.corpus),
+        measures=lambda wildcards: RUN.table_inputs(**wildcards, name="measures"),
+        resamples=lambda wildcards: RUN.table_inputs(**wildcards, name="resamples"),
+        models=lambda wildcards: RUN.table_inputs(**wildcards, name="models"),
+        perplexities=lambda wildcards: RUN.table_inputs(**wildcards, name="perplexities"),
+        sensitivity=lambda wildcards: RUN.table_inputs(**wildcards, name="sensitivity"),
     output:
-        csv="<results>/tables/{corpus}/table_{table}.csv",
-        latex="<results>/tables/{corpus}/table_{table}.tex",
+        csv="<results>/tables/{corpus}/{table}.csv",
+        latex="<results>/tables/{corpus}/{table}.tex",
         html=report(
-            "<results>/tables/{corpus}/table_{table}.html",
+            "<results>/tables/{corpus}/{table}.html",
             caption="report/table.rst",
             category="Tables",
             subcategory="{corpus}",
-            labels={"table": "Table {table}"},
+            labels={"table": "{table}"},
         ),
     log:
         "<logs>/tabulate/{corpus}/{table}.log",
@@ -35,7 +36,9 @@ rule tabulate:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=fingerprint("scripts/tabulate.py"),
+        code=lambda wildcards: fingerprint(
+            "scripts/tabulate.py", RUN.table_code(wildcards.table)
+        ),
         labels=RUN.labels(),
     shell:
         """
@@ -45,6 +48,7 @@ rule tabulate:
             --resamples {input.resamples:q} \
             --models {input.models:q} \
             --perplexities {input.perplexities:q} \
+            --sensitivity {input.sensitivity:q} \
             --labels {params.labels:q} \
             --csv {output.csv:q} \
             --latex {output.latex:q} \
@@ -77,7 +81,9 @@ rule plot:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=fingerprint("scripts/plot_tendencies.py"),
+        code=lambda wildcards: fingerprint(
+            "scripts/plot_tendencies.py", RUN.figure_code(wildcards.figure)
+        ),
         flag=lambda wildcards: RUN.figure_flag(wildcards.figure),
         labels=RUN.labels(),
     shell:

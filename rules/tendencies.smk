@@ -3,8 +3,8 @@
 # requires  documents (corpus.smk), samples (generate.smk)
 # makes     <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
 #           <results>/references/{corpus}/statistics.parquet, <results>/references/{corpus}/resamples/{resample}/statistics.parquet
-#           <results>/tendencies/{model}/{decoding}/{measures,curves}.parquet
-#           <results>/references/{corpus}/curves.parquet
+#           <results>/tendencies/{model}/{decoding}/{measures,sample_size,curves}.parquet
+#           <results>/references/{corpus}/{curves,sensitivity}.parquet
 # steps     count -> merge -> measure
 
 
@@ -123,7 +123,7 @@ rule merge_statistics:
 
 
 rule measure_tendencies:
-    """Fit, measure and test a body of text against the test split of its corpus."""
+    """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
         reference=lambda wildcards: f"<results>/references/{RUN.corpus_of(**wildcards)}/statistics.parquet",
         samples="<results>/statistics/{model}/{decoding}/merged.parquet",
@@ -136,6 +136,9 @@ rule measure_tendencies:
     output:
         measures=ensure(
             "<results>/tendencies/{model}/{decoding}/measures.parquet", non_empty=True
+        ),
+        sample_size=ensure(
+            "<results>/tendencies/{model}/{decoding}/sample_size.parquet", non_empty=True
         ),
         curves=ensure(
             "<results>/tendencies/{model}/{decoding}/curves.parquet", non_empty=True
@@ -153,6 +156,7 @@ rule measure_tendencies:
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         options=lookups.as_json(config["tendencies"]["measurement"]),
+        sample_size=lookups.as_json(config["tendencies"]["sample_size"]),
         seed=config["seed"],
     shell:
         """
@@ -164,8 +168,10 @@ rule measure_tendencies:
             --sample-documents {input.sample_documents:q} \
             --source {wildcards.model}/{wildcards.decoding} \
             --options {params.options:q} \
+            --sample-size-options {params.sample_size:q} \
             --seed {params.seed} \
             --measures {output.measures:q} \
+            --sample-size {output.sample_size:q} \
             --curves {output.curves:q} \
             2>&1 | tee -a {log:q}
         """
@@ -197,6 +203,42 @@ rule describe_reference:
             --source reference \
             --options {params.options:q} \
             --curves {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_sensitivity:
+    """Find the smallest shift of each tendency that 1k to 1M documents detect."""
+    input:
+        statistics="<results>/references/{corpus}/statistics.parquet",
+        documents="<results>/corpora/{corpus}/documents.parquet",
+    output:
+        ensure("<results>/references/{corpus}/sensitivity.parquet", non_empty=True),
+    log:
+        "<logs>/measure_sensitivity/{corpus}.log",
+    benchmark:
+        "<benchmarks>/measure_sensitivity/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(4000),
+        runtime=120,
+    params:
+        code=fingerprint("scripts/measure_sensitivity.py"),
+        options=lookups.as_json(config["tendencies"]["measurement"]),
+        sensitivity=lookups.as_json(config["tendencies"]["sensitivity"]),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.measure_sensitivity \
+            --statistics {input.statistics:q} \
+            --documents {input.documents:q} \
+            --split test \
+            --options {params.options:q} \
+            --sensitivity-options {params.sensitivity:q} \
+            --seed {params.seed} \
+            --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

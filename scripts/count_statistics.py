@@ -8,8 +8,9 @@ from tqdm import tqdm
 
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.provenance import run_record
+from beyond_perplexity.shards import count_documents, read_texts
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import count_documents, read_resample, read_texts
+from beyond_perplexity.tendencies.tokens import read_resample
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 

@@ -11,8 +11,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity import measure
 from beyond_perplexity.provenance import finished, run_record
-from beyond_perplexity.shards import write_json
-from beyond_perplexity.vocabulary import read_texts
+from beyond_perplexity.shards import read_texts, write_json
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
         device=str(model.device),
         checkpoint=f"{options.model}/{WEIGHTS}",
     )
-    batches = read_texts(options.documents, options.split)
+    batches = read_texts([options.documents], options.split)
     texts = (text for batch in batches for text in batch.to_pylist())
     summary = measure(model, vocabulary, tqdm(texts, unit="document", mininterval=2.0))
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

@@ -4,55 +4,56 @@ from __future__ import annotations
 
 import argparse
 
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, check_inputs
+from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.tokens import read_texts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reference-statistics", required=True, help="statistics of the reference")
-    parser.add_argument("--sample-statistics", help="statistics; without: curves of the reference")
-    parser.add_argument("--reference-documents", nargs="+", help="Parquet files of the reference")
-    parser.add_argument("--reference-split", help="split of the reference's documents")
-    parser.add_argument("--sample-documents", nargs="+", help="Parquet files of the samples")
-    parser.add_argument("--sample-split", help="split of the samples, if they are documents")
-    parser.add_argument("--source", required=True, help="name of the samples in the tables")
-    parser.add_argument(
-        "--options", type=json_object, default={}, help="JSON object; see tendencies/options.py"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of all draws")
-    parser.add_argument("--measures", help="table of measures to write")
-    parser.add_argument("--curves", help="table of curves to write")
+    add = parser.add_argument
+    add("--reference-statistics", required=True, help="statistics of the reference")
+    add("--sample-statistics", help="statistics; without: curves of the reference")
+    add("--reference-documents", nargs="+", default=[], help="Parquet files of the reference")
+    add("--reference-split", help="split of the reference's documents")
+    add("--sample-documents", nargs="+", default=[], help="Parquet files of the samples")
+    add("--sample-split", help="split of the samples, if they are documents")
+    add("--source", required=True, help="name of the samples in the tables")
+    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--sample-size-options", type=json_object, default={}, help="JSON object; likewise")
+    add("--seed", type=int, default=0, help="seed of all draws")
+    add("--measures", help="table of measures to write")
+    add("--sample-size", help="table of measures of random subsets to write; needs --measures")
+    add("--curves", help="table of curves to write")
     given = parser.parse_args()
-    options = Options.from_config(given.options)
-    record = run_record("scripts/measure_tendencies.py", vars(given), seed=given.seed)
-    reference = read_statistics(given.reference_statistics)
-    if given.sample_statistics is None:
-        if given.measures:
-            raise InputError("--measures needs --sample-statistics; give it, or --curves alone")
-        samples = None
-    else:
-        check_comparable(given.reference_statistics, given.sample_statistics)
-        samples = read_statistics(given.sample_statistics)
-    if given.measures and samples:
-        draws = options.permutations or options.bootstrap
-        if draws and not (given.reference_documents and given.sample_documents):
-            raise InputError("--measures needs --reference-documents and --sample-documents")
-        reference_texts = read_texts(given.reference_documents or [], given.reference_split)
-        sample_texts = read_texts(given.sample_documents or [], given.sample_split)
-        table = measure(
-            reference, samples, reference_texts, sample_texts, options, given.seed, given.source
+    options, seed = Options.from_config(given.options), given.seed
+    how = SampleSizeOptions.from_config(given.sample_size_options)
+    check_inputs(given, options)
+    record = run_record("scripts/measure_tendencies.py", vars(given), seed=seed)
+    paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
+    check_comparable(*paths)
+    reference, body = map(read_statistics, paths)
+    if given.measures:
+        texts = (
+            read_texts(given.reference_documents, given.reference_split),
+            read_texts(given.sample_documents, given.sample_split),
         )
-        write_shard(given.measures, "tendencies", table, record)
+        with paired(reference, body, texts if given.sample_documents else None) as pair:
+            rows = measure_rows(pair, options, seed)
+            table = measure_table(rows, pair, given.source)
+            write_shard(given.measures, "tendencies", table, record)
+            if given.sample_size:
+                table = sample_sizes(pair, rows, options, how, seed, given.source)
+                write_shard(given.sample_size, "sample_size", table, record)
     if given.curves:
-        body, other = (samples, reference) if samples else (reference, None)
+        other = reference if given.sample_statistics else None
         write_shard(given.curves, "curves", curves(body, options, given.source, other), record)
 
 

@@ -1,7 +1,8 @@
 """One function per figure: a tidy table in, a matplotlib figure out.
 
 `FIGURES` names every figure with the kind of table it draws (a key of `shards.SCHEMAS`) and the
-function that draws it; `draw` looks a figure up by its name.
+function that draws it; `draw` looks a figure up by its name. A further kind of table has its flag
+in `FLAGS`, and its files in `workflow.Run.figure_inputs`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,29 @@ FIGURES: dict[str, FigureEntry] = {
     ),
     "figure_5": FigureEntry("curves", "length", "length", "Document lengths"),
     "figure_6": FigureEntry("curves", "rank_frequency", "rank_frequency", "Rank and frequency"),
+    "figure_7": FigureEntry(
+        "curves", "type_token", "bigram_type_token", "Bigram types against document length"
+    ),
     "figure_8": FigureEntry("curves", "densities", "stop_words", "Share of stop words"),
     "figure_9": FigureEntry("curves", "densities", "symbols", "Share of symbols"),
+    "sample_size": FigureEntry(
+        "sample_size", "sample_size", "sample_size", "Measures against the number of documents"
+    ),
+    "sample_size_p_values": FigureEntry(
+        "sample_size", "sample_size", "p_values", "P-values against the number of documents"
+    ),
+    "sensitivity": FigureEntry(
+        "sensitivity", "sensitivity", "sensitivity", "Smallest shift that documents detect"
+    ),
     "training": FigureEntry("training", "training", "training", "Training curves"),
+}
+# Kind of table -> flag of `scripts.plot_tendencies` that its files are given with.
+FLAGS = {
+    "tendencies": "--measures",
+    "curves": "--curves",
+    "sample_size": "--sample-size",
+    "sensitivity": "--sensitivity",
+    "training": "--training",
 }
 
 

@@ -222,7 +222,7 @@ def handle(label: str, colour: str, marker: str | None = None, line_style: Any =
 
 
 def model_handles(
-    sources: Sequence[str], labels: Labels, looks: Looks, *, lines: bool = True
+    sources: Sequence[str], labels: Labels, looks: Looks, *, marks: bool = True
 ) -> list[Line2D]:
     """Make the legend's entries: the test set where it is drawn, then every model once."""
     models = {parse_source(name).model for name in sources}
@@ -230,8 +230,8 @@ def model_handles(
     if REFERENCE in models:
         entries.append(handle(labels.reference, looks.colour(REFERENCE)))
     for model in labels.sort_models(models - {REFERENCE}):
-        style = "-" if lines else "none"
-        entries.append(handle(labels.model(model), looks.colour(model), looks.marker(model), style))
+        marker = looks.marker(model) if marks else None
+        entries.append(handle(labels.model(model), looks.colour(model), marker))
     return entries
 
 

@@ -1,4 +1,4 @@
-"""Types against tokens of a document (Heaps' law): Figures 1, 3 and 4 of the tendencies paper."""
+"""Types against tokens of a document (Heaps' law): Figures 1, 3, 4 and 7."""
 
 from __future__ import annotations
 
@@ -138,12 +138,40 @@ def type_token(table: pd.DataFrame, labels: Labels) -> Figure:
     InputError
         When the curve is missing.
     """
-    curves = select(table, CURVE)
+    return _by_decoding(table, labels, CURVE, "Types (distinct tokens)")
+
+
+@styled
+def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw mean bigram types against length: a panel per decoding, a line per model.
+
+    The relation that Table 4 of the paper fits beside that of unigrams. The text of the paper at
+    hand has no captions and names no Figure 7, so this one takes its number.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``curves``; takes ``type_token_bigrams``: x tokens, y mean distinct bigrams.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        When the curve is missing.
+    """
+    return _by_decoding(table, labels, "type_token_bigrams", "Types (distinct bigrams)")
+
+
+def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -> Figure:
+    curves = select(table, curve)
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
-    figure, placed = panels(
-        sources, labels, xlabel="Length (tokens)", ylabels=["Types (distinct tokens)"]
-    )
+    figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=[ylabel])
     for decoding, (axis,) in placed.items():
         for name in sources:
             points = _bins(curves[curves["source"] == name])

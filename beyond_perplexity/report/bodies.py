@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from beyond_perplexity.corpus.brought import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.shards import read_texts
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_texts
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 

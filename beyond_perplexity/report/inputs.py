@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -74,3 +75,23 @@ def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[
             raise InputError(f"{path}: holds no JSON object")
         found[_owner(path) if named_by_folder else Path(path).stem] = value
     return found
+
+
+class Reader(NamedTuple):
+    """How a kind of files is read, and what the command line says of it."""
+
+    read: Callable[[Paths], Any]
+    help: str
+
+
+def _read_resamples(paths: Paths) -> pd.DataFrame | None:
+    return read_tables(paths, "tendencies") if paths else None
+
+
+READERS = {
+    "measures": Reader(partial(read_tables, kind="tendencies"), "measures of every source"),
+    "resamples": Reader(_read_resamples, "measures of resamples of the training set"),
+    "models": Reader(partial(read_descriptions, named_by_folder=True), "model.json files"),
+    "perplexities": Reader(partial(read_descriptions, named_by_folder=False), "JSON by model"),
+    "sensitivity": Reader(partial(read_tables, kind="sensitivity"), "smallest detectable shifts"),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -177,6 +178,9 @@ def measured_table(number: int, measures: pd.DataFrame, labels: Labels) -> Table
     return Table(
         f"table_{number}", f"Table {number}: {title}", f"{note} {PUBLISHED_NOTE}", heads, body, tidy
     )
+
+
+table_2, table_3, table_5, table_6 = (partial(measured_table, number) for number in MEASURED_TABLES)
 
 
 def reference_table(

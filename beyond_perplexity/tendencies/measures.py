@@ -38,26 +38,25 @@ curve to its mean is defined in `type_token`, the p-values and intervals in `res
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.shards import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.pairs import Pair, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.resampling import (
     interval,
     monte_carlo_p,
     permutation_p,
 )
-from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.unigrams import (
     DocumentCounts,
@@ -163,79 +162,29 @@ def _resampled(counts: DocumentCounts, options: Options, seed: int) -> Draws:
     return _collect(parts())
 
 
-def _by_frequency(reference: Statistics, samples: Statistics) -> tuple[pa.Array, np.ndarray]:
-    """List the types of both bodies, most frequent first, with their pooled counts."""
-    tables = [
-        pa.table({"type": body.types, "count": pa.array(body.counts, pa.int64())})
-        for body in (reference, samples)
-    ]
-    pooled = add_up(tables)
-    order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
-    return pooled["type"].combine_chunks().take(pa.array(order)), pooled["count"].to_numpy()[order]
-
-
-def _align(types: pa.Array, body: Statistics) -> np.ndarray:
-    """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
-    aligned = np.zeros(len(types), np.int64)
-    aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
-    return aligned
-
-
-def _load(
-    counts: DocumentCounts,
-    types: pa.Array,
-    bodies: list[tuple[str, Statistics, Iterable[pa.Array]]],
-) -> None:
-    """Store both bodies' documents and check that they are those of the statistics."""
-    for body, (name, statistics, texts) in enumerate(bodies):
-        wrong = InputError(
-            f"the {name} documents are not those that the {name} statistics were counted from; "
-            "give the same files and the same split to both"
-        )
-        try:
-            counts.add(body, texts)
-        except ValueError as error:
-            raise wrong from error
-        if counts.n_documents(body) != statistics.n_documents:
-            raise wrong
-        if not np.array_equal(counts.totals(body), _align(types, statistics)):
-            raise wrong
-
-
-def _unigram_rows(
-    reference: Statistics,
-    samples: Statistics,
-    documents: tuple[Iterable[pa.Array], Iterable[pa.Array]],
-    options: Options,
-    seed: int,
-) -> Iterator[Row]:
+def _unigram_rows(pair: Pair, options: Options, seed: int) -> Iterator[Row]:
     """Measure rank_frequency and unigram, which share one pass of permutations and resamples."""
-    types, pooled = _by_frequency(reference, samples)
+    if not pair.defined:
+        return
     permuted: Draws = {}
     resampled: Draws = {}
-    defined = reference.n_tokens > 0 and samples.n_tokens > 0
-    if defined and (options.permutations or options.bootstrap):
-        with DocumentCounts(types, pooled) as counts:
-            bodies = [("reference", reference, documents[0]), ("sample", samples, documents[1])]
-            _load(counts, types, bodies)
-            permuted = _permuted(counts, pooled, options, seed)
-            resampled = _resampled(counts, options, seed)
-    if not defined:
-        return
-    ranked = [body.ranked(options.zipf_ranks) for body in (reference, samples)]
-    values = _rank_values(*ranked)
+    if pair.documents is not None:
+        permuted = _permuted(pair.documents, pair.pooled, options, seed)
+        resampled = _resampled(pair.documents, options, seed)
+    values = _rank_values(*(body.ranked(options.zipf_ranks) for body in pair.bodies))
     p_values = {
         "ks_empirical": permutation_p(
             values["ks_empirical"], permuted.get("ks_empirical", np.zeros(0))
         )
     }
+    ranked = pair.samples.ranked(options.zipf_ranks)
     for name, s in (("ks_zipf_model", "zipf_s"), ("ks_zipf_reference", "zipf_s_reference")):
         purpose = f"monte_carlo/{name}"
-        p_values[name] = _zipf_p(ranked[1], values[s], options.monte_carlo, seed, purpose)
+        p_values[name] = _zipf_p(ranked, values[s], options.monte_carlo, seed, purpose)
     for name, value in values.items():
         p_value = p_values.get(name, math.nan)
         yield _row("rank_frequency", name, value, options, resampled, p_value)
-    found = distances(_align(types, reference)[:, None], _align(types, samples)[:, None])
+    found = distances(pair.counts[0][:, None], pair.counts[1][:, None])
     for name, (distance,) in found.items():
         p_value = permutation_p(float(distance), permuted.get(name, np.zeros(0)))
         yield _row("unigram", name, distance, options, resampled, p_value)
@@ -316,6 +265,44 @@ def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[Row
         yield Row("vocabulary", "coverage", coverage)
 
 
+def measure_rows(pair: Pair, options: Options, seed: int) -> list[Row]:
+    """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
+
+    Parameters
+    ----------
+    pair : Pair
+        With its documents, or no unigram is permuted and resampled.
+    options : Options
+        Numbers of draws and the like.
+    seed : int
+        Seed of all draws.
+    """
+    reference, samples = pair.bodies
+    rows = list(_unigram_rows(pair, options, seed))
+    for tendency in type_token.HISTOGRAM_OF:
+        rows += _type_token_rows(reference, samples, tendency, options, seed)
+    for tendency in ("length", "stop_words", "symbols"):
+        rows += _histogram_rows(reference, samples, tendency, options, seed)
+    rows += _vocabulary_rows(reference, samples)
+    return rows
+
+
+def measure_table(rows: Sequence[Row], pair: Pair, source: str) -> pa.Table:
+    """Write the rows of `measure_rows` as a table of schema ``tendencies``."""
+    columns: dict[str, list[object]] = {
+        "source": [source] * len(rows),
+        "tendency": [row.tendency for row in rows],
+        "measure": [row.measure for row in rows],
+        "n_reference": [pair.reference.n_documents] * len(rows),
+        "n_samples": [pair.samples.n_documents] * len(rows),
+    }
+    for name in ("value", "low", "high", "p_value"):
+        numbers = (getattr(row, name) for row in rows)
+        columns[name] = [None if math.isnan(number) else number for number in numbers]
+    schema = SCHEMAS["tendencies"]
+    return pa.table({name: columns[name] for name in schema.names}, schema)
+
+
 def measure(
     reference: Statistics,
     samples: Statistics,
@@ -351,22 +338,6 @@ def measure(
     InputError
         When the documents are not those of the statistics.
     """
-    documents = (reference_texts, sample_texts)
-    rows = list(_unigram_rows(reference, samples, documents, options, seed))
-    for tendency in type_token.HISTOGRAM_OF:
-        rows += _type_token_rows(reference, samples, tendency, options, seed)
-    for tendency in ("length", "stop_words", "symbols"):
-        rows += _histogram_rows(reference, samples, tendency, options, seed)
-    rows += _vocabulary_rows(reference, samples)
-    columns: dict[str, list[object]] = {
-        "source": [source] * len(rows),
-        "tendency": [row.tendency for row in rows],
-        "measure": [row.measure for row in rows],
-        "n_reference": [reference.n_documents] * len(rows),
-        "n_samples": [samples.n_documents] * len(rows),
-    }
-    for name in ("value", "low", "high", "p_value"):
-        numbers = (getattr(row, name) for row in rows)
-        columns[name] = [None if math.isnan(number) else number for number in numbers]
-    schema = SCHEMAS["tendencies"]
-    return pa.table({name: columns[name] for name in schema.names}, schema)
+    texts = (reference_texts, sample_texts) if options.draws else None
+    with paired(reference, samples, texts) as pair:
+        return measure_table(measure_rows(pair, options, seed), pair, source)

@@ -1,10 +1,12 @@
-"""The options of the tendencies: how many draws, how many ranks, which lengths."""
+"""The options of the tendencies: how many draws and ranks, which lengths, which sample sizes."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 
 
@@ -46,6 +48,11 @@ class Options:
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")
 
+    @property
+    def draws(self) -> bool:
+        """Whether the documents themselves are permuted or resampled."""
+        return bool(self.permutations or self.bootstrap)
+
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> Options:
         """Read options from a JSON object; what it leaves out keeps its default.
@@ -56,3 +63,96 @@ class Options:
             When a key is unknown or a value not allowed.
         """
         return parse_options(cls, values, "measurement")
+
+
+@dataclass(frozen=True)
+class SampleSizeOptions:
+    """Options of `sample_size.sample_sizes`.
+
+    Attributes
+    ----------
+    sizes : tuple of int or None
+        Numbers of documents that are measured, as far as a body of text has more; null for 100,
+        300, 1,000, 3,000 and so on.
+    subsets : int
+        Random subsets of each size, over which the measures are averaged; 0 leaves only the
+        measures of all documents.
+    permutations : int
+        Permutations of each test of a subset; p < 0.005 needs at least 200.
+    """
+
+    sizes: tuple[int, ...] | None = None
+    subsets: int = 5
+    permutations: int = 399
+
+    def __post_init__(self) -> None:
+        for name in ("subsets", "permutations"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: is {getattr(self, name)}, expected at least 0")
+        if self.sizes is not None and min(self.sizes, default=2) < 2:
+            raise ValueError(f"sizes: the smallest is {min(self.sizes)}, expected at least 2")
+
+    @classmethod
+    def from_config(cls, values: Mapping[str, object]) -> SampleSizeOptions:
+        """Read options from a JSON object; see `Options.from_config`."""
+        return parse_options(cls, values, "sample_size")
+
+
+@dataclass(frozen=True)
+class SensitivityOptions:
+    """Options of `sensitivity.sensitivity`.
+
+    Attributes
+    ----------
+    documents : tuple of int
+        Numbers of documents of each of the two samples.
+    level : float
+        A shift is detected where p is below this.
+    power : float
+        Share of the pairs of samples in which the smallest shift is detected.
+    pairs : int
+        Pairs of samples that are drawn to find the share for one shift; four times as many give the
+        distribution under the null hypothesis.
+    largest_population : int
+        Documents of the reference, chosen at random, that samples for the tests of unigrams are
+        drawn from at most: memory and time grow with them, not with the corpus.
+    """
+
+    documents: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    level: float = 0.005
+    power: float = 0.8
+    pairs: int = 400
+    largest_population: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("level", "power"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name}: is {getattr(self, name)}, expected between 0 and 1")
+        if min(self.documents, default=2) < 2:
+            raise ValueError(
+                f"documents: the smallest is {min(self.documents)}, expected 2 or more"
+            )
+        if self.pairs < 10 or self.largest_population < 2:
+            raise ValueError("pairs must be at least 10 and largest_population at least 2")
+
+    @classmethod
+    def from_config(cls, values: Mapping[str, object]) -> SensitivityOptions:
+        """Read options from a JSON object; see `Options.from_config`."""
+        return parse_options(cls, values, "sensitivity")
+
+
+def check_inputs(given: Namespace, options: Options) -> None:
+    """Check that `scripts.measure_tendencies` got what its outputs are made from.
+
+    Raises
+    ------
+    InputError
+        When an input is missing.
+    """
+    documents = given.reference_documents and given.sample_documents
+    if given.measures and not given.sample_statistics:
+        raise InputError("--measures needs --sample-statistics; give it, or --curves alone")
+    if given.sample_size and not (given.measures and documents):
+        raise InputError("--sample-size needs --measures and the documents of both sides")
+    if given.measures and options.draws and not documents:
+        raise InputError("--measures needs --reference-documents and --sample-documents")

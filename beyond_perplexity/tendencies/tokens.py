@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import check_schema, read_batches
+from beyond_perplexity.shards import count_documents, read_texts
 
 _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"
 
@@ -89,59 +88,6 @@ def tokenize(texts: pa.Array) -> TokenBatch:
         return tokenize(pa.array([" ".join((text or "").split()) for text in texts.to_pylist()]))
     types = pc.ascii_rtrim(encoded.dictionary, " ")
     return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
-
-
-def read_texts(
-    paths: Sequence[str | Path], split: str | None = None, batch_size: int = 8_192
-) -> Iterator[pa.Array]:
-    """Stream the texts of documents or samples.
-
-    Parameters
-    ----------
-    paths : sequence of paths
-        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
-    split : str, optional
-        Only documents of this split; needs files of kind ``documents``.
-    batch_size : int
-        Documents of a batch at most.
-
-    Yields
-    ------
-    pyarrow.StringArray
-        Texts in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When a file has neither form, or a split is asked of a file without one.
-    """
-    for path in paths:
-        kind = "documents" if _has_split(path) else "samples"
-        if kind == "samples" and split is not None:
-            raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
-        columns = ["text"] if split is None else ["text", "split"]
-        for batch in read_batches(path, kind, columns, batch_size):
-            if split is None:
-                yield batch.column("text")
-            else:
-                yield batch.filter(pc.equal(batch.column("split"), split)).column("text")
-
-
-def _has_split(path: str | Path) -> bool:
-    try:
-        return "split" in pq.read_schema(path).names
-    except (pa.ArrowInvalid, OSError):
-        check_schema(path, "documents")
-        raise
-
-
-def count_documents(paths: Sequence[str | Path], split: str | None) -> int:
-    """Count the documents that `read_texts` gives, without reading their texts."""
-    if split is None:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
-    splits = read_batches(paths, "documents", ["split"])
-    found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
-    return sum(int(count.as_py()) for count in found)
 
 
 def read_resample(

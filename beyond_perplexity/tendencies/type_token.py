@@ -248,6 +248,8 @@ def draw_from_heaps(
     """
     documents = cells.totals(counts)
     total = np.zeros(n)
+    if n == 0:
+        return total
     for length, size in zip(cells.group_lengths, documents, strict=True):
         if size == 0:
             continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +79,7 @@ class DocumentCounts:
 
     def __init__(self, types: pa.Array, pooled: np.ndarray) -> None:
         self._types = types
+        self._pooled = pooled
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[_Block] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -114,15 +116,43 @@ class DocumentCounts:
         ones = np.ones(len(batch.ids), self._dtype)
         matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
         matrix.sum_duplicates()
+        whole = len(columns) == len(self._types)
+        return self._save(body, matrix, None if whole else columns)
+
+    def _save(self, body: int, matrix: csr_matrix, columns: np.ndarray | None) -> _Block:
+        """Move a block of documents (D, U) to disk."""
+        assert self._folder is not None
         path = Path(self._folder.name) / str(len(self._blocks))
         path.mkdir()
         parts = []
         for name in ("data", "indices", "indptr"):
             np.save(path / f"{name}.npy", getattr(matrix, name))
             parts.append(np.load(path / f"{name}.npy", mmap_mode="r"))
-        transposed = csc_matrix(tuple(parts), shape=shape[::-1])
-        whole = len(columns) == len(self._types)
-        return _Block(body, len(texts), None if whole else columns, transposed)
+        transposed = csc_matrix(tuple(parts), shape=matrix.shape[::-1])
+        return _Block(body, matrix.shape[0], columns, transposed)
+
+    @contextmanager
+    def restricted(self, choose: Callable[[int], np.ndarray]) -> Iterator[DocumentCounts]:
+        """Keep all documents of body 0 and some of body 1, over the same types.
+
+        Parameters
+        ----------
+        choose : callable
+            Says of the next n documents of body 1 which are kept: bool, shape (n,).
+
+        Yields
+        ------
+        DocumentCounts
+            Lives as long as the context.
+        """
+        with DocumentCounts(self._types, self._pooled) as kept:
+            for block in self._blocks:
+                if block.body == 0:
+                    kept._blocks.append(block)
+                else:
+                    matrix = block.transposed.T[choose(block.n_documents)]  # (D', U)
+                    kept._blocks.append(kept._save(1, matrix, block.columns))
+            yield kept
 
     def n_documents(self, body: int) -> int:
         """Count the documents of a body."""
@@ -237,6 +267,28 @@ class _Labels:
         return labels
 
 
+class Groups:
+    """Cut a random order of documents into nested subsets, block after block.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        The order is drawn from it.
+    sizes : sequence of int
+        Documents of the subsets, increasing; the last is the number of all documents.
+    """
+
+    def __init__(self, rng: np.random.Generator, sizes: Sequence[int]) -> None:
+        self._rng = rng
+        self._left = np.diff(sizes, prepend=0)
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Say in which subset each of the next n documents is first: int64, shape (n,)."""
+        here = self._rng.multivariate_hypergeometric(self._left, n)
+        self._left = self._left - here
+        return self._rng.permutation(np.repeat(np.arange(len(here)), here))
+
+
 class _Resample:
     """How often a bootstrap replicate draws each document, block after block."""
 
@@ -299,7 +351,7 @@ def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.nd
     first : numpy.ndarray, shape (V, w)
         Counts of one side.
     pooled : numpy.ndarray, shape (V,)
-        Counts of both sides, not increasing.
+        Counts of both sides; fastest when they fall.
 
     Returns
     -------
@@ -330,9 +382,10 @@ def _largest(
     """Find the largest difference of shares in each column; see `permuted_distances`."""
     largest = np.zeros(first.shape[1])
     smaller = np.minimum(n_first, n_second)
+    most = np.maximum.accumulate(pooled[::-1])[::-1]  # (V,): the largest count from here on
     step = 256
     for start in range(0, len(first), step):
-        if np.all(pooled[start] / smaller <= largest):
+        if np.all(most[start] / smaller <= largest):
             break
         side = first[start : start + step].astype(float)
         rest = pooled[start : start + step, None] - side

@@ -93,6 +93,7 @@ def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[p
     types = 1.39 * lengths ** (0.841 + shift)
     parts = [
         _part(source, "type_token_unigrams", lengths, types, np.sqrt(types)),
+        _part(source, "type_token_bigrams", lengths, 1.1 * lengths ** (0.966 + shift)),
         _part(source, "rank_frequency", ranks, zipf * (1 + shift * np.log(ranks))),
         _part(source, "zipf_fit", ranks, zipf * 0.9),
         _part(source, "stop_words_density", fractions, _density(fractions, 0.284 + shift, 0.09)),
@@ -128,3 +129,36 @@ def make_training(models: list[str]) -> pd.DataFrame:
             }
             parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
+
+
+def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
+    """Make a table of schema ``sample_size``: the measures of `make_measures` with noise."""
+    random = np.random.default_rng(seed)
+    measures = make_measures(sources, seed)
+    parts = []
+    for n in (100, 300, 1000, 3000, 10_000):
+        noise = random.normal(size=len(measures)) / np.sqrt(n)
+        value = measures["value"] * (1 + noise) + 1 / np.sqrt(n)
+        width = measures["value"].abs() / np.sqrt(n)
+        p_value = np.maximum(1 / 400, measures["p_value"] ** (n / 3000))
+        columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
+        columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
+        parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
+    return pd.concat(parts, ignore_index=True)[SCHEMAS["sample_size"].names]
+
+
+def make_sensitivity() -> pd.DataFrame:
+    """Make a table of schema ``sensitivity`` in which every shift falls with the root of n."""
+    tests = [("rank_frequency", "ks_empirical", "Zipf's s", 1.2)]
+    tests += [(f"type_token_{k}s", "ks_empirical", "types", 1.0) for k in ("unigram", "bigram")]
+    tests += [("unigram", "tvd", "distance", 0.8), ("unigram", "max_difference", "distance", 0.1)]
+    for tendency in TWO_SAMPLE:
+        unit = "tokens" if tendency == "length" else "share"
+        tests += [(tendency, m, unit, MEANS[tendency]) for m in ("ks", "mean_difference")]
+    rows = [
+        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8)
+        for place, (tendency, measure, unit, base) in enumerate(tests)
+        for n in (1000, 10_000, 100_000, 1_000_000)
+        for share in [(1 + place) / np.sqrt(n) / 4]
+    ]
+    return pd.DataFrame(rows, columns=SCHEMAS["sensitivity"].names)

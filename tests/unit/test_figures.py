@@ -23,21 +23,33 @@ from beyond_perplexity.figures.style import save
 from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.shards import SCHEMAS, write_shard
 from scripts import plot_tendencies
-from tests.unit.synthetic_tables import make_curves, make_measures, make_training, sources_of
+from tests.unit.synthetic_tables import (
+    make_curves,
+    make_measures,
+    make_sample_size,
+    make_sensitivity,
+    make_training,
+    sources_of,
+)
 
 SMALL = ["external/mine"]
 USUAL = [*sources_of(["lstm", "trigram"], ["ancestral", "nucleus", "beam"]), *SMALL]
 LARGE = sources_of(
-    [f"transformer-of-size-{i}" for i in range(8)],
+    [f"transformer-of-size-{i}" for i in range(9)],
     ["ancestral", "nucleus", "beam", "top_k", "typical", "min_p"],
 )
+WITH_LEGEND = ["figure_1", "figure_3", "figure_4", "figure_6", "figure_7", "sample_size"]
+WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
 
 
 @cache
 def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
     if kind == "training":
         return make_training(sorted({parse_source(name).model.split("/")[-1] for name in sources}))
-    return {"tendencies": make_measures, "curves": make_curves}[kind](list(sources))
+    if kind == "sensitivity":
+        return make_sensitivity()
+    makers = {"tendencies": make_measures, "curves": make_curves, "sample_size": make_sample_size}
+    return makers[kind](list(sources))
 
 
 def make(name: str, sources: list[str]) -> Figure:
@@ -45,7 +57,7 @@ def make(name: str, sources: list[str]) -> Figure:
 
 
 @pytest.mark.parametrize("sources", [SMALL, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("name", ["figure_1", "figure_3", "figure_4", "figure_6", "training"])
+@pytest.mark.parametrize("name", WITH_LEGEND)
 def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: list[str]) -> None:
     figure = make(name, sources)
     FigureCanvasAgg(figure).draw()
@@ -105,6 +117,32 @@ def test_main_figure_prints_each_distance_with_its_stars() -> None:
     assert len(figure.axes[0].texts) == 7 * len(USUAL)
 
 
+def test_ten_models_have_ten_colours_and_marks() -> None:
+    names = [f"m{i}" for i in range(10)]
+    looks = Looks(Labels(models=names), [])
+    assert len({looks.colour(name) for name in names}) == 10
+    assert len({looks.marker(name) for name in names}) == 10
+
+
+def test_sample_size_draws_the_points_of_the_table() -> None:
+    rows = make_sample_size(USUAL)
+    axis = draw("sample_size", rows, Labels()).axes[1]
+    chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
+    chosen = chosen[chosen["source"] == USUAL[0]]
+    assert axis.get_title() == "Rank-frequency, KS"
+    assert len(axis.lines) == len(USUAL)
+    assert axis.lines[0].get_xdata().tolist() == [100, 300, 1000, 3000, 10_000]
+    assert axis.lines[0].get_ydata().tolist() == chosen["value"].tolist()
+
+
+def test_sensitivity_draws_a_line_per_test() -> None:
+    rows = make_sensitivity()
+    axis = draw("sensitivity", rows, Labels()).axes[0]
+    assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
+    with pytest.raises(InputError, match="no shift to draw"):
+        draw("sensitivity", rows.assign(relative=np.nan), Labels())
+
+
 def test_bins_are_averages_weighted_by_documents() -> None:
     random = np.random.default_rng(3)
     n = random.integers(1, 50, 400)
@@ -124,8 +162,8 @@ def test_bins_are_averages_weighted_by_documents() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    with pytest.raises(InputError, match="no figure 'figure_7'"):
-        draw("figure_7", make_curves(SMALL), Labels())
+    with pytest.raises(InputError, match="no figure 'figure_10'"):
+        draw("figure_10", make_curves(SMALL), Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
     with pytest.raises(InputError, match="source 'lstm' is neither"):
@@ -137,10 +175,10 @@ def test_errors_say_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not JSON"),
-        ("[]", "not a JSON object"),
-        ('{"model": []}', "unknown key 'model'"),
-        ('{"models": {}}', "key 'models' is {}, expected a list"),
+        ("{", "is no JSON"),
+        ("[]", "is no JSON object"),
+        ('{"model": []}', "labels.model: unknown key"),
+        ('{"models": {}}', "labels.models: is {}, expected a list of str"),
     ],
 )
 def test_bad_labels(text: str, message: str) -> None:

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.shards import read_record, write_shard
+from beyond_perplexity.shards import read_record, read_texts, write_shard
 from beyond_perplexity.tendencies.spill import TypeCounter
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,
@@ -28,7 +28,7 @@ from beyond_perplexity.tendencies.statistics import (
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_resample, read_texts, tokenize
+from beyond_perplexity.tendencies.tokens import read_resample, tokenize
 from beyond_perplexity.tendencies.word_classes import (
     StopWords,
     load_stop_words,

@@ -18,6 +18,8 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from beyond_perplexity.configuration import validate
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.report.inputs import READERS
 from beyond_perplexity.report.overview import main_table, render_overview
 from beyond_perplexity.workflow import (
     PlannedJob,
@@ -79,6 +81,22 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
     assert run.source_files("wikipedia") == [str(there), "missing.xml", download]
     assert run.source_files("wikipedia", planning=True) == [str(there), download]
     assert json.loads(run.corpus_options("wikipedia"))["source"]["paths"][2] == download
+
+
+def test_figures_and_tables_are_made_of_what_they_show(config):
+    run = Run(config)
+    bodies = len(run.sources("wikipedia"))
+    assert set(run.figures("wikipedia")) == set(FIGURES)
+    assert len(run.figure_inputs("wikipedia", "sample_size")) == bodies
+    assert run.figure_inputs("wikipedia", "sensitivity") == run.sensitivity_files("wikipedia")
+    assert len(run.figure_inputs("wikipedia", "figure_7")) == bodies + 1
+    assert run.figure_flag("sample_size") == "--sample-size"
+    assert run.tables() == [*(f"table_{n}" for n in range(1, 7)), "sensitivity"]
+    given = {name: run.table_inputs("wikipedia", "table_4", name) for name in READERS}
+    held = {name: len(files) for name, files in given.items() if files}
+    assert held == {"measures": bodies, "resamples": config["tendencies"]["resamples"]}
+    for code in (run.figure_code("figure_7"), run.table_code("sensitivity")):
+        assert (ROOT / code).is_file()
 
 
 def test_only_neural_models_ask_for_a_gpu(config):

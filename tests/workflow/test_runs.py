@@ -32,6 +32,7 @@ def test_a_run_ends_in_tables_and_figures(finished):
     results = finished.path / "results"
     for table in range(1, 7):
         assert (results / f"tables/wikipedia/table_{table}.csv").stat().st_size > 0
+    assert (results / "tables/wikipedia/sensitivity.csv").stat().st_size > 0
     assert (results / "figures/wikipedia/main.svg").stat().st_size > 0
     assert (results / "overview/overview.rst").stat().st_size > 0
     assert not list(results.rglob("*.partial*"))
@@ -67,6 +68,12 @@ def test_an_edit_of_a_figure_reruns_no_measurement(finished):
         jobs = finished.planned()
     assert jobs["plot"] > 0
     assert set(jobs) <= {"plot", "write_overview"}
+
+
+def test_an_edit_of_one_figure_draws_only_the_figures_of_its_file(finished):
+    path = finished.path / "beyond_perplexity/figures/densities.py"
+    with edited(path, "from __future__ import annotations\n", "import math\n"):
+        assert finished.planned() == {"plot": 2}
 
 
 def test_a_lost_shard_is_made_again_alike_and_nothing_else(finished):

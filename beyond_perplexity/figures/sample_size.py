@@ -1,0 +1,168 @@
+"""Measures and p-values against the number of documents: how many a conclusion needs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels, Looks, parse_source
+from beyond_perplexity.figures.style import (
+    PAGE_WIDTH,
+    handle,
+    legend_below,
+    model_handles,
+    styled,
+)
+from beyond_perplexity.figures.vocabulary import short_number
+from beyond_perplexity.report.numbers import STAR_LEVELS
+
+
+class Panel(NamedTuple):
+    """What a panel shows, and its title."""
+
+    tendency: str
+    measure: str
+    title: str
+
+
+PANELS = (
+    Panel("rank_frequency", "zipf_s", "Zipf's s"),
+    Panel("rank_frequency", "ks_empirical", "Rank-frequency, KS"),
+    Panel("unigram", "tvd", "Unigrams, total variation"),
+    Panel("unigram", "max_difference", "Unigrams, largest difference"),
+    Panel("vocabulary", "novel_types", "Share of types that are new"),
+    Panel("vocabulary", "coverage", "Share of tokens known"),
+    Panel("type_token_unigrams", "heaps_alpha", "Heaps' α"),
+    Panel("type_token_unigrams", "heaps_beta", "Heaps' β"),
+    Panel("type_token_unigrams", "ks_empirical", "Types per length, KS"),
+    Panel("type_token_bigrams", "heaps_alpha", "Heaps' α, bigrams"),
+    Panel("type_token_bigrams", "heaps_beta", "Heaps' β, bigrams"),
+    Panel("type_token_bigrams", "ks_empirical", "Bigram types per length, KS"),
+    Panel("length", "mean_difference", "Length, difference (tokens)"),
+    Panel("length", "ks", "Length, KS"),
+    Panel("stop_words", "mean_difference", "Stop words, difference (share)"),
+    Panel("stop_words", "ks", "Stop words, KS"),
+    Panel("symbols", "mean_difference", "Symbols, difference (share)"),
+    Panel("symbols", "ks", "Symbols, KS"),
+)
+COLUMNS = 3
+HEIGHT = 1.25  # inches of a panel
+MANY = 5  # sizes that have room for a label each
+FEW = 12  # sources whose bands can be told apart
+LEVEL_COLOUR = "#555555"
+
+
+def _lines(
+    axis: Axes, rows: pd.DataFrame, sources: list[str], looks: Looks, columns: tuple[str, str, str]
+) -> None:
+    alpha = 0.15 if len(sources) <= FEW else 0.05
+    for name in sources:
+        points = rows[rows["source"] == name].sort_values("n")
+        if points.empty:
+            continue
+        model, decoding = parse_source(name)
+        n, colour = points["n"].to_numpy(), looks.colour(model)
+        middle, low, high = (points[column].to_numpy(float) for column in columns)
+        axis.fill_between(n, low, high, color=colour, alpha=alpha, linewidth=0)
+        axis.plot(n, middle, color=colour, linestyle=looks.line_style(decoding), linewidth=0.9)
+
+
+def _label_sizes(axis: Axes, sizes: list[int]) -> None:
+    """Label the sizes themselves where there are few, else every other one; for all panels."""
+    axis.set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])
+    axis.xaxis.set_major_formatter(FuncFormatter(short_number))
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _draw(
+    table: pd.DataFrame, labels: Labels, columns: tuple[str, str, str]
+) -> tuple[Figure, list[Axes]]:
+    """Draw a panel for every measure that has a value in the first of the columns."""
+    defined = table[table[columns[0]].notna()]
+    held = set(zip(defined["tendency"], defined["measure"], strict=True))
+    shown = [panel for panel in PANELS if panel[:2] in held]
+    if not shown:
+        raise InputError("the sample sizes have no measure to draw")
+    sources = labels.sort_sources(defined["source"])
+    looks = Looks(labels, sources)
+    lines = -(-len(shown) // COLUMNS)
+    figure = Figure(figsize=(PAGE_WIDTH, HEIGHT * lines + 0.9), layout="constrained")
+    grid = figure.subplots(lines, COLUMNS, sharex=True, squeeze=False)
+    axes = list(grid.flat)
+    for place, axis in enumerate(axes):
+        axis.set_xscale("log")
+        if place >= len(shown):
+            axis.set_visible(False)
+            continue
+        panel = shown[place]
+        chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
+        _lines(axis, defined[chosen], sources, looks, columns)
+        axis.set_title(panel.title)
+        if place + COLUMNS >= len(shown):
+            axis.set_xlabel("Documents")
+            axis.tick_params(labelbottom=True)
+    _label_sizes(axes[0], sorted(set(defined["n"])))
+    entries = model_handles(sources, labels, looks, marks=False)
+    decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
+    for decoding in decodings:
+        style = looks.line_style(decoding)
+        entries.append(handle(labels.decoding(decoding), LEVEL_COLOUR, None, style))
+    legend_below(figure, entries)
+    return figure, axes[: len(shown)]
+
+
+@styled
+def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw every measure against the number of documents, with its band over subsets.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``sample_size``; takes the measures of `PANELS`, as far as they are there.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per measure; colour by model, line style by decoding.
+
+    Raises
+    ------
+    InputError
+        When there is none of the measures.
+    """
+    return _draw(table, labels, ("value", "low", "high"))[0]
+
+
+@styled
+def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the p-value of every test against the number of documents, on a logarithmic axis.
+
+    Parameters
+    ----------
+    table, labels
+        As for `sample_size`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Horizontal lines stand at the levels of the stars.
+
+    Raises
+    ------
+    InputError
+        When there is no p-value.
+    """
+    figure, axes = _draw(table, labels, ("p_value", "p_low", "p_high"))
+    for axis in axes:
+        axis.set_yscale("log")
+        axis.set_ylim(top=1.2)
+        for level, _ in STAR_LEVELS:
+            axis.axhline(level, color=LEVEL_COLOUR, linewidth=0.7, linestyle=":")
+    return figure

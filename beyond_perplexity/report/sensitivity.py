@@ -1,0 +1,82 @@
+"""The table of the smallest shifts that numbers of documents detect."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.numbers import shown
+
+TENDENCY_NAMES = {
+    "rank_frequency": "Rank-frequency",
+    "type_token_unigrams": "Types per length",
+    "type_token_bigrams": "Bigram types per length",
+    "unigram": "Unigrams",
+    "length": "Length",
+    "stop_words": "Stop words",
+    "symbols": "Symbols",
+}
+TEST_NAMES = {
+    "ks_empirical": "KS",
+    "ks": "KS",
+    "tvd": "total variation",
+    "max_difference": "largest difference",
+    "mean_difference": "mean difference",
+}
+# Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
+_SAME = ("unigram", "type_token_unigrams", "type_token_bigrams")
+_DIGITS = {"tokens": 2}
+
+
+def _cell(row: pd.Series) -> str:
+    if pd.isna(row["shift"]):
+        return "none"
+    size = shown(row["shift"], _DIGITS.get(str(row["unit"]), 4))
+    if row["tendency"] in _SAME:
+        return size
+    return f"{size} ({100 * row['relative']:.2g}%)"
+
+
+def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of sensitivity.
+
+    Parameters
+    ----------
+    sensitivity : pandas.DataFrame
+        Schema ``sensitivity``.
+    labels : Labels
+        Names.
+
+    Returns
+    -------
+    Table
+        A row for each test, a column for each number of documents.
+
+    Raises
+    ------
+    InputError
+        When there is no row.
+    """
+    if sensitivity.empty:
+        raise InputError("the sensitivity has no row to show")
+    sizes = sorted(set(sensitivity["n"]))
+    body = []
+    for key, rows in sensitivity.groupby(["tendency", "measure"], sort=False):
+        tendency, measure = map(str, key)
+        by_size = {row["n"]: _cell(row) for _, row in rows.iterrows()}
+        names = [TENDENCY_NAMES.get(tendency, tendency), TEST_NAMES.get(measure, measure)]
+        unit = str(rows["unit"].iloc[0])
+        body.append([*names, unit, *(by_size.get(size, "") for size in sizes)])
+    heads = [Column(title, text=True) for title in ("Tendency", "Test", "Shift in")]
+    heads += [Column(f"{size:,}", "Documents in each of two samples") for size in sizes]
+    level, power = sensitivity[["level", "power"]].iloc[0]
+    reference = labels.reference.lower()
+    note = (
+        f"The shift of a population that permutation tests of two samples find at p < {level:g} in "
+        f"{100 * power:g}% of the cases; in brackets relative to the value of the {reference}, of "
+        "whose documents the populations are made."
+    )
+    title = "Smallest shift that documents detect"
+    return Table("sensitivity", title, note, heads, body, sensitivity)

@@ -1,0 +1,175 @@
+"""Two bodies of text side by side: their statistics, their types, and the counts of each document.
+
+Documents are read once, for permutations, resamples and random subsets alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies.spill import add_up
+from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, Groups
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two bodies of text, ready to be measured and tested.
+
+    Attributes
+    ----------
+    reference, samples : Statistics
+        Their sufficient statistics.
+    types : pyarrow.StringArray, shape (V,)
+        The types of both, most frequent first.
+    counts : numpy.ndarray of int64, shape (2, V)
+        Occurrences in the reference and in the samples.
+    documents : DocumentCounts or None
+        Counts of every document; None when no draw needs them.
+    """
+
+    reference: Statistics
+    samples: Statistics
+    types: pa.Array
+    counts: np.ndarray
+    documents: DocumentCounts | None = None
+
+    @property
+    def bodies(self) -> tuple[Statistics, Statistics]:
+        """The reference and the samples."""
+        return self.reference, self.samples
+
+    @property
+    def pooled(self) -> np.ndarray:
+        """Occurrences in both bodies together: int64, shape (V,)."""
+        total: np.ndarray = self.counts.sum(axis=0)
+        return total
+
+    @property
+    def defined(self) -> bool:
+        """Whether both bodies have tokens."""
+        return bool(np.all(self.counts.sum(axis=1) > 0))
+
+
+def _align(types: pa.Array, body: Statistics) -> np.ndarray:
+    """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
+    aligned = np.zeros(len(types), np.int64)
+    aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
+    return aligned
+
+
+def _pair(reference: Statistics, samples: Statistics) -> Pair:
+    bodies = (reference, samples)
+    tables = [
+        pa.table({"type": body.types, "count": pa.array(body.counts, pa.int64())})
+        for body in bodies
+    ]
+    pooled = add_up(tables)
+    order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
+    types = pooled["type"].combine_chunks().take(pa.array(order))
+    return Pair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
+
+
+@contextmanager
+def paired(
+    reference: Statistics,
+    samples: Statistics,
+    texts: tuple[Iterable[pa.Array], Iterable[pa.Array]] | None,
+) -> Iterator[Pair]:
+    """Bring two bodies of text together; their documents lie on disk as long as the context.
+
+    Parameters
+    ----------
+    reference, samples : Statistics
+        Sufficient statistics of both.
+    texts : tuple of two iterables of pyarrow.StringArray, or None
+        The documents of the reference and of the samples, in batches of any size; read once. None
+        leaves `Pair.documents` out.
+
+    Yields
+    ------
+    Pair
+
+    Raises
+    ------
+    InputError
+        When the documents are not those of the statistics.
+    """
+    pair = _pair(reference, samples)
+    if texts is None or not pair.defined:
+        yield pair
+        return
+    with DocumentCounts(pair.types, pair.pooled) as documents:
+        names = ("reference", "sample")
+        for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
+            wrong = InputError(
+                f"the {name} documents are not those that the {name} statistics were counted "
+                "from; give the same files and the same split to both"
+            )
+            try:
+                documents.add(body, texts[body])
+            except ValueError as error:
+                raise wrong from error
+            if documents.n_documents(body) != statistics.n_documents:
+                raise wrong
+            if not np.array_equal(documents.totals(body), pair.counts[body]):
+                raise wrong
+        yield replace(pair, documents=documents)
+
+
+def _draw_documents(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
+    """Draw documents of a histogram without replacement, or all where it has no more."""
+    size = min(size, int(histogram.counts.sum()))
+    drawn = rng.multivariate_hypergeometric(histogram.counts, size)
+    return Histogram(histogram.keys[drawn > 0], drawn[drawn > 0])
+
+
+@contextmanager
+def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> Iterator[Pair]:
+    """Put a random subset of the samples' documents in their place; the reference stays whole.
+
+    The unigrams are those of the first documents of a random order, so that the subsets of one
+    number are nested. A histogram of documents needs no document: its subset is one multivariate
+    hypergeometric draw.
+
+    Parameters
+    ----------
+    pair : Pair
+        With documents.
+    sizes : list of int
+        Documents of the nested subsets, increasing.
+    place : int
+        Which of the sizes is wanted.
+    number, seed : int
+        The subset is drawn from streams keyed by the seed and its number.
+
+    Yields
+    ------
+    Pair
+        With documents; types that neither body has any more keep their place, with count 0.
+    """
+    assert pair.documents is not None
+    total = pair.samples.n_documents
+    groups = Groups(stream(seed, "subset/documents", number), [*sizes, total])
+
+    def choose(n: int) -> np.ndarray:
+        return groups.next_block(n) <= place
+
+    histograms = {
+        name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
+        for name, held in pair.samples.histograms.items()
+    }
+    with pair.documents.restricted(choose) as documents:
+        counts = documents.totals(1)
+        types = pair.types.filter(pa.array(counts > 0))
+        samples = Statistics(types, counts[counts > 0], histograms)
+        both = np.stack([pair.counts[0], counts])
+        yield Pair(pair.reference, samples, pair.types, both, documents)

@@ -1,0 +1,249 @@
+"""The smallest shift of each tendency that a number of documents detects.
+
+Definition: two samples of n documents each are drawn, one from a population made of the reference's
+documents, the other from that population with a shift of one tendency (the shifts are defined in
+`shifts`). The shift is detected when the permutation test of the tendency gives a p-value below the
+level. The smallest shift is the one that is detected with the given probability, the power; with
+few documents a tendency may have none.
+
+A permutation test with many permutations rejects when the measure lies farther from the centre of
+its permutation distribution than the quantile of the level does. Given the pooled documents,
+permutations are the random splits of them, so that pairs of samples of the same population, of
+which no document is shifted, have that distribution on average over pooled samples; it is taken
+from them. For shifts as small as the smallest detectable ones, pooling the shifted sample hardly
+changes it. Tests compare all this with permutation tests of drawn pairs.
+
+For differences of means the normal distribution gives the power in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.optimize import brentq
+from scipy.sparse import csc_matrix, csr_matrix
+from scipy.stats import norm
+
+from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.shifts import (
+    Draw,
+    LengthShift,
+    RankShift,
+    ShareShift,
+    Shift,
+    TypeTokenShift,
+    UnigramShift,
+)
+from beyond_perplexity.tendencies.statistics import Statistics
+from beyond_perplexity.tendencies.tokens import tokenize
+
+NULL_PAIRS = 4  # times as many pairs as for one shift
+_SMALLEST = 1e-9
+_TIE = 1e-12  # measures closer than this differ by rounding alone
+_GUESS = 0.03  # shift at the first number of documents
+_LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shift
+_STEPS = 2  # steps inside a wider bracket
+
+
+def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
+    """Count types in documents.
+
+    Parameters
+    ----------
+    texts : iterable of pyarrow.StringArray
+        D documents.
+    types : pyarrow.StringArray, shape (V,)
+        All types that occur.
+
+    Returns
+    -------
+    scipy.sparse.csc_matrix of float64, shape (V, D)
+    """
+    columns, lengths = [], []
+    for batch in map(tokenize, texts):
+        found = pc.index_in(batch.types, value_set=types).to_numpy()
+        columns.append(found[batch.ids])
+        lengths.append(batch.lengths)
+    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    ids = np.concatenate(columns)
+    matrix = csr_matrix((np.ones(len(ids)), ids, ends), shape=(len(ends) - 1, len(types)))
+    matrix.sum_duplicates()
+    return matrix.T
+
+
+def mean_shift(
+    moments: Callable[[float], tuple[float, float]],
+    n: int,
+    how: SensitivityOptions,
+    largest: float = 1.0,
+) -> float:
+    """Find the smallest shift of a mean that the test of its difference detects, in closed form.
+
+    Parameters
+    ----------
+    moments : callable
+        Mean and variance of the population with a shift x.
+    n : int
+        Documents of each sample.
+    how : SensitivityOptions
+        Level and power.
+    largest : float
+        The largest shift that makes sense.
+
+    Returns
+    -------
+    float
+        x, where the difference of the means is z_level times its standard deviation under
+        permutation plus z_power times that of the two samples; NaN beyond `largest`.
+    """
+    z_level, z_power = norm.isf(how.level / 2), norm.ppf(how.power)
+    mean, variance = moments(0)
+
+    def excess(x: float) -> float:
+        shifted, shifted_variance = moments(x)
+        both = variance + shifted_variance
+        pooled = both + (shifted - mean) ** 2 / 2
+        return shifted - mean - z_level * math.sqrt(pooled / n) - z_power * math.sqrt(both / n)
+
+    if excess(largest) <= 0:
+        return math.nan
+    return float(brentq(excess, 0, largest, xtol=1e-12))
+
+
+class _Search:
+    """The search for the smallest shift that one measure of one tendency detects."""
+
+    def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
+        self._shift, self._n, self._how, self._seed = shift, n, how, seed
+        self._pairs = max(10, round(how.pairs * shift.effort))
+        self._null = shift.draw(self._draw(NULL_PAIRS * self._pairs), 0)
+
+    def _draw(self, pairs: int) -> Draw:
+        return Draw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
+
+    def threshold(self, measure: str) -> float:
+        """Return the value beyond which the measure is significant."""
+        null = self._null[measure]
+        if self._shift.is_sum:
+            return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
+        apart = np.abs(null - null.mean())
+        quantile = np.quantile(apart, 1 - self._how.level, method="higher")
+        return float(null.mean() + quantile)
+
+    def excess(self, measure: str, x: float) -> float:
+        """Return how far the quantile of the power lies above the threshold at shift x.
+
+        Measures of few documents have few values: one at the threshold is not beyond it.
+        """
+        drawn = np.sort(self._shift.draw(self._draw(self._pairs), x)[measure])
+        reached = float(drawn[int((1 - self._how.power) * len(drawn))])
+        return reached - self.threshold(measure) - _TIE
+
+    def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
+        """Find the smallest shift from a guess that is wrong by about a factor.
+
+        Returns NaN when the largest shift is not enough.
+        """
+        largest = self._shift.largest
+        low = high = min(guess, largest)
+        at_low = at_high = self.excess(measure, low)
+        while at_high < 0:
+            if high >= largest:
+                return math.nan
+            low, at_low = high, at_high
+            high = min(factor * high, largest)
+            at_high = self.excess(measure, high)
+        while at_low >= 0:
+            if low < _SMALLEST:
+                return math.nan
+            high, at_high = low, at_low
+            low /= factor
+            at_low = self.excess(measure, low)
+        for _ in range(_STEPS if factor > _LINEAR else 0):
+            middle = low + (high - low) * at_low / (at_low - at_high)
+            at_middle = self.excess(measure, middle)
+            if at_middle < 0:
+                low, at_low = middle, at_middle
+            else:
+                high, at_high = middle, at_middle
+        return low + (high - low) * at_low / (at_low - at_high)
+
+
+def _shifts(
+    reference: Statistics, counts: csc_matrix, options: Options, seed: int
+) -> Iterator[Shift]:
+    yield RankShift(counts, options.zipf_ranks)
+    for tendency, name in type_token.HISTOGRAM_OF.items():
+        histogram = reference.histograms[name]
+        yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
+    yield UnigramShift(counts, options.zipf_ranks, seed)
+    yield LengthShift(reference.histograms["length"])
+    for tendency in ("stop_words", "symbols"):
+        yield ShareShift(tendency, reference.histograms[tendency])
+
+
+def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Yield measure, documents and smallest shift."""
+    found: dict[str, float] = {}
+    before = how.documents[0]
+    for n in how.documents:
+        search = _Search(shift, n, how, seed)
+        for measure in shift.measures:
+            # Shifts fall with the root of the number of documents, from the second one on.
+            known = not math.isnan(found.get(measure, math.nan))
+            guess = found[measure] * math.sqrt(before / n) if known else _GUESS
+            found[measure] = search.smallest(measure, guess, _LINEAR if known else 2.0)
+            yield measure, n, found[measure]
+        if isinstance(shift, LengthShift | ShareShift):
+            yield "mean_difference", n, mean_shift(shift.moments, n, how, shift.largest)
+        before = n
+
+
+def sensitivity(
+    reference: Statistics,
+    texts: Iterable[pa.Array],
+    options: Options,
+    how: SensitivityOptions,
+    seed: int,
+    source: str,
+) -> pa.Table:
+    """Find the smallest detectable shift of every tendency.
+
+    Parameters
+    ----------
+    reference : Statistics
+        Of the text whose documents make the population.
+    texts : iterable of pyarrow.StringArray
+        Its documents, or a random subset of them, for the tests of unigrams.
+    options : Options
+        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
+    how : SensitivityOptions
+        Documents, level, power and draws.
+    seed : int
+        Seed of all draws.
+    source : str
+        Name of the reference.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
+        the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
+        unigrams the share of the documents that are exchanged). Null where there is none.
+    """
+    counts = count_documents_by_type(texts, reference.types)
+    records: list[Mapping[str, object]] = []
+    for shift in _shifts(reference, counts, options, seed):
+        for measure, n, x in _found(shift, how, seed):
+            size, relative = (None, None) if math.isnan(x) else shift.size(measure, x)
+            names = {"source": source, "tendency": shift.tendency, "measure": measure}
+            numbers = {"n": n, "shift": size, "relative": relative}
+            wanted = {"level": how.level, "power": how.power}
+            records.append({**names, "unit": shift.unit, **numbers, **wanted})
+    return pa.Table.from_pylist(records, SCHEMAS["sensitivity"])

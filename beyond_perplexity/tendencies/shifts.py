@@ -1,0 +1,419 @@
+"""Populations of documents with a shift of one tendency, from which pairs of samples are drawn.
+
+A population is made of the reference's documents. One sample of n documents is drawn from it, the
+other from the population with a shift x >= 0 in one tendency:
+
+=============== ====================================================================================
+tendency        shift x
+=============== ====================================================================================
+length          every document is longer by the factor 1 + x
+stop_words,     every token that is none of the class becomes one with probability x, so that the
+symbols         share of a document grows
+unigram         a share x of the documents has its words exchanged by a fixed random permutation of
+                all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
+rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
+                become rarer, and Zipf's exponent grows; so many more documents are drawn that the
+                sample has as many tokens as n unshifted ones, on which ranks depend
+type_token      every document has fewer types by the factor 1 - x (Heaps' alpha)
+=============== ====================================================================================
+
+Sampling is exact for any n without holding n documents: a sample of a histogram is one multinomial
+draw, and a sample of whole documents a draw of how often each document of the population occurs, so
+that the words of a document stay together.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csc_matrix
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from beyond_perplexity.randomness import stream
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.distances import ks, rank_ks
+from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.statistics import Histogram
+from beyond_perplexity.tendencies.unigrams import COLUMNS, distances, top_ranks
+
+Draws = dict[str, np.ndarray]
+_SHARES = 500  # values at which the distribution function of a share is looked at, at most
+_NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
+_KERNELS = 64  # quantiles of them that stand for all
+_NARROW = 1e-3  # a smaller spread of that ratio is taken as this one
+_TAIL = 1e-12
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which pairs of samples are drawn.
+
+    Attributes
+    ----------
+    n : int
+        Documents of each sample.
+    pairs : int
+        Pairs of samples.
+    seed : int
+        Seed of all draws.
+    purpose : str
+        Streams are keyed by the seed, this purpose and the number of the pair, of the first of
+        `COLUMNS` pairs, or of the length, so that different shifts draw from the same ones.
+    """
+
+    n: int
+    pairs: int
+    seed: int
+    purpose: str
+
+
+class Shift(ABC):
+    """A population and its shifts in one tendency.
+
+    Attributes
+    ----------
+    tendency : str
+        As in the schema ``tendencies``.
+    measures : tuple of str
+        Measures of the tendency that test the shift.
+    unit : str
+        What `size` counts.
+    largest : float
+        The largest shift that makes sense.
+    is_sum : bool
+        Whether the measures are sums of many independent parts, so that they are nearly normal and
+        few pairs of samples show how they are distributed.
+    effort : float
+        Pairs of samples that are worth their time, relative to those of the options.
+    """
+
+    tendency: str
+    measures: tuple[str, ...]
+    unit: str
+    largest: float = 1.0
+    is_sum: bool = False
+    effort: float = 1.0
+
+    @abstractmethod
+    def draw(self, how: Draw, x: float) -> Draws:
+        """Compute the measures of pairs of samples, the second shifted by x: each (pairs,)."""
+
+    @abstractmethod
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the shift x in the unit, and relative to the value of the reference."""
+
+
+class _HistogramShift(Shift):
+    """One number per document: a sample is one multinomial draw of a histogram."""
+
+    measures = ("ks",)
+    effort = 4.0
+
+    @abstractmethod
+    def probabilities(self, x: float) -> np.ndarray:
+        """Return the shifted probabilities over fixed increasing cells: (C,)."""
+
+    @abstractmethod
+    def moments(self, x: float) -> tuple[float, float]:
+        """Return mean and variance of the shifted population."""
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        mean = self.moments(0)[0]
+        change = self.moments(x)[0] - mean
+        return change, change / mean
+
+    def draw(self, how: Draw, x: float) -> Draws:
+        both = (self.probabilities(0), self.probabilities(x))
+        parts = []
+        for start in range(0, how.pairs, COLUMNS):
+            rng, width = stream(how.seed, how.purpose, start), min(COLUMNS, how.pairs - start)
+            parts.append(ks(*(rng.multinomial(how.n, p, size=width) for p in both)))
+        return {"ks": np.concatenate(parts)}
+
+
+class LengthShift(_HistogramShift):
+    """Longer documents; the distribution of lengths is smoothed by a kernel.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Documents by length.
+
+    Notes
+    -----
+    The smallest shifts move a document by less than a token. Then the distance depends on the
+    documents of exactly one length, of which a small reference has too few to be taken as they are:
+    each is spread over its neighbourhood by a Hann window of Silverman's width. `moments` are those
+    of the documents as they are.
+    """
+
+    tendency = "length"
+    unit = "tokens"
+
+    def __init__(self, histogram: Histogram) -> None:
+        lengths, counts = histogram.lengths, histogram.counts
+        total = counts.sum()
+        self._mean = float(counts @ lengths / total)
+        self._variance = float(counts @ (lengths - self._mean) ** 2 / total)
+        pmf = np.zeros(int(lengths.max()) + 1)
+        np.add.at(pmf, lengths, counts / total)
+        half = math.ceil(1.06 * math.sqrt(self._variance) * total**-0.2)
+        window = np.hanning(2 * half + 3)
+        smooth = np.convolve(pmf, window)[half + 1 : half + 1 + len(pmf)]
+        smooth[: int(lengths.min())] = 0
+        self._pmf = smooth / smooth.sum()
+
+    def probabilities(self, x: float) -> np.ndarray:
+        """Return the shares of lengths 0 to twice the longest: (C,).
+
+        A length that is no whole number becomes one of its two neighbours, right on average.
+        """
+        stretched = np.arange(len(self._pmf)) * (1 + x)
+        lower = stretched.astype(int)
+        above = (stretched - lower) * self._pmf
+        shares = np.bincount(lower, self._pmf - above, 2 * len(self._pmf))
+        return shares + np.bincount(lower + 1, above, 2 * len(self._pmf))
+
+    def moments(self, x: float) -> tuple[float, float]:
+        """Return mean (tokens) and variance of the lengths of the stretched documents."""
+        return self._mean * (1 + x), self._variance * (1 + x) ** 2
+
+
+class ShareShift(_HistogramShift):
+    """A larger share of stop words or of symbols.
+
+    Parameters
+    ----------
+    tendency : str
+        ``"stop_words"`` or ``"symbols"``.
+    histogram : Histogram
+        Documents by (length, tokens of the class).
+    """
+
+    unit = "share of the tokens"
+
+    def __init__(self, tendency: str, histogram: Histogram) -> None:
+        self.tendency = tendency
+        filled = histogram.lengths > 0
+        self._lengths, self._values = histogram.lengths[filled], histogram.values[filled]
+        self._weights = histogram.counts[filled] / histogram.counts[filled].sum()
+        self._shares = self._values / self._lengths
+        self._mean = float(self._weights @ self._shares)
+        order = np.argsort(self._shares)
+        cdf = np.cumsum(self._weights[order])
+        places = np.searchsorted(cdf, np.arange(1, _SHARES) / _SHARES)
+        self._edges = np.unique(self._shares[order][places])
+
+    def probabilities(self, x: float) -> np.ndarray:
+        """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
+        others = self._lengths - self._values
+        most = int(binom.ppf(1 - _TAIL, others.max(), x)) if x else 0
+        shares = np.zeros(len(self._edges) + 1)
+        for more in range(most + 1):
+            possible = others >= more
+            weights = self._weights[possible] * binom.pmf(more, others[possible], x)
+            moved = (self._values[possible] + more) / self._lengths[possible]
+            places = np.searchsorted(self._edges, moved)
+            shares += np.bincount(places, weights, len(shares))
+        return shares / shares.sum()
+
+    def moments(self, x: float) -> tuple[float, float]:
+        """Return mean and variance of the share."""
+        variance = float(self._weights @ (self._shares - self._mean) ** 2)
+        coins = float(self._weights @ ((1 - self._shares) / self._lengths))
+        mean = self._mean + x * (1 - self._mean)
+        return mean, (1 - x) ** 2 * variance + x * (1 - x) * coins
+
+
+class _DocumentShift(Shift):
+    """Whole documents: a sample says how often each document of the population is drawn.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csc_matrix of float64, shape (V, D)
+        Occurrences of the types in the documents of the population.
+    ranks : int or None
+        Ranks that the measures of rank and frequency compare.
+    """
+
+    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
+        totals = np.asarray(counts.sum(axis=1)).ravel()
+        order = np.argsort(-totals, kind="stable")  # frequent types first, which is faster
+        self._counts = counts.tocsr()[order].tocsc()
+        self._shares = totals[order] / totals.sum()
+        self._ranks = ranks
+
+    @abstractmethod
+    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
+        """Draw the shifted sample of each pair: counts, (V, w)."""
+
+    def _sample(self, sizes: np.ndarray, rngs: list[np.random.Generator]) -> np.ndarray:
+        """Draw documents with replacement, as many as `sizes` says of each column: (V, w)."""
+        n_documents = self._counts.shape[1]
+        uniform = np.full(n_documents, 1 / n_documents)
+        drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
+        sample: np.ndarray = self._counts @ np.stack(drawn, axis=1).astype(float)
+        return sample
+
+    def draw(self, how: Draw, x: float) -> Draws:
+        parts: list[Draws] = []
+        for start in range(0, how.pairs, COLUMNS):
+            items = range(start, min(start + COLUMNS, how.pairs))
+            rngs = [stream(how.seed, how.purpose, i) for i in items]
+            first = self._sample(np.full(len(items), how.n), rngs)
+            parts.append(self._measure(first, self._second(rngs, how.n, x)))
+        return {name: np.concatenate([part[name] for part in parts]) for name in self.measures}
+
+    @abstractmethod
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
+        """Compute the measures of pairs of samples (V, w): each (w,)."""
+
+
+class UnigramShift(_DocumentShift):
+    """Exchanged words; the permutation of types is drawn from a stream of its own.
+
+    Parameters
+    ----------
+    counts, ranks
+        See the base class.
+    seed : int
+        Seed of the permutation.
+    """
+
+    tendency = "unigram"
+    measures = ("tvd", "max_difference")
+    unit = "distance"
+
+    def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
+        super().__init__(counts, ranks)
+        self._exchange = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
+        difference = np.abs(self._shares - self._shares[self._exchange])
+        self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
+
+    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
+        exchanged = np.array([rng.binomial(n, x) for rng in rngs])
+        plain = self._sample(n - exchanged, rngs)
+        return plain + self._sample(exchanged, rngs)[self._exchange] if x else plain
+
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
+        return distances(first, second)
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the distance of the shifted population in the measure, and x itself."""
+        return float(x * self._distance[measure]), x
+
+
+class RankShift(_DocumentShift):
+    """Rare words become rarer."""
+
+    tendency = "rank_frequency"
+    measures = ("ks_empirical",)
+    unit = "Zipf's s"
+
+    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
+        kept = (self._shares / self._shares[0]) ** x
+        sample = self._sample(np.full(len(rngs), round(n / (kept @ self._shares))), rngs)
+        if x:
+            for column, rng in enumerate(rngs):
+                sample[:, column] = rng.binomial(sample[:, column].astype(np.int64), kept)
+        return sample
+
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
+        tops = (top_ranks(side, self._ranks) for side in (first, second))
+        return {"ks_empirical": rank_ks(*tops)}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the difference of the exponents fitted to the two populations."""
+        s = fit_zipf(self._shares[: self._ranks])
+        change = fit_zipf(self._shares[: self._ranks] ** (1 + x)) - s
+        return change, change / s
+
+
+class TypeTokenShift(Shift):
+    """Fewer types in documents of equal length.
+
+    Parameters
+    ----------
+    tendency : str
+        A key of `type_token.HISTOGRAM_OF`.
+    histogram : Histogram
+        Documents by (length, types).
+    maximum_length : int
+        As in the options of the measures.
+
+    Notes
+    -----
+    A reference has few documents of exactly one length. The number of types at length l is
+    therefore that of the nearest documents in length, divided by Heaps' law at their length and
+    multiplied by it at l, smoothed by a normal kernel of Silverman's width and rounded. Without the
+    kernel, shifts of less than a type would move whole documents at some lengths and none at
+    others, and seem larger than they are.
+    """
+
+    measures = ("ks_empirical",)
+    unit = "share of the types"
+    largest = 0.9
+    is_sum = True
+    effort = 0.25
+
+    def __init__(self, tendency: str, histogram: Histogram, maximum_length: int) -> None:
+        self.tendency = tendency
+        law = type_token.fit(histogram)
+        kept = type_token.restrict(histogram, maximum_length)
+        cells = type_token.LengthCells.of(kept)
+        totals = cells.totals(kept.counts)
+        self._lengths, self._shares = cells.group_lengths, totals / totals.sum()
+        self._expected = law.rate(self._lengths)  # (G,)
+        ratios = kept.values / law.rate(kept.lengths)  # (C,)
+        before = np.cumsum(kept.counts) - kept.counts / 2  # (C,), middles of the cells
+        centres = np.cumsum(totals) - totals / 2  # (G,)
+        half = min(_NEIGHBOURS, totals.sum()) / 2
+        centres = np.clip(centres, half, totals.sum() - half)
+        self._near = np.empty((len(centres), _KERNELS))
+        self._widths = np.empty(len(centres))
+        levels = (np.arange(_KERNELS) + 0.5) / _KERNELS
+        for group, centre in enumerate(centres):
+            near = np.abs(before - centre) <= half
+            order = np.argsort(ratios[near])
+            values, weights = ratios[near][order], kept.counts[near][order]
+            cdf = np.cumsum(weights) / weights.sum()
+            self._near[group] = values[np.minimum(np.searchsorted(cdf, levels), len(values) - 1)]
+            spread = max(float(np.std(self._near[group])), _NARROW)
+            self._widths[group] = 1.06 * spread * weights.sum() ** -0.2
+
+    def _pmf(self, group: int, x: float) -> np.ndarray:
+        """Return the probabilities of 0, 1, ... types at the length of a group: (U,)."""
+        centres, width = self._near[group], self._widths[group]
+        most = int(self._expected[group] * (centres[-1] + 5 * width)) + 2
+        bounds = (np.arange(most) + 0.5) / (self._expected[group] * (1 - x))  # (U,)
+        cdf = ndtr((bounds[:, None] - centres) / width).mean(axis=1)  # (U,)
+        shares = np.diff(cdf, prepend=0)
+        return shares / shares.sum()
+
+    def lengths(self, how: Draw) -> np.ndarray:
+        """Draw how many documents of each length the two samples have: int64, shape (2, G).
+
+        The test permutes documents of equal length, so all pairs have the same lengths.
+        """
+        rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
+        return rng.multinomial(how.n, self._shares, size=2)
+
+    def draw(self, how: Draw, x: float) -> Draws:
+        """Draw pairs; the measure of each is the sum over lengths."""
+        total, weight = np.zeros(how.pairs), 0
+        for group, (n_first, n_second) in enumerate(self.lengths(how).T):
+            if n_first and n_second:
+                rng = stream(how.seed, how.purpose, group)
+                first = rng.multinomial(n_first, self._pmf(group, 0), size=how.pairs)  # (M, U)
+                second = rng.multinomial(n_second, self._pmf(group, x), size=how.pairs)
+                total += n_second * ks(first, second)
+                weight += n_second
+        return {"ks_empirical": total / max(weight, 1)}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return x twice: it is a share."""
+        return x, x

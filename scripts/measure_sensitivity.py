@@ -1,0 +1,40 @@
+"""Find the smallest shift of each tendency that numbers of documents detect."""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.provenance import run_record
+from beyond_perplexity.shards import count_documents, write_shard
+from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.sensitivity import sensitivity
+from beyond_perplexity.tendencies.statistics import read_statistics
+from beyond_perplexity.tendencies.tokens import read_resample
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--statistics", required=True, help="statistics of the reference")
+    add("--documents", nargs="+", required=True, help="Parquet files of the reference")
+    add("--split", help="split of the reference's documents")
+    add("--source", default="reference", help="name of the reference in the table")
+    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
+    add("--seed", type=int, default=0, help="seed of all draws")
+    add("--output", required=True, help="table to write")
+    given = parser.parse_args()
+    options = Options.from_config(given.options)
+    how = SensitivityOptions.from_config(given.sensitivity_options)
+    record = run_record("scripts/measure_sensitivity.py", vars(given), seed=given.seed)
+    size = min(how.largest_population, count_documents(given.documents, given.split))
+    texts = read_resample(given.documents, given.split, size, 0, given.seed)
+    reference = read_statistics(given.statistics)
+    table = sensitivity(reference, texts, options, how, given.seed, given.source)
+    write_shard(given.output, "sensitivity", table, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,317 @@
+"""The smallest detectable shifts: the shifted populations, and that the tests find what is claimed.
+
+Needs nothing but the package. Oracles: permutation tests of drawn pairs of samples, document by
+document; the textbook's power of the difference of means; shifts applied to documents one by one;
+the fall of every shift with the root of the number of documents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import norm
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.report.sensitivity import sensitivity_table
+from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.tendencies import histograms, type_token
+from beyond_perplexity.tendencies.distances import rank_ks
+from beyond_perplexity.tendencies.histograms import PairedHistogram
+from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.resampling import permutation_p
+from beyond_perplexity.tendencies.sensitivity import (
+    _Search,
+    count_documents_by_type,
+    mean_shift,
+    sensitivity,
+)
+from beyond_perplexity.tendencies.shifts import (
+    Draw,
+    LengthShift,
+    RankShift,
+    ShareShift,
+    Shift,
+    TypeTokenShift,
+    UnigramShift,
+)
+from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, distances, top_ranks
+from beyond_perplexity.tendencies.word_classes import StopWords
+from scripts import measure_sensitivity
+from tests.unit.test_measures import write_samples
+
+PERMUTATIONS = 199
+N = 200
+HOW = SensitivityOptions(documents=(N,), level=0.05, power=0.8, pairs=400)
+
+
+def draw_texts(n: int) -> list[str]:
+    """Draw documents with topics, so that the words of a document belong together."""
+    rng = np.random.default_rng(11)
+    lengths = 5 + rng.poisson(rng.gamma(4, 4, n))
+    topics = rng.integers(20, size=n)
+    drawn = (np.minimum(rng.zipf(1.6, k) + t, 90) for k, t in zip(lengths, topics, strict=True))
+    return [" ".join(f"w{k}" if k % 5 else f"{k}" for k in words) for words in drawn]
+
+
+TEXTS = draw_texts(500)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sensitivity") / "r.parquet"
+    with StatisticsCounter(StopWords("test", frozenset({"w1", "w3", "w7", "w8"}))) as counter:
+        counter.add(pa.array(TEXTS))
+        counter.write(path, {})
+    return read_statistics(path)
+
+
+@pytest.fixture(scope="module")
+def counts(reference):
+    return count_documents_by_type([pa.array(TEXTS[:200]), pa.array(TEXTS[200:])], reference.types)
+
+
+def test_documents_are_counted_by_type(counts, reference):
+    types = reference.types.to_pylist()
+    expected = [[text.split().count(word) for word in types] for text in TEXTS[190:210]]
+    assert counts[:, 190:210].toarray().T.tolist() == expected
+
+
+def detected(p_values: list[float]) -> float:
+    return float(np.mean(np.array(p_values) < HOW.level))
+
+
+def check_power(p_values: list[float], power: float = HOW.power) -> None:
+    """Compare with 3.5 standard deviations of the count, and 0.05 for a grid of p-values."""
+    deviation = np.sqrt(power * (1 - power) / len(p_values))
+    assert abs(detected(p_values) - power) < 3.5 * deviation + 0.05
+
+
+def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
+    paired = PairedHistogram(support.astype(float), *sides)
+    permuted = histograms.permute(paired, PERMUTATIONS, seed, "test")[measure]
+    return permutation_p(float(histograms.compare(support, *sides)[measure]), permuted)
+
+
+@pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])
+def test_permutation_tests_find_the_smallest_ks_as_often_as_claimed(reference, tendency):
+    histogram = reference.histograms[tendency]
+    shift = LengthShift(histogram) if tendency == "length" else ShareShift(tendency, histogram)
+    smallest = _Search(shift, N, HOW, 1).smallest("ks", 0.1)
+    for x, power in ((smallest, HOW.power), (0.0, HOW.level)):
+        rng = np.random.default_rng(2)
+        both = [shift.probabilities(0), shift.probabilities(x)]
+        p_values = []
+        for seed in range(200):
+            sides = [rng.multinomial(N, p) for p in both]
+            p_values.append(histogram_p(np.arange(len(both[0])), sides, "ks", seed))
+        check_power(p_values, power)
+
+
+def test_permutation_tests_find_the_smallest_mean_as_often_as_claimed(reference):
+    histogram = reference.histograms["length"]
+    x = mean_shift(LengthShift(histogram).moments, N, HOW)
+    lengths = np.repeat(histogram.lengths, histogram.counts)
+    rng = np.random.default_rng(3)
+    p_values = []
+    for seed in range(200):
+        first = rng.choice(lengths, N)
+        exact = rng.choice(lengths, N) * (1 + x)
+        second = (exact + rng.random(N)).astype(int)  # rounded at random, right on average
+        support = np.arange(max(first.max(), second.max()) + 1)
+        sides = [np.bincount(side, minlength=len(support)) for side in (first, second)]
+        p_values.append(histogram_p(support, sides, "mean_difference", seed))
+    check_power(p_values)
+
+
+def test_the_closed_form_is_the_textbook_one_for_a_constant_variance():
+    for n in (1_000, 1_000_000):
+        x = mean_shift(lambda x: (x, 4.0), n, SensitivityOptions(), largest=10)
+        power = norm.sf(norm.isf(0.0025) - x / np.sqrt(8 / n))
+        assert power == pytest.approx(0.8, abs=0.01)
+    assert np.isnan(mean_shift(lambda x: (x, 4.0), 10, SensitivityOptions(), largest=1))
+
+
+def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
+    return [TEXTS[i].split() for i in rng.integers(len(TEXTS), size=n)]
+
+
+def tvd(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return distances(first, second)["tvd"]
+
+
+def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return rank_ks(top_ranks(first, None), top_ranks(second, None))
+
+
+def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:
+    types = sorted({word for side in sides for text in side for word in text})
+    with DocumentCounts(pa.array(types), np.ones(len(types))) as counts:
+        for body, side in enumerate(sides):
+            counts.add(body, [pa.array([" ".join(text) for text in side])])
+        totals = [counts.totals(body)[:, None] for body in (0, 1)]
+        pooled = (totals[0] + totals[1]).astype(float)
+        drawn = counts.permutations(PERMUTATIONS, seed, "test")
+        permuted = np.concatenate([measure(first, pooled - first) for first in drawn])
+        return permutation_p(float(measure(*totals)[0]), permuted)
+
+
+def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts, reference):
+    shift = UnigramShift(counts, None, seed=1)
+    x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
+    totals = np.asarray(counts.sum(axis=1)).ravel()
+    ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
+    exchange = dict(zip(ordered[shift._exchange], ordered, strict=True))
+    rng = np.random.default_rng(4)
+    p_values = []
+    for seed in range(80):
+        first, second = sample_texts(rng), sample_texts(rng)
+        chosen = rng.random(N) < x
+        pairs = zip(second, chosen, strict=True)
+        second = [[exchange[w] for w in text] if c else text for text, c in pairs]
+        p_values.append(document_p([first, second], tvd, seed))
+    check_power(p_values)
+
+
+def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed(counts, reference):
+    shift = RankShift(counts, None)
+    x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
+    totals = np.asarray(counts.sum(axis=1)).ravel()
+    shares = (totals / totals.max()) ** x
+    more = round(N * totals.sum() / (totals @ shares))
+    kept = dict(zip(reference.types.to_pylist(), shares, strict=True))
+    rng = np.random.default_rng(7)
+    p_values = []
+    for seed in range(80):
+        first, second = sample_texts(rng), sample_texts(rng, more)
+        second = [[word for word in text if rng.random() < kept[word]] for text in second]
+        p_values.append(document_p([first, second], rank_distance, seed))
+    check_power(p_values)
+
+
+@pytest.mark.parametrize("tendency", type_token.HISTOGRAM_OF)
+def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(reference, tendency):
+    histogram = reference.histograms[type_token.HISTOGRAM_OF[tendency]]
+    shift = TypeTokenShift(tendency, histogram, 500)
+    x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
+    lengths = shift.lengths(Draw(N, 1, 1, ""))
+    rng = np.random.default_rng(5)
+    groups, values, sides = [], [], []
+    for group, both in enumerate(lengths.T):
+        pmfs = [shift._pmf(group, 0), shift._pmf(group, x)]
+        sides.append([rng.multinomial(n, p, 200) for n, p in zip(both, pmfs, strict=True)])
+        groups += [group] * len(pmfs[0])
+        values += range(len(pmfs[0]))
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    cells = type_token.LengthCells(np.array(groups), np.array(values), starts)
+    first, second = (np.concatenate([pair[k] for pair in sides], axis=1) for k in (0, 1))
+    p_values = []
+    for seed in range(100):
+        paired = type_token.PairedCells(cells, first[seed], second[seed])
+        observed = type_token.summarize(paired, first[seed], second[seed], {})["ks_empirical"]
+        permuted = type_token.permute(paired, PERMUTATIONS, seed, "test")
+        p_values.append(permutation_p(float(observed), permuted))
+    check_power(p_values)
+
+
+def test_shares_are_shifted_token_by_token(reference):
+    histogram = reference.histograms["stop_words"]
+    shift = ShareShift("stop_words", histogram)
+    rng = np.random.default_rng(6)
+    cells = np.repeat(np.arange(len(histogram.counts)), histogram.counts * 100)
+    lengths, values = histogram.lengths[cells], histogram.values[cells]
+    shares = (values + rng.binomial(lengths - values, 0.1)) / lengths
+    mean, variance = shift.moments(0.1)
+    assert mean == pytest.approx(shares.mean(), rel=0.01)
+    assert variance == pytest.approx(shares.var(), rel=0.03)
+    found = np.cumsum(shift.probabilities(0.1))[:-1]
+    expected = (shares[:, None] <= shift._edges).mean(axis=0)
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_lengths_are_stretched(reference):
+    shift = LengthShift(reference.histograms["length"])
+    means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
+    assert means[1] == pytest.approx(means[0] * 1.07)
+    assert means[0] == pytest.approx(shift.moments(0)[0], rel=0.02)
+    change, relative = shift.size("ks", 0.07)
+    assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
+
+
+def test_words_are_exchanged_and_made_rarer(counts):
+    draw = Draw(200_000, 4, 1, "test")
+    exchanged = UnigramShift(counts, None, seed=1)
+    found = exchanged.draw(draw, 0.3)
+    for measure, values in found.items():
+        assert values == pytest.approx(exchanged.size(measure, 0.3)[0], rel=0.02)
+    rarer = RankShift(counts, None)
+    rngs = [np.random.default_rng(1)]
+    plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
+    change = fit_zipf(thinned) - fit_zipf(plain)
+    assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
+
+
+def test_types_are_lost_by_their_share(reference):
+    shift = TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
+    groups = np.flatnonzero(shift._expected > 10)
+    means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
+    assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
+    assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
+
+
+class _Normal(Shift):
+    """A measure whose smallest shift is known: normal with mean x and deviation 1 / sqrt(n)."""
+
+    tendency, measures, unit, largest = "test", ("z",), "", 1.0
+
+    def draw(self, how: Draw, x: float) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(8)
+        return {"z": x + rng.normal(size=how.pairs) / np.sqrt(how.n)}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        return x, x
+
+
+@pytest.mark.parametrize("guess", [1e-6, 0.03, 1.0])
+def test_the_search_finds_a_known_shift(guess):
+    how = SensitivityOptions(pairs=20_000)
+    found = _Search(_Normal(), 10_000, how, 1).smallest("z", guess)
+    assert found == pytest.approx((norm.isf(0.0025) + norm.isf(0.2)) / 100, rel=0.03)
+    assert np.isnan(_Search(_Normal(), 4, how, 1).smallest("z", guess))
+
+
+def test_all_shifts_fall_with_the_root_of_the_documents(reference):
+    how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=100)
+    tables = [
+        sensitivity(reference, [pa.array(TEXTS)], Options(), how, 1, "reference") for _ in range(2)
+    ]
+    assert tables[0].equals(tables[1])
+    assert tables[0].schema == SCHEMAS["sensitivity"]
+    rows = tables[0].to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
+    assert len(rows) == 11
+    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.25)
+    assert rows[2].isna().any()
+    shown = sensitivity_table(tables[0].to_pandas(), Labels())
+    assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
+    assert len(shown.rows) == 11
+    assert "none" in {cell for row in shown.rows for cell in row}
+
+
+def test_the_command(reference, tmp_path, monkeypatch):
+    with StatisticsCounter(StopWords("test", frozenset({"w1"}))) as counter:
+        counter.add(pa.array(TEXTS[:80]))
+        counter.write(tmp_path / "s.parquet", {})
+    documents = write_samples(tmp_path / "d.parquet", TEXTS[:80])
+    arguments = ["x", "--statistics", str(tmp_path / "s.parquet"), "--documents", documents]
+    arguments += ["--output", str(tmp_path / "o.parquet"), "--sensitivity-options"]
+    small = '{"documents": [500], "pairs": 10, "largest_population": 50}'
+    monkeypatch.setattr("sys.argv", [*arguments, small])
+    measure_sensitivity.main()
+    assert set(pq.read_table(tmp_path / "o.parquet")["n"].to_pylist()) == {500}
+    monkeypatch.setattr("sys.argv", [*arguments, '{"power": 1.5}'])
+    with pytest.raises(InputError, match=r"power: is 1\.5"):
+        measure_sensitivity.main()

@@ -13,7 +13,9 @@ rule tabulate:
         measures=lambda wildcards: RUN.table_inputs(**wildcards, name="measures"),
         resamples=lambda wildcards: RUN.table_inputs(**wildcards, name="resamples"),
         models=lambda wildcards: RUN.table_inputs(**wildcards, name="models"),
-        perplexities=lambda wildcards: RUN.table_inputs(**wildcards, name="perplexities"),
+        perplexities=lambda wildcards: RUN.table_inputs(
+            **wildcards, name="perplexities"
+        ),
         sensitivity=lambda wildcards: RUN.table_inputs(**wildcards, name="sensitivity"),
     output:
         csv="<results>/tables/{corpus}/{table}.csv",

@@ -138,7 +138,8 @@ rule measure_tendencies:
             "<results>/tendencies/{model}/{decoding}/measures.parquet", non_empty=True
         ),
         sample_size=ensure(
-            "<results>/tendencies/{model}/{decoding}/sample_size.parquet", non_empty=True
+            "<results>/tendencies/{model}/{decoding}/sample_size.parquet",
+            non_empty=True,
         ),
         curves=ensure(
             "<results>/tendencies/{model}/{decoding}/curves.parquet", non_empty=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
@@ -27,13 +29,13 @@ TEST_NAMES = {
 }
 # Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
 _SAME = ("unigram", "type_token_unigrams", "type_token_bigrams")
-_DIGITS = {"tokens": 2}
 
 
 def _cell(row: pd.Series) -> str:
     if pd.isna(row["shift"]):
         return "none"
-    size = shown(row["shift"], _DIGITS.get(str(row["unit"]), 4))
+    two_digits = 1 - math.floor(math.log10(row["shift"]))
+    size = shown(row["shift"], max(0, two_digits))
     if row["tendency"] in _SAME:
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"

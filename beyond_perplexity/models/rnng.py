@@ -83,7 +83,7 @@ class RNNGOptions(TreeOptions):
         Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
     """
 
-    size: int = 96
+    size: int = 64
     layers: int = 1
     dropout: float = 0.2
     eos: bool = True

@@ -5,7 +5,8 @@ that of a small network on differences of a bidirectional LSTM's outputs over ``
 (Kim et al. 2019, section 2.2; Wang & Chang 2016). The temperature is global: q_τ is q^(1/τ),
 normalized.
 
-B instances, R rows, T words of the longest, E embedding, H hidden, S scorer, A temperatures.
+B instances, R rows, T words of the longest, P spans of two words or more, E embedding, H hidden,
+S scorer, A temperatures.
 """
 
 from __future__ import annotations
@@ -196,8 +197,9 @@ class SpanCRF(Proposal):
     # ---- for the unsupervised training of a model, whose gradients need the scores ----
 
     def scores(self, batch: InstanceBatch) -> Tensor:
-        """Score all spans, float64, (B, T, T); what lies beyond a sentence is of no meaning."""
+        """Score all spans, float64, (B, T, T); what is no span of it is of no meaning."""
         tokens, lengths = batch.tokens, batch.lengths[TOKENS]
+        longest = tokens.shape[1]
         words = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
         words = words.scatter(1, lengths[:, None] + 1, EOS)
         places = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
@@ -213,8 +215,12 @@ class SpanCRF(Proposal):
         ahead, back = self.forward_part(ahead), self.backward_part(back)  # (B, T + 2, S) each
         start = ahead[:, 1:-1] - back[:, :-2]  # (B, T, S)
         end = ahead[:, 2:] - back[:, 1:-1]  # (B, T, S)
-        hidden = end[:, None] - start[:, :, None] + self.hidden_bias  # (B, T, T, S)
-        return self.score(self.norm(torch.relu(hidden)))[..., 0].double()  # (B, T, T)
+        first, last = torch.triu_indices(longest, longest, 1, device=tokens.device)  # (P,)
+        hidden = end.index_select(1, last) - start.index_select(1, first)  # (B, P, S)
+        found = self.score(self.norm(torch.relu(hidden + self.hidden_bias)))[..., 0]  # (B, P)
+        scores = found.new_zeros(len(tokens), longest**2, dtype=torch.float64)
+        scores = scores.index_copy(1, first * longest + last, found.double())
+        return scores.unflatten(1, (longest, longest))  # (B, T, T)
 
     def sample_from(
         self,

@@ -37,6 +37,7 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import from_closings, spans, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.stack_memory import sum_rows
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
@@ -258,7 +259,7 @@ class SpanCRF(Proposal):
         longest = scores.shape[1] - 1
         first, last = first.clamp(0, longest), last.clamp(0, longest)
         found = scores[owner[:, None], first, last] * counts  # (R, W)
-        return torch.where(traced.valid, found.sum(1), -torch.inf)
+        return torch.where(traced.valid, sum_rows(found), -torch.inf)
 
     def _scores(self, batch: InstanceBatch) -> Tensor:
         if torch.is_grad_enabled():

@@ -44,6 +44,7 @@ from beyond_perplexity.models.stack_memory import (
     StackMemory,
     padded,
     share_prefixes,
+    sum_rows,
 )
 from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
@@ -51,7 +52,7 @@ from beyond_perplexity.randomness import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 # Rows that are computed together at most: what bounds the memory.
-BLOCK = 1024
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class RNNGOptions(TreeOptions):
         Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
     """
 
-    size: int = 96
+    size: int = 64
     layers: int = 1
     dropout: float = 0.2
     eos: bool = True
@@ -248,13 +249,13 @@ class RNNG(LatentModel):
         words_of = Words(goal, may_end)
         weight, bias = self.embedding.weight, self.word_bias
         summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
-        words = torch.where(shifts, by_word[here], 0.0).sum(1)  # (R,)
+        words = sum_rows(torch.where(shifts, by_word[here], 0.0))  # (R,)
         if self.options.eos:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
         logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
         free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
         choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
-        actions = torch.where(free, choice, 0.0).sum(1)  # (R,)
+        actions = sum_rows(torch.where(free, choice, 0.0))  # (R,)
         return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
 
     def _contexts(
@@ -286,7 +287,7 @@ class RNNG(LatentModel):
                 both = padded(joined)  # (J')
                 children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
                 composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
-                item = item.index_copy(0, joined, composed)  # (P, 2 D)
+                item = item.index_copy(0, joined, composed.to(item.dtype))  # (P, 2 D)
             context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
             items.write(item)
             states.write(state)

@@ -30,7 +30,7 @@ from beyond_perplexity.instances.trees import (
     find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.stack_memory import share_prefixes
+from beyond_perplexity.models.stack_memory import share_prefixes, sum_rows
 from beyond_perplexity.models.top_down import (
     StackEncoder,
     TopDownOptions,
@@ -191,12 +191,12 @@ class TopDownRNNG(LatentModel):
         log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
         taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
         counted = (latents != FILLING) & valid[:, None]  # (R, W)
-        actions = torch.where(counted, taken, 0.0).sum(1)  # (R,)
+        actions = sum_rows(torch.where(counted, taken, 0.0))  # (R,)
         counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
         targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
         goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
         weight, bias = self.encoder.embedding.weight, self.word_bias
         summed, by_word = score_words(contexts, weight, bias, goal, counts)  # (), (M,)
-        words = torch.where(shifts & counted, by_word[here], 0.0).sum(1)  # (R,)
+        words = sum_rows(torch.where(shifts & counted, by_word[here], 0.0))  # (R,)
         missing = torch.where(valid, 0.0, -torch.inf).double()  # (R,)
         return summed + actions.sum() + missing.sum(), words + actions.detach() + missing

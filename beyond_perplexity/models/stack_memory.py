@@ -49,6 +49,11 @@ def padded(index: Tensor) -> Tensor:
     return torch.cat([index, index[:1].expand(missing)]) if missing else index
 
 
+def sum_rows(values: Tensor) -> Tensor:
+    """Add up each row, (R, W), from left to right: zeros at its end do not change the rounding."""
+    return functional.pad(values, (1, 0)).cumsum(1)[:, -1]  # (R,)
+
+
 def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     """Find the distinct prefixes of rows of actions.
 

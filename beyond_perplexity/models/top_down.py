@@ -284,7 +284,7 @@ class Course:
         closing = (action == REDUCE).nonzero()[:, 0]  # (J,)
         if len(closing):
             composed = self._compose(parent[padded(closing)])[: len(closing)]  # (J, D)
-            item = item.index_copy(0, closing, composed)
+            item = item.index_copy(0, closing, composed.to(item.dtype))
         below = nodes.below[at]  # (P,)
         stack, state = encoder.stack(item, self._stacks.read(below))
         chosen = encoder.drop(encoder.action(action))  # (P, D)

@@ -39,7 +39,7 @@ def _chunk(
     features: Tensor, weight: Tensor, bias: Tensor, words: Words, part: slice
 ) -> tuple[Tensor, Tensor]:
     """Return the softmax, (C, V − 1), and log p of the targets, (C,): all without ``<s>``."""
-    logits = functional.linear(features[part], weight, bias)  # (C, V − 1)
+    logits = functional.linear(features[part], weight, bias).to(weight.dtype)  # (C, V − 1)
     logits[:, 0].masked_fill_(~words.may_end[part], -torch.inf)
     shares = logits.softmax(1)  # (C, V − 1)
     # The kernel of softmax is faster than that of logsumexp; the largest share gives the sum.
@@ -136,7 +136,7 @@ def score_words(
     chosen = counts.nonzero()[:, 0]  # (N',)
     index = padded(chosen)  # (N,)
     part = Words(words.targets[index], words.may_end[index])
-    arguments = (contexts[index], weight, bias, part)
+    arguments = (contexts[index].to(weight.dtype), weight, bias, part)
     often = counts[index] * (torch.arange(len(index), device=index.device) < len(chosen))  # (N,)
     if torch.is_grad_enabled():
         total, values = summed_word_log_probs(*arguments, often)  # (), (N,)

@@ -47,7 +47,8 @@ def make(kind=RNNG, vocabulary=9, double=True, **architecture):
 def batch_of(*sentences, trees=None):
     found = []
     for number, words in enumerate(sentences):
-        actions = trees[number] if trees else reference.all_trees(len(words))[-1]
+        right = [0] * len(words) + [1] * (len(words) - 1)
+        actions = trees[number] if trees else right
         arrays = {"tokens": np.array(words), "actions": np.array(actions)}
         found.append(Instance(number, arrays))
     return InstanceBatch.of(found)

@@ -28,7 +28,7 @@ from beyond_perplexity.instances.trees import (
     find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.stack_memory import share_prefixes
+from beyond_perplexity.models.stack_memory import share_prefixes, sum_rows
 from beyond_perplexity.models.top_down import (
     Course,
     Nodes,
@@ -234,7 +234,7 @@ class DiscriminativeRNNG(Proposal):
         for temperature in temperatures:
             each = action_log_probs(scores, possible, temperature)  # (M, A)
             taken = each[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
-            total = torch.where(counted, taken, 0.0).sum(1)  # (R,)
+            total = sum_rows(torch.where(counted, taken, 0.0))  # (R,)
             found.append(torch.where(valid, total, -torch.inf))
         return torch.stack(found, 1)  # (R, A)
 

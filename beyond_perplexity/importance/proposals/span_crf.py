@@ -5,7 +5,8 @@ that of a small network on differences of a bidirectional LSTM's outputs over ``
 (Kim et al. 2019, section 2.2; Wang & Chang 2016). The temperature is global: q_τ is q^(1/τ),
 normalized.
 
-B instances, R rows, T words of the longest, E embedding, H hidden, S scorer, A temperatures.
+B instances, R rows, T words of the longest, P spans of two words or more, E embedding, H hidden,
+S scorer, A temperatures.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import from_closings, spans, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.stack_memory import sum_rows
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
@@ -196,8 +198,9 @@ class SpanCRF(Proposal):
     # ---- for the unsupervised training of a model, whose gradients need the scores ----
 
     def scores(self, batch: InstanceBatch) -> Tensor:
-        """Score all spans, float64, (B, T, T); what lies beyond a sentence is of no meaning."""
+        """Score all spans, float64, (B, T, T); what is no span of it is of no meaning."""
         tokens, lengths = batch.tokens, batch.lengths[TOKENS]
+        longest = tokens.shape[1]
         words = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
         words = words.scatter(1, lengths[:, None] + 1, EOS)
         places = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
@@ -213,8 +216,12 @@ class SpanCRF(Proposal):
         ahead, back = self.forward_part(ahead), self.backward_part(back)  # (B, T + 2, S) each
         start = ahead[:, 1:-1] - back[:, :-2]  # (B, T, S)
         end = ahead[:, 2:] - back[:, 1:-1]  # (B, T, S)
-        hidden = end[:, None] - start[:, :, None] + self.hidden_bias  # (B, T, T, S)
-        return self.score(self.norm(torch.relu(hidden)))[..., 0].double()  # (B, T, T)
+        first, last = torch.triu_indices(longest, longest, 1, device=tokens.device)  # (P,)
+        hidden = end.index_select(1, last) - start.index_select(1, first)  # (B, P, S)
+        found = self.score(self.norm(torch.relu(hidden + self.hidden_bias)))[..., 0]  # (B, P)
+        scores = found.new_zeros(len(tokens), longest**2, dtype=torch.float64)
+        scores = scores.index_copy(1, first * longest + last, found.double())
+        return scores.unflatten(1, (longest, longest))  # (B, T, T)
 
     def sample_from(
         self,
@@ -252,7 +259,7 @@ class SpanCRF(Proposal):
         longest = scores.shape[1] - 1
         first, last = first.clamp(0, longest), last.clamp(0, longest)
         found = scores[owner[:, None], first, last] * counts  # (R, W)
-        return torch.where(traced.valid, found.sum(1), -torch.inf)
+        return torch.where(traced.valid, sum_rows(found), -torch.inf)
 
     def _scores(self, batch: InstanceBatch) -> Tensor:
         if torch.is_grad_enabled():

@@ -45,26 +45,25 @@ class TextStates(nn.Module):
         self.embedding = nn.Embedding(vocabulary_size, width)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
         between = dropout if layers > 1 else 0.0
-        self.layers = nn.LSTM(
-            width, width, layers, batch_first=True, dropout=between, bidirectional=bidirectional
-        )
-        self.join = nn.Linear(2 * width, width) if bidirectional else None
+        self.layers = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
+        self.back, self.join = None, None
+        if bidirectional:
+            self.back = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
+            self.join = nn.Linear(2 * width, width)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the states, (B, T + 2, D), after each of ``<s>``, the words (B, T), ``</s>``."""
         text = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
         text = text.scatter(1, (lengths + 1)[:, None], EOS)
         stream = functional.dropout(self.embedding(text), self._dropout, self.training)
-        if self.join is not None and len(text) > 1:
-            sizes = (lengths + 2).cpu()
-            pack = nn.utils.rnn.pack_padded_sequence
-            packed, _ = self.layers(pack(stream, sizes, True, enforce_sorted=False))
-            unpack = nn.utils.rnn.pad_packed_sequence
-            states, _ = unpack(packed, True, total_length=text.shape[1])  # (B, T + 2, 2 D)
-        else:
-            states, _ = self.layers(stream)  # (B, T + 2, D or 2 D)
-        states = functional.dropout(states, self._dropout, self.training)
-        return states if self.join is None else self.join(states)  # (B, T + 2, D)
+        states, _ = self.layers(stream)  # (B, T + 2, D)
+        if self.back is not None and self.join is not None:
+            places = torch.arange(text.shape[1], device=text.device)  # (T + 2,)
+            mirror = (lengths + 1)[:, None] - places  # (B, T + 2)
+            mirror = torch.where(mirror < 0, places, mirror)[:, :, None].expand_as(stream)
+            other = self.back(stream.gather(1, mirror))[0].gather(1, mirror)  # (B, T + 2, D)
+            states = self.join(torch.cat([states, other], 2))  # (B, T + 2, D)
+        return functional.dropout(states, self._dropout, self.training)
 
 
 def draw(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -28,8 +28,15 @@ from beyond_perplexity.instances.entities import LATENTS, RADIX, entity_document
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.models.dropout import check_probabilities
-from beyond_perplexity.models.dynamic_entities import Codes, DynamicEntities, Steps, read_codes
+from beyond_perplexity.models.dynamic_entities import (
+    Codes,
+    DynamicEntities,
+    Steps,
+    read_codes,
+    split_codes,
+)
 from beyond_perplexity.models.entity_scores import Scores, score, total
+from beyond_perplexity.models.entity_steps import EntityState, advance
 from beyond_perplexity.models.entity_walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.options import parse_options
@@ -114,6 +121,18 @@ class Encoded(NamedTuple):
     steps: Steps
 
 
+class Particles(NamedTuple):
+    """What particles have done so far, and the documents that they read."""
+
+    choices: EntityState
+    encoded: Encoded
+    tokens: Tensor
+
+    def select(self, rows: Tensor) -> Particles:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(choices=self.choices.select(rows))
+
+
 class EntityNLM(LatentModel):
     """The model; see the module.
 
@@ -196,6 +215,31 @@ class EntityNLM(LatentModel):
         words = self._words(batch, owner, codes, encoded.states, scores)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + total(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> Particles:
+        """Return the state of particles; see `importance.smc.SequentialModel`."""
+        encoded = self.encode(batch)
+        return Particles(EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens)
+
+    def extend(self, state: Particles, time: int, choice: Tensor) -> tuple[Tensor, Particles]:
+        """Read a word with its code; see `importance.smc.SequentialModel`."""
+        log_prob, choices = advance(self.entities, state.choices, time, choice, 1.0)
+        owner = choices.owner  # (K,)
+        features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
+        words = self.words.log_probs(features, state.tokens[owner, time], choices.starts)  # (K,)
+        return log_prob + words, state._replace(choices=choices)
+
+    def finish(self, state: Particles, time: int) -> Tensor:
+        """Read the end; see `importance.smc.SequentialModel`."""
+        choices, owner = state.choices, state.choices.owner
+        _, entity, _ = split_codes(choices.last)  # (K,)
+        running = choices.running  # (K,)
+        held = self.entities.vectors(choices.memory, entity)  # (K, D)
+        context = torch.where(running[:, None], held, choices.context)  # (K, D)
+        features = state.encoded.states[owner, time] + self.context(context)  # (K, D)
+        end = torch.full_like(owner, EOS)  # (K,)
+        words = self.words.log_probs(features, end, torch.zeros_like(running))  # (K,)
+        return words + state.encoded.end[owner].masked_fill(running, 0.0)
 
     def encode(self, batch: InstanceBatch) -> Encoded:
         """Return what does not depend on z; outside training once, document by document.

@@ -35,10 +35,10 @@ def unit(vector):
     return vector / math.sqrt(vector @ vector)
 
 
-def lstm(weights, inputs, suffix):
+def lstm(weights, inputs, name="layers"):
     """Run one layer over a list of vectors; return the hidden vectors."""
-    part = {name: weights[f"text.layers.{name}_l0{suffix}"] for name in ("weight_ih", "weight_hh")}
-    bias = weights[f"text.layers.bias_ih_l0{suffix}"] + weights[f"text.layers.bias_hh_l0{suffix}"]
+    part = {key: weights[f"text.{name}.{key}_l0"] for key in ("weight_ih", "weight_hh")}
+    bias = weights[f"text.{name}.bias_ih_l0"] + weights[f"text.{name}.bias_hh_l0"]
     hidden = cell = np.zeros(part["weight_hh"].shape[1])
     states = []
     for vector in inputs:
@@ -147,7 +147,7 @@ def plain_log_joint(weights, options, tokens, codes, ended=True):
     """Return log p(x, z) of one document, or of the documents that begin so."""
     bounds = class_bounds(len(weights["text.embedding.weight"]), options.word_classes)
     inputs = [weights["text.embedding.weight"][word] for word in [BOS, *tokens]]
-    states = lstm(weights, inputs, "")
+    states = lstm(weights, inputs)
     walk = PlainEntities(weights, options.maximum_entities, 1.0)
     total = 0.0
     for time, (word, code) in enumerate(zip([*tokens, EOS], [*codes, None], strict=True)):
@@ -169,9 +169,9 @@ def plain_log_joint(weights, options, tokens, codes, ended=True):
 def plain_log_prob(weights, options, tokens, codes, temperature):
     """Return log q(z | x) of one document."""
     inputs = [weights["text.embedding.weight"][word] for word in [BOS, *tokens, EOS]]
-    states = lstm(weights, inputs, "")
+    states = lstm(weights, inputs)
     if options.context == "bidirectional":
-        backward = lstm(weights, inputs[::-1], "_reverse")[::-1]
+        backward = lstm(weights, inputs[::-1], "back")[::-1]
         states = [
             weights["text.join.weight"] @ np.concatenate(pair) + weights["text.join.bias"]
             for pair in zip(states, backward, strict=True)

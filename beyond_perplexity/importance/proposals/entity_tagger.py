@@ -23,6 +23,7 @@ from beyond_perplexity.instances.entities import entity_documents
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.dynamic_entities import DynamicEntities, Steps, read_codes
 from beyond_perplexity.models.entity_scores import score
+from beyond_perplexity.models.entity_steps import EntityState, advance, propose_code
 from beyond_perplexity.models.entity_walks import DRAWS, TextStates, sample
 from beyond_perplexity.models.entitynlm import EntityOptions, annotated_codes
 from beyond_perplexity.models.latent import FILLING, Proposal
@@ -52,11 +53,18 @@ class EntityTagger(Proposal):
     architecture : dict
         See `EntityTaggerOptions`.
 
+    Attributes
+    ----------
+    word_draws : int
+        Random numbers of a word.
+
     Raises
     ------
     InputError
         When an option is unknown or wrong.
     """
+
+    word_draws = DRAWS
 
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
         super().__init__()
@@ -135,6 +143,18 @@ class EntityTagger(Proposal):
             codes = beam_codes(self.entities, steps, row, length, size, temperature)  # (K, T_b)
             result[row, : len(codes), :length] = codes
         return result
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
+        """Return the state of particles; see `importance.smc.SequentialProposal`."""
+        return EntityState.of(self.entities, self.encode(batch), owner)
+
+    def propose(
+        self, state: EntityState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, EntityState]:
+        """Draw the codes of a word; see `importance.smc.SequentialProposal`."""
+        codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
+        log_q, after = advance(self.entities, state, time, codes, temperature)
+        return codes, log_q, after
 
     def encode(self, batch: InstanceBatch) -> Steps:
         """Return what does not depend on z; outside training once, document by document.

@@ -1,0 +1,179 @@
+"""Sequential Monte Carlo estimates of p(x) for models that go through a text word by word.
+
+Particles follow a proposal; the weight of each grows by p(x_t, z_t | past) / q(z_t | past). When
+the effective sample size falls below a share of the particles, they are drawn anew in proportion to
+their weights (systematic resampling) and all weigh the same again. The product of the mean weights
+between the resamplings is an unbiased estimate of p(x) for any number of particles (Doucet &
+Johansen 2011, "A tutorial on particle filtering and smoothing"), so its logarithm is on average
+below log p(x). Plain importance sampling is the case without resampling.
+
+B instances, K particles, T words of the longest instance, D numbers of a word.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+
+
+class State(Protocol):
+    """What particles have done so far."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+
+
+P = TypeVar("P", bound=State)
+Q = TypeVar("Q", bound=State)
+
+
+class SequentialProposal(Protocol[Q]):
+    """A proposal that can choose word by word."""
+
+    word_draws: int
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> Q:
+        """Return the state of particles, (K,), of the instances in those places of the batch."""
+
+    def propose(
+        self, state: Q, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, Q]:
+        """Draw z of a word with the numbers (K, D): z, int64, (K,); log q, (K,); the new state."""
+
+
+class SequentialModel(Protocol[P]):
+    """A model that can be scored word by word."""
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> P:
+        """Return the state of particles, (K,), of the instances in those places of the batch."""
+
+    def extend(self, state: P, time: int, choice: Tensor) -> tuple[Tensor, P]:
+        """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
+
+    def finish(self, state: P, time: int) -> Tensor:
+        """Return log p of the end after `time` words, float64, (K,)."""
+
+
+class Estimate(NamedTuple):
+    """What `smc_log_prob` finds.
+
+    Attributes
+    ----------
+    log_prob : Tensor
+        Nats, float64, (B,): log p̂(x).
+    effective : Tensor
+        float64, (B, T + 1): (Σ w)² / Σ w² after each word and, in the place after the last word,
+        after the end; before any resampling there; NaN after that.
+    """
+
+    log_prob: Tensor
+    effective: Tensor
+
+
+@torch.no_grad()
+def smc_log_prob(
+    model: SequentialModel[P],
+    proposal: SequentialProposal[Q],
+    batch: InstanceBatch,
+    particles: int,
+    uniforms: Tensor,
+    temperature: float = 1.0,
+    threshold: float = 0.5,
+) -> Estimate:
+    """Estimate p(x) of each instance of a batch.
+
+    Parameters
+    ----------
+    model, proposal
+        See the protocols.
+    batch : InstanceBatch
+    particles : int
+        K.
+    uniforms : Tensor
+        float64 in [0, 1), (B, K + 1, U): row k drives particle k as in ``proposal.sample``; of the
+        last row, number t drives the resampling after word t.
+    temperature : float
+        τ of the proposal.
+    threshold : float
+        Resample when the effective sample size is below this share of K; 0: never.
+
+    Returns
+    -------
+    Estimate
+        An instance's numbers do not depend on the others of the batch.
+    """
+    lengths, device = batch.lengths[TOKENS], uniforms.device
+    longest, own = int(lengths.max()), torch.arange(particles, device=device)  # (K,)
+    effective = uniforms.new_full((len(batch), longest + 1), math.nan)  # (B, T + 1)
+    log_probs = uniforms.new_zeros(len(batch))  # (B,)
+    alive = torch.arange(len(batch), device=device)  # (B',): instances that have not ended
+    weights = uniforms.new_zeros(len(batch), particles)  # (B', K): logarithms
+    owner = alive.repeat_interleave(particles)  # (B K,)
+    followed, state = proposal.start(batch, owner), model.start(batch, owner)
+    for time in range(longest + 1):
+        ended = lengths[alive] == time  # (B',)
+        if ended.any():
+            final = (weights + model.finish(state, time).view_as(weights))[ended]  # (E, K)
+            effective[alive[ended], time] = effective_size(final)
+            log_probs[alive[ended]] += final.logsumexp(1) - math.log(particles)
+            rows = _rows((~ended).nonzero(), own)  # ((B' − E) K,)
+            followed, state = followed.select(rows), state.select(rows)
+            alive, weights = alive[~ended], weights[~ended]
+        if time == longest:
+            break
+        first = time * proposal.word_draws
+        numbers = uniforms[alive, :particles, first : first + proposal.word_draws]  # (B', K, D)
+        drawn = proposal.propose(followed, time, numbers.flatten(0, 1), temperature)
+        choice, log_q, followed = drawn
+        log_p, state = model.extend(state, time, choice)
+        weights = weights + (log_p - log_q).view_as(weights)  # (B', K)
+        sizes = effective_size(weights)  # (B',)
+        effective[alive, time] = sizes
+        poor = sizes < threshold * particles  # (B',)
+        if poor.any():
+            mean = weights.logsumexp(1) - math.log(particles)  # (B',)
+            log_probs[alive] += mean.masked_fill(~poor, 0.0)
+            drawn_anew = systematic(weights, uniforms[alive, particles, time])  # (B', K)
+            kept = torch.where(poor[:, None], drawn_anew, own)  # (B', K)
+            rows = _rows(torch.arange(len(alive), device=device)[:, None], kept)
+            followed, state = followed.select(rows), state.select(rows)
+            weights = weights.masked_fill(poor[:, None], 0.0)
+    return Estimate(log_probs, effective)
+
+
+def _rows(instances: Tensor, places: Tensor) -> Tensor:
+    """Return the rows of places, (B', K) or (K,), of instances, (B', 1)."""
+    return (instances * places.shape[-1] + places).flatten()
+
+
+def effective_size(weights: Tensor) -> Tensor:
+    """Return (Σ w)² / Σ w², (B,), of weights given by their logarithms, float64, (B, K)."""
+    return (2 * weights.logsumexp(1) - (2 * weights).logsumexp(1)).exp()
+
+
+def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Resample: place k goes to the particle at (k + u) / K of the cumulated weights.
+
+    Parameters
+    ----------
+    weights : Tensor
+        float64, (B, K): logarithms, not all of a row −inf.
+    uniforms : Tensor
+        float64, (B,): u in [0, 1).
+
+    Returns
+    -------
+    Tensor
+        int64, (B, K), rising. A particle with share w of all weights is in it K w times on average,
+        and either ⌊K w⌋ or ⌈K w⌉ times.
+    """
+    heights = weights.softmax(1).cumsum(1)  # (B, K)
+    own = torch.arange(weights.shape[1], device=weights.device)  # (K,)
+    marks = (own + uniforms[:, None]) / len(own) * heights[:, -1:]  # (B, K)
+    last = (own * (weights > -math.inf)).amax(1, keepdim=True)  # (B, 1)
+    return torch.minimum(torch.searchsorted(heights, marks, right=True), last)

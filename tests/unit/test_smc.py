@@ -1,0 +1,102 @@
+"""Sequential Monte Carlo estimates of p(x), with EntityNLM.
+
+Oracles: the sum over all z of a short document, plain importance weights where nothing is
+resampled, expected counts of systematic resampling.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from beyond_perplexity.importance.smc import effective_size, smc_log_prob, systematic
+from beyond_perplexity.randomness import stream
+from tests.unit.entitynlm_reference import all_codes
+from tests.unit.test_entitynlm import (
+    CONTEXTS,
+    TOKENS,
+    make_batch,
+    make_model,
+    make_proposal,
+    scored,
+)
+
+
+def numbers(rows, particles, draws, seed=0):
+    return torch.from_numpy(stream(seed, "test").random((rows, particles + 1, draws)))
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_without_resampling_it_is_importance_sampling(context):
+    """Same numbers, same z: the mean of the plain weights, for documents of two lengths."""
+    model, proposal = make_model(), make_proposal(context)
+    batch = make_batch(TOKENS, (3, 8, 2, 7, 7, 4, 5, 6, 2))
+    uniforms = numbers(2, 48, proposal.draws(batch))
+    estimate = smc_log_prob(model, proposal, batch, 48, uniforms, 1.5, threshold=0.0)
+    owner = torch.arange(2).repeat_interleave(48)
+    flat = uniforms[:, :48].flatten(0, 1)
+    with torch.no_grad():
+        codes = proposal.sample(batch, owner, flat, 1.5)
+        log_q = proposal.log_prob(batch, owner, codes, [1.5])[:, 0]
+        weights = (model.log_joint(batch, owner, codes) - log_q).view(2, 48)
+    expected = weights.logsumexp(1) - math.log(48)
+    torch.testing.assert_close(estimate.log_prob, expected, rtol=0, atol=1e-10)
+    sizes = weights.exp().sum(1) ** 2 / (2 * weights).exp().sum(1)
+    torch.testing.assert_close(estimate.effective[[0, 1], [4, 9]], sizes)
+    assert estimate.effective[0, 5:].isnan().all()
+
+
+@pytest.mark.parametrize(("particles", "threshold"), [(3, 0.5), (4, 1.0), (8, 0.9)])
+def test_estimates_are_unbiased(particles, threshold):
+    """The mean of 1500 estimates is p(x), as enumerated, within 4 standard errors."""
+    model, proposal = make_model(), make_proposal()
+    batch = make_batch(*[TOKENS] * 1500)
+    uniforms = numbers(1500, particles, proposal.draws(batch), seed=particles)
+    estimate = smc_log_prob(model, proposal, batch, particles, uniforms, 1.2, threshold)
+    truth = float(scored(model, TOKENS, all_codes(len(TOKENS), 3, 2)).exp().sum())
+    ratios = (estimate.log_prob.exp() / truth).numpy()
+    assert (estimate.effective[:, :-1] < threshold * particles).any()
+    error = ratios.std(ddof=1) / math.sqrt(len(ratios))
+    assert error < 0.08
+    assert abs(ratios.mean() - 1) < 4 * error
+
+
+def test_an_instance_does_not_depend_on_the_others():
+    model, proposal = make_model(double=False), make_proposal(double=False)
+    long = (3, 8, 2, 7, 7, 4, 5, 6, 2)
+    uniforms = numbers(2, 16, 27)
+    both = smc_log_prob(model, proposal, make_batch(TOKENS, long), 16, uniforms)
+    for row, tokens in enumerate((TOKENS, long)):
+        alone = smc_log_prob(model, proposal, make_batch(tokens), 16, uniforms[row : row + 1])
+        assert torch.equal(alone.log_prob[0], both.log_prob[row])
+        assert torch.equal(alone.effective[0], both.effective[row, : len(tokens) + 1])
+
+
+def test_resampling_helps_long_documents():
+    """By Jensen's inequality the better estimator has the higher mean logarithm."""
+    model, proposal = make_model(), make_proposal()
+    tokens = tuple(np.random.default_rng(1).integers(2, 9, 40).tolist())
+    batch = make_batch(*[tokens] * 12)
+    uniforms = numbers(12, 32, proposal.draws(batch))
+    plain, better = (
+        smc_log_prob(model, proposal, batch, 32, uniforms, 1.0, threshold).log_prob
+        for threshold in (0.0, 0.5)
+    )
+    assert better.mean() > plain.mean()
+    assert better.std() < plain.std()
+
+
+def test_systematic_resampling():
+    weights = torch.tensor([0.1, 0.0, 0.45, 0.2, 0.25]).double()
+    starts = torch.linspace(0, 1, 1001).double()[:-1]
+    chosen = systematic(weights.log().expand(1000, 5), starts)
+    counts = (chosen[:, :, None] == torch.arange(5)).sum(1).double()
+    assert ((counts - 5 * weights).abs() < 1 + 1e-9).all()
+    torch.testing.assert_close(counts.mean(0), 5 * weights, rtol=0, atol=2e-3)
+    edge = torch.tensor([[0.0, -math.inf], [0.0, 0.0]]).double()
+    highest = torch.full((2,), 1 - 2.0**-53, dtype=torch.float64)
+    assert systematic(edge, highest).tolist() == [[0, 0], [0, 1]]
+    assert effective_size(edge).tolist() == pytest.approx([1, 2])

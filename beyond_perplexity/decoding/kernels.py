@@ -21,6 +21,7 @@ from beyond_perplexity.vocabulary import UNK
 BLOCK = 256  # first level of the two-level CDF
 TOLERANCE = 1e-6  # see DecodingOptions
 WIDTHS = (512,)  # candidates tried before a full sort, where a sort is dear
+LOOKING_KINDS = ("nucleus", "typical")  # the host looks whether the candidates sufficed
 SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
 SORT_ELEMENTS = 2**19  # the same on a CPU, in weights: what its caches hold
 _LOW = 0xFFFFFFFF
@@ -143,17 +144,14 @@ def _sort(values: Tensor) -> Tensor:
     return values.sort(dim=1).values
 
 
-def _rank(score: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Rank each row by falling score, ties by id; return the first ids and the lowest score."""
+def _rank(score: Tensor, width: int) -> Tensor:
+    """Return the first ids by falling score, ties by id: int64, (B, W)."""
     size = score.shape[1]
-    if width < size:
-        values, ids = score.topk(width, dim=1, sorted=False)  # (B, W)
-    else:
-        values, ids = score, torch.arange(size, device=score.device).expand_as(score)  # (B, V)
-    bits = values.view(torch.int32).long()  # (B, W)
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, W): sorts as the floats do
-    packed = _sort((ordered << 32) | (_LOW - ids)).flip(1)  # (B, W)
-    return _LOW - (packed & _LOW), values.amin(1)  # (B, W), (B,)
+    bits = score.view(torch.int32).long()  # (B, V)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, V): sorts as the floats do
+    packed = (ordered << 32) | (_LOW - torch.arange(size, device=score.device))  # (B, V)
+    first = packed.topk(width, dim=1).values if width < size else _sort(packed).flip(1)  # (B, W)
+    return _LOW - (first & _LOW)
 
 
 def _cut(cumulative: Tensor, limit: Tensor | int) -> Tensor:
@@ -168,13 +166,27 @@ class _Truncated(NamedTuple):
     mass: Tensor  # float64, (B,): the weight of the set
 
 
-def _draw_ranked(
-    weight: Tensor, score: Tensor, limit: Tensor | int, uniform: Tensor, widths: tuple[int, ...]
-) -> _Truncated:
-    """Draw from the first tokens by falling score, as many as `limit` says.
+def _draw_among(
+    weight: Tensor, ids: Tensor, limit: Tensor | int, uniform: Tensor
+) -> tuple[_Truncated, Tensor]:
+    """Draw from the first of ranked ids (B, W), as many as `limit` says.
 
-    The candidates of a row are the W best; when they do not settle the set (the mass is not
-    reached, or the score at the cut ties with the worst candidate), the row goes on to the next
+    Returns also, bool (B,), whether these ids hold as much; else the draw means nothing.
+    """
+    cumulative = weight.gather(1, ids).double().cumsum(-1)  # (B, W)
+    cut, width = _cut(cumulative, limit), ids.shape[1]  # (B,)
+    held = cumulative.gather(1, cut.clamp(max=width - 1)[:, None])  # (B, 1)
+    inside = torch.minimum(cumulative, held)  # (B, W): no weight after the cut
+    token = ids.gather(1, _search(inside, uniform[:, None]))[:, 0]  # (B,)
+    return _Truncated(token, held[:, 0]), cut < width
+
+
+def _draw_ranked(
+    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, widths: tuple[int, ...]
+) -> _Truncated:
+    """Draw from the first tokens by falling score whose weight reaches `limit`.
+
+    The candidates of a row are the W best; where they do not reach it, the row goes on to the next
     width and in the end to a full sort. The result is that of the full sort.
     """
     token = torch.zeros(len(uniform), dtype=torch.int64, device=uniform.device)  # (B,)
@@ -184,16 +196,9 @@ def _draw_ranked(
     for width in (*(w for w in widths if w < size), size):
         unsettled = []
         for rows in waiting.split(SORT_ROWS if width == size else len(uniform)):
-            ids, lowest = _rank(score[rows], width)  # (R, W), (R,)
-            cumulative = weight[rows].gather(1, ids).double().cumsum(-1)  # (R, W)
-            cut = _cut(cumulative, limit if isinstance(limit, int) else limit[rows])  # (R,)
-            last = cut.clamp(max=width - 1)[:, None]  # (R, 1)
-            edge = score[rows].gather(1, ids.gather(1, last))[:, 0]  # (R,)
-            settled = (cut < width) & (edge > lowest) | (width == size)  # (R,)
-            held = cumulative.gather(1, last)  # (R, 1)
-            inside = torch.minimum(cumulative, held)  # (R, W): no weight after the cut
-            found = ids.gather(1, _search(inside, uniform[rows, None]))[:, 0]  # (R,)
-            token[rows], mass[rows] = found, held[:, 0]
+            ids = _rank(score[rows], width)  # (R, W)
+            drawn, settled = _draw_among(weight[rows], ids, limit[rows], uniform[rows])
+            token[rows], mass[rows] = drawn
             unsettled.append(rows[~settled])
         waiting = torch.cat(unsettled)
         if not len(waiting):
@@ -273,7 +278,8 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
         token, mass = pick(weights, uniform), total  # (B,), (B,)
     elif options.kind == "top_k":
         count = min(options.k or 1, logits.shape[1])
-        token, mass = _draw_ranked(weights.weight, weights.weight, count, uniform, (count + 1,))
+        ids = _rank(weights.weight, count)  # (B, k)
+        (token, mass), _ = _draw_among(weights.weight, ids, count, uniform)  # (B,), (B,)
     else:
         limit = total * ((options.mass or 1) - TOLERANCE)  # (B,)
         nucleus = options.kind == "nucleus"

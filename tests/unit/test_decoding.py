@@ -15,7 +15,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from beyond_perplexity.decoding import engine, kernels
+from beyond_perplexity.decoding import kernels
 from beyond_perplexity.decoding.engine import Document, SamplingEngine
 from beyond_perplexity.decoding.kernels import draw, weigh
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
@@ -276,18 +276,6 @@ def test_maximum_length_cuts_and_flags() -> None:
     for cut, full in zip(documents, whole, strict=True):
         assert cut.finished == (len(full.tokens) < 6)
         assert np.array_equal(cut.tokens, full.tokens[:6])
-
-
-def test_steps_between_looks_of_the_host_do_not_change_a_text(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The structure of the GPU path: several steps are made before ended slots are noticed."""
-    model = small_model("transformer", size=60)
-    expected = generate(model, {"kind": "ancestral"}, 40, batch=16)
-    machine = SamplingEngine(model, DecodingOptions("ancestral"), 7, "test", 50, 16)
-    machine._interval = 8
-    monkeypatch.setattr(engine, "WINDOW", 9)
-    assert same(expected, list(machine.documents(0, 40)))
 
 
 def test_document_draws_from_its_own_stream() -> None:

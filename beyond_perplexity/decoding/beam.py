@@ -74,12 +74,9 @@ class BeamEngine(Engine):
     def _draws(self) -> tuple[Tensor, Tensor]:
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
         numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
-        logits, options = self._step_model(), self.options  # (R, V)
-        weights = weigh(logits, options.temperature, options.unknown == "exclude")
-        tokens, valid = draw_distinct(weights, numbers)  # (R, k), (R, k)
-        tokens = torch.where(valid, tokens, 0)  # (R, k)
-        scores = logits.gather(1, tokens).double() - weights.top.double()  # (R, k)
-        scores = torch.where(valid, scores - weights.log_total[:, None], -torch.inf)  # (R, k)
+        options = self.options
+        weights = weigh(self._step_model(), options.temperature, options.unknown == "exclude")
+        tokens, scores = draw_distinct(weights, numbers)  # (R, k), (R, k)
         shape = (-1, self.beams, self.beams)
         return tokens.view(shape), self.slots["log_prob"][:, :, None] + scores.view(shape)
 

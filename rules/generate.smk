@@ -49,6 +49,7 @@ rule generate:
             --first {params.first_document} \
             --count {params.documents} \
             --maximum-length {params.maximum_length} \
+            --memory-mb {resources.mem_mb} \
             --threads {threads} \
             --device auto \
             --output {output:q} \

@@ -265,7 +265,8 @@ class Engine(ABC):
 
     def _retreat(self, failure: str) -> None:
         """Begin the open documents again, in half as many slots."""
-        slots = self._round(min(self._batch_slots, self._open))
+        # Slots that no document is left for may still be there.
+        slots = len(self.slots.get("room", ())) or self._round(min(self._batch_slots, self._open))
         smaller = self._round(slots // 2)
         rows = slots * self.beams
         if smaller >= slots:

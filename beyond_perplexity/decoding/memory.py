@@ -10,7 +10,7 @@ import torch
 from beyond_perplexity.models.contract import LanguageModel
 
 SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
-VOCABULARY_BYTES = 24  # of a row and id: logits, weights, and what sorting or drawing makes of them
+VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.decoding import generation, memory
 from beyond_perplexity.decoding.engine import Document, Engine
-from beyond_perplexity.decoding.generation import generate, make_engine, set_precision
+from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.graphs import Function, Graphs
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
@@ -161,7 +161,7 @@ def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precisio
         if kind == "nucleus":  # just the model's part is recorded
             machine._step_model()
             machine._step_model()
-            with pytest.raises((NotImplementedError, RuntimeError), match="nonzero|meta"):
+            with pytest.raises((NotImplementedError, RuntimeError), match=r"nonzero|meta"):
                 machine._in_place(machine._advance)
         for _ in range(3 if machine.recordable else 0):
             machine._recorded(machine._advance)
@@ -221,20 +221,22 @@ def test_want_of_memory_costs_no_text(
     assert machine._batch_slots * machine.beams < 128
 
 
-def test_want_of_memory_at_the_smallest_batch_is_an_error() -> None:
+def test_want_of_memory_at_the_smallest_batch_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine = engine(small_model("lstm"), "ancestral", 64)
-    machine._extend = fail_at(machine._extend, set(range(1, 99)), "cpu")  # type: ignore[method-assign]
+    monkeypatch.setattr(machine, "_extend", fail_at(machine._extend, set(range(1, 99)), "cpu"))
     with pytest.raises(InputError, match="out of memory with the smallest batch, 16 rows"):
         list(machine.documents(0, 100))
 
 
-def test_other_errors_are_not_taken_for_want_of_memory() -> None:
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = engine(small_model("lstm"), "ancestral", 64)
 
     def fail() -> Tensor:
         raise RuntimeError("shapes do not fit")
 
-    machine._extend = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(machine, "_extend", fail)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         list(machine.documents(0, 100))
 
@@ -279,9 +281,10 @@ def test_bfloat16_is_near_the_float32_model(family: str) -> None:
             difference = found.softmax(-1) - wanted.softmax(-1)  # (B, V)
             assert float(difference.abs().sum(-1).max()) < 0.05
     options = parse_decoding({"kind": "ancestral"})
-    arguments = {"seed": 1, "purpose": "x", "first": 0, "count": 20, "maximum_length": 20}
-    documents = [list(generate(model, options, batch_size=b, **arguments)) for b in (16, 64)]
-    assert same(*documents)
+    one, other = (
+        list(make_engine(model, options, 1, "x", 20, batch).documents(0, 20)) for batch in (16, 64)
+    )
+    assert same(one, other)
 
 
 def test_unknown_precision_is_named() -> None:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,7 +119,7 @@ class Ceiling:
                 for shape, stride, kind in shapes
             ]
             extra = {"out_dtype": torch.float32} if str(function).endswith(".dtype") else {}
-            found = seconds(lambda f=function, o=operands, e=extra: f(*o, **e), self.device)
+            found = seconds(partial(function, *operands, **extra), self.device)
             self.times[product] = min(found, self.times.get(product, math.inf))
         source = torch.zeros(COPIED // 4, device=self.device)
         target = torch.empty_like(source)

@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,13 +34,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from beyond_perplexity.decoding.graphs import Graphs
-from beyond_perplexity.decoding.kernels import LOOKING_KINDS, Draw, draw
 from beyond_perplexity.decoding.memory import is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rooms import Rooms, Window
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.vocabulary import BOS, EOS
 
 QUANTUM = 16  # rows; see above
 WINDOW = 64  # random numbers of a document drawn at once, at least
@@ -352,13 +350,15 @@ class Engine(ABC):
             function()
             return
         slots, state = dict(self.slots), self._state
-        function()
-        pairs = list(zip(state.tensors() or (), self._state.tensors() or (), strict=True))
-        pairs += [(tensor, self.slots[name]) for name, tensor in slots.items()]
-        for place, value in pairs:
-            if place is not value:
-                place.copy_(value)
-        self.slots, self.state = slots, state
+        try:
+            function()
+            pairs = list(zip(state.tensors() or (), self._state.tensors() or (), strict=True))
+            pairs += [(tensor, self.slots[name]) for name, tensor in slots.items()]
+            for place, value in pairs:
+                if place is not value:
+                    place.copy_(value)
+        finally:  # also when recording failed half-way
+            self.slots, self.state = slots, state
 
     def _advance(self) -> None:
         """Make one step with all rows, and give rooms to the slots that have none then."""
@@ -397,56 +397,3 @@ class Engine(ABC):
         tokens = self.slots["token"].flatten()  # (R,)
         logits, self.state = self.model.step(tokens, self._state)  # (R, V)
         return logits
-
-
-class SamplingEngine(Engine):
-    """Every decoding that draws one token at a time: all kinds but beam."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.recordable = self.options.kind not in LOOKING_KINDS
-
-    def _blank(self) -> dict[str, Tensor]:
-        return {
-            "token": torch.full((1,), BOS, device=self.device),
-            "length": torch.zeros(1, dtype=torch.int64, device=self.device),
-            "log_probs": torch.zeros(1, 2, dtype=torch.float64, device=self.device),
-        }
-
-    def _fields(self, rooms: int) -> dict[str, Tensor]:
-        shape = (rooms, self.maximum_length)
-        return {
-            "token": torch.zeros(shape, dtype=torch.int32, device=self.device),
-            # Both log probabilities, length, finished or not.
-            "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
-        }
-
-    def _next(self) -> Draw:
-        """Draw the next token of every slot."""
-        numbers = self._numbers()[:, 0]  # (S,)
-        return draw(self._step_model(), numbers, self.options)
-
-    def _extend(self) -> Tensor:
-        drawn = self._next()
-        slots, fields = self.slots, self._held.fields
-        room, length, token = slots["room"], slots["length"], drawn.token  # 3 x (S,)
-        fields["token"][room, length] = token.int()
-        stop = token == EOS  # (S,)
-        slots["token"], slots["length"] = token, length + ~stop  # (S,), (S,)
-        log_probs = torch.stack((drawn.log_prob, drawn.log_prob_decoding), 1)  # (S, 2)
-        slots["log_probs"] = slots["log_probs"] + log_probs  # (S, 2)
-        counts = torch.stack((slots["length"], stop), 1)  # (S, 2)
-        fields["result"][room] = torch.cat((slots["log_probs"], counts), 1)  # (S, 4)
-        return slots["alive"] & (stop | (length + 1 >= self.maximum_length))
-
-    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
-        fields = self._held.fields
-        results = fields["result"][rooms].tolist()  # (N, 4)
-        longest = max(int(result[2]) for result in results)
-        tokens = fields["token"][rooms, :longest].cpu().numpy()  # (N, longest)
-        return [
-            Document(doc_id, text[: int(length)].copy(), log_prob, log_prob_decoding, finished > 0)
-            for doc_id, text, (log_prob, log_prob_decoding, length, finished) in zip(
-                doc_ids.tolist(), tokens, results, strict=True
-            )
-        ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from beyond_perplexity.decoding import beam, engine
+from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.engine import Document, Engine
 from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
@@ -91,7 +91,7 @@ def make_engine(
     if options.kind == "beam":
         kind = family.BeamEngine if family else beam.BeamEngine
     else:
-        kind = family.SamplingEngine if family else engine.SamplingEngine
+        kind = family.SamplingEngine if family else sampling.SamplingEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
 
 

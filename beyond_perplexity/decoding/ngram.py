@@ -1,6 +1,6 @@
 """Decoding of counted models on their sparse counts, without a dense distribution.
 
-The engines are those of `engine` and `beam`; just the draw of a token differs. The truncation of
+The engines are those of `sampling` and `beam`; just the draw of a token differs. The truncation of
 every context is worked out once, so that a draw is a binary search in one array of cumulative
 weights. From the same random numbers the texts are those of the dense path, but for rounding where
 a number meets an edge of the CDF (about 1e-7 a token).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding import beam, engine
+from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.trigram import Trigram, TrigramState
@@ -110,8 +110,8 @@ def build_table(model: Trigram, options: DecodingOptions) -> Table:
     )
 
 
-class SamplingEngine(engine.SamplingEngine):
-    """Every kind but beam, for a trigram; see `engine.SamplingEngine`."""
+class SamplingEngine(sampling.SamplingEngine):
+    """Every kind but beam, for a trigram; see `sampling.SamplingEngine`."""
 
     model: Trigram
 

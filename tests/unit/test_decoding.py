@@ -16,9 +16,10 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
-from beyond_perplexity.decoding.engine import Document, SamplingEngine
+from beyond_perplexity.decoding.engine import Document
 from beyond_perplexity.decoding.kernels import draw, weigh
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
+from beyond_perplexity.decoding.sampling import SamplingEngine
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel

@@ -145,6 +145,27 @@ def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixt
         assert reason in caplog.text
 
 
+@pytest.mark.parametrize("family", ["gru", "transformer"])
+def test_a_recording_that_fails_half_way_changes_nothing(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = engine(small_model(family), "ancestral", 16)
+    expected = list(machine.documents(0, COUNT))
+
+    def fail() -> None:
+        raise RuntimeError("not permitted")
+
+    def refuse(function: Function) -> Function:
+        with monkeypatch.context() as patch:
+            patch.setattr(machine, "_refill", fail)  # the last part of a step
+            function()
+        return function
+
+    machine._graphs = Graphs(refuse)
+    assert same(expected, list(machine.documents(0, COUNT)))
+    assert not machine._graphs.active
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -51,7 +51,8 @@ class State(ABC):
         mask : Tensor
             bool, (B,).
         """
-        return self.reset(mask.nonzero()[:, 0])
+        rows = mask.nonzero()[:, 0]  # (R,)
+        return self.reset(rows) if len(rows) else self
 
     def limit(self, longest: int) -> State:
         """Return the state that knows that no prefix is longer than this; by default it forgets.

@@ -122,9 +122,7 @@ class TrainingOptions:
             raise ValueError(f"sampling_minimum: is {self.sampling_minimum}, expected 0 to 1")
 
 
-def scheduled_rate(
-    options: TrainingOptions, step: int, last_step: int, halvings: int = 0
-) -> float:
+def scheduled_rate(options: TrainingOptions, step: int, last_step: int, halvings: int = 0) -> float:
     """Return the learning rate of a step (counted from 0) of `last_step` steps.
 
     Linear from peak / W to the peak in W warm-up steps, then the peak, half a cosine down to 0, or

@@ -39,6 +39,7 @@ rule generate:
         first_document=lambda wildcards: RUN.shard_range(wildcards.shard)[0],
         documents=lambda wildcards: RUN.shard_range(wildcards.shard)[1],
         maximum_length=config["generation"]["maximum_length"],
+        precision=config["generation"]["precision"],
     shell:
         """
         python -m scripts.generate \
@@ -49,6 +50,8 @@ rule generate:
             --first {params.first_document} \
             --count {params.documents} \
             --maximum-length {params.maximum_length} \
+            --memory-mb {resources.mem_mb} \
+            --precision {params.precision} \
             --threads {threads} \
             --device auto \
             --output {output:q} \

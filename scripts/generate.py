@@ -1,7 +1,8 @@
 """Generate one shard of documents from a trained model.
 
 Columns of the shard: see ``samples`` in `beyond_perplexity.shards`. A document's text depends on
-(seed, name, document id) and the model alone, not on the shard or the batch.
+(seed, name, document id) and the model alone, not on the shard or the batch. The footer says in
+which precision the model ran.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import asdict
 
 import torch
 
-from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples
 from beyond_perplexity.errors import run_command
@@ -29,7 +30,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="id of the first document")
     parser.add_argument("--count", type=int, required=True, help="number of documents")
     parser.add_argument("--maximum-length", type=int, required=True, help="tokens at most")
-    parser.add_argument("--batch-size", default="auto", help="rows, or auto")
+    parser.add_argument("--batch-size", default="auto", help="rows; auto: what the memory holds")
+    parser.add_argument("--memory-mb", type=int, help="of the job, for auto on a CPU")
+    parser.add_argument("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--output", required=True, help="Parquet shard to write")
@@ -37,24 +40,19 @@ def main() -> None:
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")
     model, vocabulary, _ = load_model(given.model, given.device)
-    determining = ("name", "seed", "first", "count", "maximum_length")
+    precision = set_precision(model, given.precision)
+    numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
     record = run_record(
         "scripts/generate.py",
-        {"decoding": asdict(options), **{key: getattr(given, key) for key in determining}},
+        {"decoding": asdict(options), "name": given.name, "precision": precision, **numbers},
         seed=given.seed,
         device=str(model.device),
         checkpoint=f"{given.model}/{WEIGHTS}",
     )
-    documents = generate(
-        model,
-        options,
-        seed=given.seed,
-        purpose=f"generate/{given.name}",
-        first=given.first,
-        count=given.count,
-        maximum_length=given.maximum_length,
-        batch_size=given.batch_size,
-    )
+    memory = given.memory_mb and given.memory_mb * 10**6
+    arguments = {"batch_size": given.batch_size, "memory": memory, **numbers}
+    documents = generate(model, options, purpose=f"generate/{given.name}", **arguments)
+    record |= {"precision": precision}  # that of the log probabilities, too
     write_samples(given.output, documents, given.count, vocabulary, record)
 
 

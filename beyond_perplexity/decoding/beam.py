@@ -44,90 +44,126 @@ def on_grid(log_prob: Tensor) -> Tensor:
 class BeamEngine(Engine):
     """Beam sampling in slots of k rows; k = ``options.size``."""
 
-    def _empty(self, slots: int) -> dict[str, Tensor]:
+    def _blank(self) -> dict[str, Tensor]:
         def full(value: float, *shape: int, kind: torch.dtype) -> Tensor:
-            return torch.full((slots, *shape), value, dtype=kind, device=self.device)
+            return torch.full((1, *shape), value, dtype=kind, device=self.device)
 
-        room = self.maximum_length + 1
-        log_prob = full(-torch.inf, self.beams, kind=torch.float64)  # (S, k)
+        log_prob = full(-torch.inf, self.beams, kind=torch.float64)  # (1, k)
         log_prob[:, 0] = 0
         return {
-            "token": full(BOS, self.beams, kind=torch.int64),  # (S, k)
-            "written": full(0, self.beams, room, kind=torch.int32),  # (S, k, L + 1)
-            "log_prob": log_prob,  # (S, k): minus infinity where there is no beam
-            "best": full(0, room, kind=torch.int32),  # (S, L + 1): the best finished document
-            "best_length": full(0, kind=torch.int64),  # (S,)
-            "best_log_prob": full(-torch.inf, kind=torch.float64),  # (S,)
-            "n_finished": full(0, kind=torch.int64),  # (S,)
-            "length": full(0, kind=torch.int64),  # (S,)
-            "alive": full(True, kind=torch.bool),  # (S,)
+            "token": full(BOS, self.beams, kind=torch.int64),
+            "log_prob": log_prob,  # minus infinity where there is no beam
+            "length": full(0, kind=torch.int64),
+            "n_finished": full(0, kind=torch.int64),
+            # The best finished document: its length, and the beam of its last token.
+            "best_length": full(0, kind=torch.int64),
+            "best_beam": full(0, kind=torch.int64),
+            "best_log_prob": full(-torch.inf, kind=torch.float64),
         }
 
-    def _extend(self) -> tuple[Tensor, Tensor]:
+    def _fields(self, rooms: int) -> dict[str, Tensor]:
+        shape = (rooms, self.maximum_length, self.beams)
+        return {
+            # The newest token of each beam after each step, and the beam it came from.
+            "token": torch.zeros(shape, dtype=torch.int32, device=self.device),
+            "parent": torch.zeros(shape, dtype=torch.int16, device=self.device),
+            # Log probability, length, beam of the last token, finished or not.
+            "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
+        }
+
+    def _draws(self) -> tuple[Tensor, Tensor]:
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
-        logits, self.state = self.model.step(self.slots["token"].flatten(), self.state)  # (R, V)
+        numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
         options = self.options
-        weights = weigh(logits, options.temperature, options.unknown == "exclude")
-        numbers = self._window.at(self.slots["length"]).unflatten(1, (self.beams, -1)).flatten(0, 1)
-        tokens, valid = draw_distinct(weights, numbers)  # (R, k), (R, k)
-        tokens = torch.where(valid, tokens, 0)  # (R, k)
-        scores = logits.gather(1, tokens).double() - weights.top.double()  # (R, k)
-        scores = torch.where(valid, scores - weights.log_total[:, None], -torch.inf)  # (R, k)
+        weights = weigh(self._step_model(), options.temperature, options.unknown == "exclude")
+        tokens, scores = draw_distinct(weights, numbers)  # (R, k), (R, k)
         shape = (-1, self.beams, self.beams)
         return tokens.view(shape), self.slots["log_prob"][:, :, None] + scores.view(shape)
 
-    def _advance(self) -> None:
-        slots, k = self.slots, self.beams
-        before, alive = slots["length"], slots["alive"]  # (S,), (S,)
-        tokens, scores = self._extend()  # (S, k, k)
+    def _extend(self) -> Tensor:
+        tokens, scores = self._draws()  # (S, k, k)
+        slots, fields, k = self.slots, self._held.fields, self.beams
         token, parent, score = keep_best(tokens, scores, k - slots["n_finished"])  # (S, k)
-        written = slots["written"].gather(
-            1, parent[:, :, None].expand_as(slots["written"])
-        )  # (S, k, L + 1)
-        places = before[:, None, None].expand(-1, k, 1)  # (S, k, 1)
-        written.scatter_(2, places, token[:, :, None].int())
-        stop = (token == EOS) & (score > -torch.inf) & alive[:, None]  # (S, k)
-        self._finish(written, torch.where(stop, score, -torch.inf), before)
-        slots["n_finished"] = slots["n_finished"] + stop.sum(1)  # (S,)
+        room, before = slots["room"], slots["length"]  # (S,), (S,)
+        fields["token"][room, before] = token.int()
+        fields["parent"][room, before] = parent.short()
+        stop = (token == EOS) & (score > -torch.inf)  # (S, k)
+        self._finish(stop, score, parent)
         live = torch.where(stop, -torch.inf, score)  # (S, k)
-        length = before + 1  # (S,)
-        hopeful = on_grid(live.amax(1)) > on_grid(slots["best_log_prob"])  # (S,)
-        slots["alive"] = alive & hopeful & (length < self.maximum_length)
-        # An ended slot keeps its beams: they are its document if none was finished.
-        slots["log_prob"] = torch.where(alive[:, None], live, slots["log_prob"])  # (S, k)
-        slots["written"] = torch.where(alive[:, None, None], written, slots["written"])
-        slots["length"] = torch.where(alive, length, before)  # (S,)
+        slots["n_finished"] = slots["n_finished"] + stop.sum(1)  # (S,)
+        slots["length"] = before + 1  # (S,)
+        slots["log_prob"] = live
         slots["token"] = torch.where(live > -torch.inf, token, BOS)  # (S, k)
+        fields["result"][room] = self._result(live)
         first = torch.arange(len(parent), device=self.device)[:, None] * k  # (S, 1)
-        self.state = self.state.select((first + parent).flatten())
+        self.state = self._state.select((first + parent).flatten())
+        hopeful = on_grid(live.amax(1)) > on_grid(slots["best_log_prob"])  # (S,)
+        return slots["alive"] & ~(hopeful & (slots["length"] < self.maximum_length))
 
-    def _finish(self, written: Tensor, score: Tensor, length: Tensor) -> None:
-        """Keep the best finished document: rows (S, k, L + 1), scores (S, k), lengths (S,)."""
+    def _finish(self, stop: Tensor, score: Tensor, parent: Tensor) -> None:
+        """Keep the best finished document; all are (S, k)."""
         slots = self.slots
         # Beams come in falling order of the grid, so the first that stops is the best.
-        place = (score > -torch.inf).int().argmax(1)  # (S,)
-        rows = torch.arange(len(place), device=self.device)  # (S,)
-        top = score[rows, place]  # (S,)
+        place = stop.int().argmax(1, keepdim=True)  # (S, 1)
+        top = torch.where(stop, score, -torch.inf).gather(1, place)[:, 0]  # (S,)
         better = on_grid(top) > on_grid(slots["best_log_prob"])  # (S,)
-        slots["best"] = torch.where(better[:, None], written[rows, place], slots["best"])
-        slots["best_length"] = torch.where(better, length, slots["best_length"])
-        slots["best_log_prob"] = torch.where(better, top, slots["best_log_prob"])
+        found = {"length": slots["length"], "beam": parent.gather(1, place)[:, 0], "log_prob": top}
+        for name, value in found.items():
+            best = f"best_{name}"
+            slots[best] = torch.where(better, value, slots[best])  # (S,)
 
-    def _collect(self, doc_ids: np.ndarray, slots: Tensor) -> list[Document]:
-        held = {name: tensor[slots].cpu() for name, tensor in self.slots.items()}
-        documents = []
-        for row, doc_id in enumerate(doc_ids.tolist()):
-            log_prob = float(held["best_log_prob"][row])
-            finished = log_prob > -np.inf
-            if finished:
-                tokens, length = held["best"][row], int(held["best_length"][row])
-            else:
-                place = int((held["log_prob"][row] > -torch.inf).int().argmax())
-                log_prob = float(held["log_prob"][row, place])
-                tokens, length = held["written"][row, place], int(held["length"][row])
-            text = tokens[:length].numpy().copy()
-            documents.append(Document(doc_id, text, log_prob, float("nan"), finished))
-        return documents
+    def _result(self, live: Tensor) -> Tensor:
+        """Return what each document came to if it ended now, (S, 4); `live` is (S, k)."""
+        slots = self.slots
+        finished = slots["best_log_prob"] > -torch.inf  # (S,)
+        first = (live > -torch.inf).int().argmax(1)  # (S,)
+        cut = live.gather(1, first[:, None])[:, 0]  # (S,)
+        parts = (
+            torch.where(finished, slots["best_log_prob"], cut),
+            torch.where(finished, slots["best_length"], slots["length"]),
+            torch.where(finished, slots["best_beam"], first),
+            finished,
+        )
+        return torch.stack([part.double() for part in parts], 1)  # (S, 4)
+
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+        fields = self._held.fields
+        log_probs, *whole = fields["result"][rooms].T.cpu().numpy()  # 4 x (N,)
+        lengths, beams, finished = (part.astype(np.int64) for part in whole)
+        longest = int(lengths.max())
+        tokens, parents = (
+            fields[name][rooms, :longest].cpu().numpy() for name in ("token", "parent")
+        )  # 2 x (N, longest, k)
+        texts = trace_back(tokens, parents, lengths, beams)  # (N, longest)
+        rows = zip(doc_ids.tolist(), texts, lengths, log_probs.tolist(), finished, strict=True)
+        return [
+            Document(doc_id, text[:length].copy(), log_prob, float("nan"), bool(whole))
+            for doc_id, text, length, log_prob, whole in rows
+        ]
+
+
+def trace_back(
+    tokens: np.ndarray, parents: np.ndarray, lengths: np.ndarray, beams: np.ndarray
+) -> np.ndarray:
+    """Read documents from their ends.
+
+    Parameters
+    ----------
+    tokens, parents : numpy.ndarray
+        (N, T, k): the newest token of each beam after each step, and the beam it came from.
+    lengths, beams : numpy.ndarray
+        int64, (N,): of each document, and the beam of its last token.
+
+    Returns
+    -------
+    numpy.ndarray
+        Tokens, (N, T), up to each length.
+    """
+    texts, rows = np.zeros(tokens.shape[:2], dtype=tokens.dtype), np.arange(len(tokens))
+    for step in range(tokens.shape[1] - 1, -1, -1):
+        texts[:, step] = tokens[rows, step, beams]
+        beams = np.where(step < lengths, parents[rows, step, beams], beams)
+    return texts
 
 
 def keep_best(tokens: Tensor, scores: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,10 +1,10 @@
 """The decoding engine: slots that hold one document each and are refilled as documents end.
 
 S slots, k rows of the model's batch a slot (1, or the number of beams), R = S k rows, V tokens, L
-tokens of a document at most. The ids of the documents are allotted at the start, in order, and all
-of them are drained: taking the first N documents that end would prefer short ones. A document's
-random stream is keyed by its id, and nothing else of a row depends on its neighbours, so that
-batch and shard size do not change a text.
+tokens of a document at most, P rooms (`decoding.rooms`). The ids of the documents are allotted in
+order and all of them are drained: taking the first N documents that end would prefer short ones. A
+document's random stream is keyed by its id, and nothing else of a row depends on its neighbours, so
+that batch and shard size do not change a text.
 
 The last point needs care on a CPU: matrix products of few rows take other kernels than those of
 many rows (measured with MKL: fewer than 12), and the fused attention kernel's result depends on
@@ -12,15 +12,20 @@ the place of a row in the batch when it runs on several threads. Hence slots com
 `QUANTUM` rows and attention runs as plain matrix products. On a GPU the matrix library chooses its
 kernel by the number of rows: there a text is reproducible at one batch size, and between batch
 sizes up to rounding of the logits.
+
+A step, refill of its slots included, is work of the device alone; the host looks every `interval`
+steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache;
+that path has never run on a GPU: its tests make it on a CPU and on tensors without data.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -28,17 +33,18 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.kernels import Draw, draw
+from beyond_perplexity.decoding.graphs import Graphs
+from beyond_perplexity.decoding.memory import is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.uniforms import uniforms
+from beyond_perplexity.decoding.rooms import Rooms, Window
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.models.contract import LanguageModel, State
 
 QUANTUM = 16  # rows; see above
-WINDOW = 64  # random numbers drawn ahead, in steps
-IDLE_STEPS = 16  # steps after which rows without a document are reset, so that they stay short
-GPU_INTERVAL = 8  # steps between two looks of the host at a GPU's results
+WINDOW = 64  # random numbers of a document drawn at once, at least
+INTERVALS = {"cpu": 16, "cuda": 64}  # steps between two looks of the host
+
+logger = logging.getLogger(__name__)
 
 
 class Document(NamedTuple):
@@ -66,73 +72,6 @@ class Document(NamedTuple):
     finished: bool
 
 
-class Window:
-    """The random numbers of the next steps of every slot.
-
-    Parameters
-    ----------
-    seed, purpose
-        Keys of the streams.
-    slots : int
-        S.
-    width : int
-        Numbers that a slot needs in a step.
-    device : torch.device
-        Where they are used.
-    """
-
-    def __init__(
-        self, seed: int, purpose: str, slots: int, width: int, device: torch.device
-    ) -> None:
-        self._seed, self._purpose, self._width, self._device = seed, purpose, width, device
-        self._values = torch.zeros((slots, WINDOW, width), dtype=torch.float64, device=device)
-        self._host_base = np.full(slots, -WINDOW)  # step of a window's first numbers
-        self._base = torch.from_numpy(self._host_base).to(device)  # (S,)
-
-    def restart(self, slots: np.ndarray) -> None:
-        """Forget the numbers of slots that get another document."""
-        self._host_base[slots] = -WINDOW
-
-    def cover(self, items: np.ndarray, steps: np.ndarray, ahead: int) -> None:
-        """Make sure that the numbers of the next steps are there.
-
-        Parameters
-        ----------
-        items : numpy.ndarray
-            int64, (S,): the documents; negative for none.
-        steps : numpy.ndarray
-            int64, (S,): the step that comes next.
-        ahead : int
-            How many steps to cover.
-        """
-        stale = np.flatnonzero((items >= 0) & (steps + ahead > self._host_base + WINDOW))
-        if not len(stale):
-            return
-        self._host_base[stale] = steps[stale]
-        starts = torch.from_numpy(steps[stale] * self._width)  # (N,)
-        fresh = uniforms(
-            self._seed,
-            self._purpose,
-            torch.from_numpy(items[stale]),
-            starts,
-            WINDOW * self._width,
-            self._device,
-        )  # (N, WINDOW * width)
-        where = torch.from_numpy(stale).to(self._device)  # (N,)
-        self._values[where] = fresh.unflatten(1, (WINDOW, self._width))
-        self._base = torch.from_numpy(self._host_base).to(self._device, copy=True)  # (S,)
-
-    def at(self, steps: Tensor) -> Tensor:
-        """Return the numbers of the given step of each slot, float64, (S, width)."""
-        inside = (steps - self._base).clamp_(0, WINDOW - 1)  # (S,)
-        return self._values[torch.arange(len(steps), device=self._device), inside]
-
-    def keep(self, slots: Tensor) -> None:
-        """Drop all slots but the given ones."""
-        self._values, self._base = self._values[slots], self._base[slots]
-        self._host_base = self._host_base[slots.cpu().numpy()]
-
-
 def _independent_rows(device: torch.device) -> AbstractContextManager[object]:
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
@@ -151,13 +90,30 @@ class Engine(ABC):
     maximum_length : int
         L.
     batch_size : int
-        R at most, rounded up to whole quanta of slots.
+        R at most, rounded up to whole quanta of slots. Where the memory does not suffice for it,
+        it is halved as often as needed.
+
+    Attributes
+    ----------
+    slots : dict of str to Tensor
+        What the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among them.
+    state : State or None
+        The model's state of R rows; None: nothing is under way.
+    rooms : Rooms or None
+        Where the documents are.
+    recordable : bool
+        All of a step is recorded where graphs are; else just the model's part, since drawing looks
+        at values on the host.
 
     Raises
     ------
     InputError
         When the model cannot condition on so long a document.
     """
+
+    rooms: Rooms | None = None
+    state: State | None = None
+    recordable = True
 
     def __init__(
         self,
@@ -180,100 +136,31 @@ class Engine(ABC):
         self.beams = options.beam_size
         self._quantum = QUANTUM // math.gcd(QUANTUM, self.beams)
         self._batch_slots = self._round(max(batch_size // self.beams, 1))
-        interval = 1 if self.device.type == "cpu" else GPU_INTERVAL
-        self._interval = min(interval, limit - maximum_length + 1) if limit else interval
+        self._interval = INTERVALS.get(self.device.type, INTERVALS["cpu"])
+        self.slots: dict[str, Tensor] = {}
+        self._graphs = Graphs.on(self.device)
 
     def _round(self, slots: int) -> int:
         return -(-slots // self._quantum) * self._quantum
 
     @abstractmethod
-    def _empty(self, slots: int) -> dict[str, Tensor]:
-        """Return the tensors (S, ...) of new documents; ``alive`` and ``length`` among them."""
+    def _blank(self) -> dict[str, Tensor]:
+        """Return what a slot holds of a document at its start: (1, ...) each."""
 
     @abstractmethod
-    def _advance(self) -> None:
-        """Make one step with all rows."""
+    def _fields(self, rooms: int) -> dict[str, Tensor]:
+        """Return what a room keeps of its document: (rooms, ...) each."""
 
     @abstractmethod
-    def _collect(self, doc_ids: np.ndarray, slots: Tensor) -> list[Document]:
-        """Copy the ended documents of the given slots to the host."""
+    def _extend(self) -> Tensor:
+        """Make one step with all rows; return which slots' documents end, bool, (S,).
 
-    @torch.inference_mode()
-    def _start(self, first: int, count: int) -> None:
-        slots = self._round(min(self._batch_slots, count))
-        self._waiting = deque(range(first, first + count))
-        self._items = np.full(slots, -1)
-        self._window = Window(*self._streams, slots, self.beams**2, self.device)
-        self._idle = 0
-        self.state = self.model.initial_state(
-            slots * self.beams, self.maximum_length + self._interval - 1
-        )
-        self.slots = self._empty(slots)
-        self.slots["alive"].fill_(False)
-        self._refill(np.arange(slots))
+        What a document came to is in its room when it ends.
+        """
 
-    @torch.inference_mode()
-    def _refill(self, free: np.ndarray) -> None:
-        taken = free[: len(self._waiting)]
-        self._items[free] = -1
-        self._items[taken] = [self._waiting.popleft() for _ in taken]
-        self._window.restart(free)
-        where = torch.from_numpy(free).to(self.device)  # (N,)
-        for name, fresh in self._empty(len(free)).items():
-            self.slots[name][where] = fresh
-        self.slots["alive"][where[len(taken) :]] = False
-        self._reset(where)
-
-    def _reset(self, slots: Tensor) -> None:
-        beams = torch.arange(self.beams, device=self.device)  # (k,)
-        self.state = self.state.reset((slots[:, None] * self.beams + beams).flatten())
-
-    def _cover(self) -> None:
-        steps = self.slots["length"].cpu().numpy()  # (S,)
-        self._window.cover(self._items, steps, self._interval)
-
-    def _rest(self) -> None:
-        """Reset rows without a document before their state outgrows the room."""
-        self._idle += self._interval
-        if self._idle + self._interval > min(IDLE_STEPS, self.maximum_length):
-            idle = np.flatnonzero(self._items < 0)
-            if len(idle):
-                self._reset(torch.from_numpy(idle).to(self.device))
-            self._idle = 0
-
-    def _shrink(self) -> None:
-        """Drop free slots once half of all are free."""
-        held = np.flatnonzero(self._items >= 0)
-        size = self._round(len(held))
-        if self._waiting or not len(held) or 2 * size > len(self._items):
-            return
-        free = np.flatnonzero(self._items < 0)
-        kept = np.concatenate([held, free[: size - len(held)]])
-        where = torch.from_numpy(kept).to(self.device)  # (S',)
-        beams = torch.arange(self.beams, device=self.device)  # (k,)
-        self.state = self.state.select((where[:, None] * self.beams + beams).flatten())
-        self.slots = {name: tensor[where] for name, tensor in self.slots.items()}
-        self._window.keep(where)
-        self._items = self._items[kept]
-
-    def _harvest(self) -> list[Document]:
-        ended = np.flatnonzero((self._items >= 0) & ~self.slots["alive"].cpu().numpy())
-        if not len(ended):
-            return []
-        documents = self._collect(self._items[ended], torch.from_numpy(ended).to(self.device))
-        self._refill(ended)
-        self._shrink()
-        return documents
-
-    @torch.inference_mode()
-    def _round_trip(self) -> list[Document]:
-        self._cover()
-        with _independent_rows(self.device):
-            for _ in range(self._interval):
-                self._advance()
-        documents = self._harvest()
-        self._rest()
-        return documents
+    @abstractmethod
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+        """Copy the ended documents of the given rooms (N,) to the host."""
 
     def documents(self, first: int, count: int) -> Iterator[Document]:
         """Generate documents.
@@ -289,10 +176,14 @@ class Engine(ABC):
         ------
         Document
             In the order of their ids. Those that end before an earlier one wait in memory.
+
+        Raises
+        ------
+        InputError
+            When the memory does not suffice for the smallest batch.
         """
-        if count < 1:
-            return
-        self._start(first, count)
+        self._waiting: Iterable[int] = range(first, first + count)
+        self._open = count  # documents that the host has not picked up
         early: dict[int, Document] = {}
         following = first
         while following < first + count:
@@ -300,50 +191,209 @@ class Engine(ABC):
             while following in early:
                 yield early.pop(following)
                 following += 1
+        self._drop()
 
+    @torch.inference_mode()
+    def _round_trip(self) -> list[Document]:
+        """Pick up what has ended, and set the device to work on the next steps.
 
-class SamplingEngine(Engine):
-    """Every decoding that draws one token at a time: all kinds but beam."""
+        A GPU is at work on them while the host goes on with the documents.
+        """
+        documents: list[Document] = []
+        failure = ""
+        try:
+            if self.state is None:
+                self._start()
+            else:
+                documents = self._pick_up()
+                self._tend()
+            self._work()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            failure = str(error).splitlines()[0] if str(error) else "out of memory"
+        if failure:  # out of the handler, whose traceback holds on to tensors
+            self._retreat(failure)
+        return documents
 
-    def _empty(self, slots: int) -> dict[str, Tensor]:
-        def zeros(*shape: int, kind: torch.dtype) -> Tensor:
-            return torch.zeros((slots, *shape), dtype=kind, device=self.device)
+    @property
+    def _held(self) -> Rooms:
+        assert self.rooms is not None
+        return self.rooms
 
-        return {
-            "token": torch.full((slots,), BOS, device=self.device),  # (S,)
-            "written": zeros(self.maximum_length + 1, kind=torch.int32),  # (S, L + 1)
-            "length": zeros(kind=torch.int64),  # (S,)
-            "log_probs": zeros(2, kind=torch.float64),  # (S, 2)
-            "ended": zeros(kind=torch.bool),  # (S,)
-            "alive": ~zeros(kind=torch.bool),  # (S,)
+    @property
+    def _state(self) -> State:
+        assert self.state is not None
+        return self.state
+
+    def _start(self) -> None:
+        """Set up slots and rooms for what is open, and fill them."""
+        slots = self._round(min(self._batch_slots, self._open))
+        size = min(2 * slots, self._open)  # P
+        self._waiting = waiting = iter(self._waiting)
+        steps = max(2 * self._interval, WINDOW // self.beams**2)
+        window = Window(*self._streams, size, steps, self.beams**2, self.device)
+        self.rooms = Rooms(size, self._fields(size + 1), waiting, window, self.device)
+        self._blanks = self._blank()
+        self.slots = {
+            name: blank.expand(slots, *blank.shape[1:]).clone()
+            for name, blank in self._blanks.items()
         }
+        self.slots["room"] = torch.full((slots,), size, device=self.device)  # (S,)
+        self.slots["alive"] = torch.zeros(slots, dtype=torch.bool, device=self.device)  # (S,)
+        self.state = self.model.initial_state(slots * self.beams, self.maximum_length)
+        self._set_up_graphs()
+        self._longest = 0
+        self.rooms.prepare(self._interval)
+        self._in_place(self._refill)
 
-    def _next(self) -> Draw:
-        """Draw the next token of every slot."""
-        logits, self.state = self.model.step(self.slots["token"], self.state)  # (R, V)
-        return draw(logits, self._window.at(self.slots["length"])[:, 0], self.options)
+    def _set_up_graphs(self) -> None:
+        self._graphs.forget()
+        if not self._graphs.active:
+            return
+        if self._state.tensors() is None:
+            self._graphs.stop(f"the state of {type(self.model).__name__} does not name its tensors")
+        elif not self.recordable:
+            rows, size = len(self.slots["room"]) * self.beams, self.model.vocabulary_size
+            self.slots["logits"] = torch.empty(rows, size, device=self.device)  # (R, V)
+
+    def _drop(self) -> None:
+        self.state, self.slots, self.rooms = None, {}, None
+        self._graphs.forget()
+
+    def _retreat(self, failure: str) -> None:
+        """Begin the open documents again, in half as many slots."""
+        # Slots that no document is left for may still be there.
+        slots = len(self.slots.get("room", ())) or self._round(min(self._batch_slots, self._open))
+        smaller = self._round(slots // 2)
+        rows = slots * self.beams
+        if smaller >= slots:
+            raise InputError(
+                f"out of memory with the smallest batch, {rows} rows ({failure}); give the job "
+                "more memory, or ask for a smaller maximum length"
+            )
+        logger.warning("out of memory with %d rows (%s): halving them", rows, failure)
+        self._batch_slots = smaller
+        if self.rooms is not None:
+            held = np.sort(self.rooms.items[self.rooms.items >= 0])
+            self._waiting = chain(held.tolist(), self._waiting)
+        self._drop()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _pick_up(self) -> list[Document]:
+        """Copy ended documents to the host."""
+        rooms = self._held
+        ended = rooms.look(self.slots["room"], self.slots["length"])
+        if not len(ended):
+            return []
+        where = torch.from_numpy(ended).to(self.device)  # (N,)
+        documents = self._collect(rooms.items[ended], where)
+        rooms.clear(ended)
+        self._open -= len(documents)
+        return documents
+
+    def _tend(self) -> None:
+        """Put documents into the free rooms, and the slots in order."""
+        if not self._open:
+            return
+        rooms = self._held
+        rooms.prepare(self._interval)
+        self._longest = int(rooms.slot_steps.max())
+        self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
+
+    def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
+        """Drop free slots once half of all are free; put like lengths together where that pays.
+
+        `lengths` and `held` are int64 and bool, (S,).
+        """
+        state, slots, size = self._state, len(held), self._round(self._open)
+        ordered = state.likes_order and self.device.type == "cpu"
+        kept = np.arange(slots)
+        if 2 * size <= slots:
+            kept = np.argsort(~held, kind="stable")[:size]
+        if ordered:
+            kept = kept[np.argsort(lengths[kept], kind="stable")]
+        if np.array_equal(kept, np.arange(slots)):
+            return
+        where = torch.from_numpy(kept).to(self.device)  # (S',)
+        self.state = state.select(self._rows(where))
+        self.slots = {name: tensor[where] for name, tensor in self.slots.items()}
+        self._graphs.forget()
+
+    def _rows(self, slots: Tensor) -> Tensor:
+        """Return the rows of the given slots, in their order: (N,) to (N k,)."""
+        beams = torch.arange(self.beams, device=self.device)  # (k,)
+        return (slots[:, None] * self.beams + beams).flatten()
+
+    def _work(self) -> None:
+        """Make as many steps as there are between two looks of the host."""
+        if not self._open:
+            return
+        with _independent_rows(self.device):
+            for _ in range(self._interval):
+                self.state = self._state.limit(self._longest)
+                self._longest = min(self._longest + 1, self.maximum_length - 1)
+                if self.recordable:
+                    self._recorded(self._advance)
+                else:
+                    self._in_place(self._advance)
+
+    def _recorded(self, function: Callable[[], None]) -> None:
+        """Change slots and state by a function, from a recording where there can be one."""
+        key = (len(self.slots["room"]), self._state.shape())
+        self._graphs.run(key, lambda: self._in_place(function))
+
+    def _in_place(self, function: Callable[[], None]) -> None:
+        """Call a function and, for recordings, leave all tensors of slots and state in place."""
+        if not self._graphs.active:
+            function()
+            return
+        slots, state = dict(self.slots), self._state
+        try:
+            function()
+            pairs = list(zip(state.tensors() or (), self._state.tensors() or (), strict=True))
+            pairs += [(tensor, self.slots[name]) for name, tensor in slots.items()]
+            for place, value in pairs:
+                if place is not value:
+                    place.copy_(value)
+        finally:  # also when recording failed half-way
+            self.slots, self.state = slots, state
 
     def _advance(self) -> None:
-        slots, drawn = self.slots, self._next()
-        alive, length = slots["alive"], slots["length"]  # (S,), (S,)
-        token = drawn.token  # (S,)
-        # The column after the last token is scratch: it takes </s> and what ended rows draw.
-        slots["written"].scatter_(1, length[:, None], token[:, None].int())
-        log_probs = torch.stack((drawn.log_prob, drawn.log_prob_decoding), 1)  # (S, 2)
-        slots["log_probs"] += torch.where(alive[:, None], log_probs, 0)
-        stop = token == EOS  # (S,)
-        slots["ended"] |= stop & alive
-        slots["length"] = length + (alive & ~stop)
-        slots["alive"] = alive & ~stop & (slots["length"] < self.maximum_length)
-        slots["token"] = torch.where(slots["alive"], token, BOS)
+        """Make one step with all rows, and give rooms to the slots that have none then."""
+        ended = self._extend()  # (S,)
+        self._held.done[self.slots["room"]] = ended
+        self.slots["alive"] = self.slots["alive"] & ~ended
+        self._refill()
 
-    def _collect(self, doc_ids: np.ndarray, slots: Tensor) -> list[Document]:
-        lengths = self.slots["length"][slots].tolist()
-        written = self.slots["written"][slots].cpu().numpy()  # (N, L + 1)
-        log_probs = self.slots["log_probs"][slots].tolist()
-        ended = self.slots["ended"][slots].tolist()
-        rows = zip(doc_ids.tolist(), written, lengths, log_probs, ended, strict=True)
-        return [
-            Document(doc_id, tokens[:length].copy(), log_prob, log_prob_decoding, finished)
-            for doc_id, tokens, length, (log_prob, log_prob_decoding), finished in rows
-        ]
+    def _refill(self) -> None:
+        slots, rooms = self.slots, self._held
+        wanting = ~slots["alive"]  # (S,)
+        taken, got = rooms.take(wanting)  # (S,), (S,)
+        slots["room"] = torch.where(got, taken, slots["room"].masked_fill(wanting, rooms.none))
+        for name, blank in self._blanks.items():
+            mask = wanting.view(-1, *[1] * (blank.dim() - 1))  # (S, ...)
+            slots[name] = torch.where(mask, blank, slots[name])
+        slots["alive"] = slots["alive"] | got
+        self.state = self._state.restart(wanting[:, None].expand(-1, self.beams).flatten())
+
+    def _numbers(self) -> Tensor:
+        """Return the random numbers of this step, float64, (S, k * k)."""
+        return self._held.window.at(self.slots["room"], self.slots["length"])
+
+    def _step_model(self) -> Tensor:
+        """Advance the model by the newest token of each row; return logits (R, V)."""
+        if self.recordable or not self._graphs.active:
+            return self._step_model_now()
+
+        def step() -> None:
+            self.slots["logits"] = self._step_model_now()
+
+        self._recorded(step)
+        return self.slots["logits"]
+
+    def _step_model_now(self) -> Tensor:
+        tokens = self.slots["token"].flatten()  # (R,)
+        logits, self.state = self.model.step(tokens, self._state)  # (R, V)
+        return logits

@@ -1,16 +1,52 @@
-"""Choose the engine for a model and a decoding, and the batch size."""
+"""Choose the engine for a model and a decoding, the precision and the batch size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from beyond_perplexity.decoding import beam, engine
+import torch
+
+from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.engine import Document, Engine
+from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 
-AUTO_BATCH = {"cpu": 128, "cuda": 1024}
+MOST_ROWS = {"cpu": 128, "cuda": 1024}  # more are not faster
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def set_precision(model: LanguageModel, precision: str = "auto") -> str:
+    """Put a model's weights into a precision for decoding; logits stay float32.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Changed in place.
+    precision : str
+        ``"float32"``, ``"bfloat16"``, or ``"auto"``: bfloat16 on a GPU, float32 elsewhere. On a
+        CPU, bfloat16 is several times faster where the CPU has instructions for it, but its matrix
+        products give out logits that are rounded to 8 bits, and CPUs round differently: so it is
+        never chosen there unless asked for. A counted model has no weights to round.
+
+    Returns
+    -------
+    str
+        The precision that was taken. Samples and their log probabilities are those of the model so
+        rounded.
+
+    Raises
+    ------
+    InputError
+        When there is no such precision.
+    """
+    if precision == "auto":
+        precision = "bfloat16" if model.device.type == "cuda" else "float32"
+    if precision not in PRECISIONS:
+        raise InputError(f"precision: is {precision!r}, expected auto, float32 or bfloat16")
+    model.to(PRECISIONS[precision])
+    return precision
 
 
 def make_engine(
@@ -20,6 +56,7 @@ def make_engine(
     purpose: str,
     maximum_length: int,
     batch_size: int | str = "auto",
+    memory: int | None = None,
 ) -> Engine:
     """Build the engine that draws documents from a model; see `engine.Engine`.
 
@@ -30,7 +67,10 @@ def make_engine(
     model, options, seed, purpose, maximum_length
         See `engine.Engine`.
     batch_size : int or str
-        Rows of a step, or ``"auto"``. It does not change a text.
+        Rows of a step, or ``"auto"``: as many as pay off and fit into the free memory. It does not
+        change a text, but for rounding on a GPU.
+    memory : int, optional
+        Bytes that the process may hold on a CPU, for ``"auto"``; None: what the machine has free.
 
     Raises
     ------
@@ -38,14 +78,20 @@ def make_engine(
         When a number is not positive, or longer documents are wanted than the model can make.
     """
     family = model.decoding_engines()
-    default = family.DEFAULT_BATCH if family else AUTO_BATCH.get(model.device.type, 128)
-    rows = default if batch_size == "auto" else _positive("batch size", batch_size)
     _positive("maximum length", maximum_length)
+    if batch_size != "auto":
+        rows = _positive("batch size", batch_size)
+    elif family:
+        rows = family.DEFAULT_BATCH
+    else:
+        most = MOST_ROWS.get(model.device.type, MOST_ROWS["cpu"])
+        length = min(maximum_length, model.context_length or maximum_length)
+        rows = fitting_rows(model, length, most, memory)
     kind: type[Engine]
     if options.kind == "beam":
         kind = family.BeamEngine if family else beam.BeamEngine
     else:
-        kind = family.SamplingEngine if family else engine.SamplingEngine
+        kind = family.SamplingEngine if family else sampling.SamplingEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
 
 
@@ -65,6 +111,7 @@ def generate(
     count: int,
     maximum_length: int,
     batch_size: int | str = "auto",
+    memory: int | None = None,
 ) -> Iterator[Document]:
     """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
 
@@ -72,5 +119,5 @@ def generate(
     """
     if first < 0 or count < 0:
         raise InputError(f"first, count: are {first} and {count}, expected no negative number")
-    machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size)
+    machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size, memory)
     return machine.documents(first, count)

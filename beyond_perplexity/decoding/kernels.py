@@ -21,6 +21,7 @@ from beyond_perplexity.vocabulary import UNK
 BLOCK = 256  # first level of the two-level CDF
 TOLERANCE = 1e-6  # see DecodingOptions
 WIDTHS = (512,)  # candidates tried before a full sort, where a sort is dear
+LOOKING_KINDS = ("nucleus", "typical")  # the host looks whether the candidates sufficed
 SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
 SORT_ELEMENTS = 2**19  # the same on a CPU, in weights: what its caches hold
 _LOW = 0xFFFFFFFF
@@ -34,6 +35,15 @@ class Draw(NamedTuple):
     log_prob_decoding: Tensor
 
 
+def block_sums(weight: Tensor) -> Tensor:
+    """Sum each block of `BLOCK` weights, the last one being shorter: (B, V) to (B, blocks)."""
+    whole = weight.shape[1] // BLOCK * BLOCK
+    sums = weight[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1)  # (B, whole blocks)
+    if whole == weight.shape[1]:
+        return sums
+    return torch.cat([sums, weight[:, whole:].sum(-1, keepdim=True)], 1)  # (B, blocks)
+
+
 @dataclass
 class Weights:
     """Unnormalized probabilities of B rows.
@@ -41,63 +51,54 @@ class Weights:
     Attributes
     ----------
     weight : Tensor
-        float32, (B, V) rounded up to whole blocks: exp((logit - top) / temperature), 0 for what is
-        excluded.
+        float32, (B, V): exp((logit - largest logit) / temperature), 0 for what is excluded.
     sums : Tensor
         float32, (B, blocks): the sum of each block of `weight`.
-    top : Tensor
-        float32, (B, 1): the largest logit.
+    temperature : float
+        That of `weight`.
     log_total : Tensor
         float64, (B,): the logarithm of the model's normalizer (temperature 1, nothing excluded),
-        relative to `top`.
+        relative to the largest logit.
     """
 
     weight: Tensor
     sums: Tensor
-    top: Tensor
+    temperature: float
     log_total: Tensor
 
-    def resum(self) -> Weights:
-        """Sum the blocks again, after `weight` has changed."""
-        self.sums = self.weight.unflatten(1, (-1, BLOCK)).sum(-1)  # (B, blocks)
-        return self
+    def log_probs(self, tokens: Tensor) -> Tensor:
+        """Return the model's log p, float64, (B, N), of tokens (B, N) that have a weight."""
+        relative = self.weight.gather(1, tokens).double().log() * self.temperature  # (B, N)
+        return relative - self.log_total[:, None]
 
 
 def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False) -> Weights:
-    """Turn logits into unnormalized probabilities; see `Weights`.
+    """Turn logits into unnormalized probabilities, in place; see `Weights`.
 
     Parameters
     ----------
     logits : Tensor
-        float32, (B, V); minus infinity for what is impossible.
+        float32, (B, V); minus infinity for what is impossible. Overwritten: another tensor of this
+        size would cost as much as the arithmetic.
     temperature : float
         Divides the logits.
     exclude_unknown : bool
         ``<unk>`` gets weight 0, where anything else has weight.
     """
-    rows, size = logits.shape
-    padded = -(-size // BLOCK) * BLOCK
-    top = logits.amax(-1, keepdim=True)  # (B, 1)
-    weight = torch.empty((rows, padded), dtype=logits.dtype, device=logits.device)  # (B, padded)
-    torch.sub(logits, top, out=weight[:, :size])
-    weight[:, size:] = -torch.inf
-    weights = Weights(weight, top, top, top[:, 0])
+    weight = logits.sub_(logits.amax(-1, keepdim=True))  # (B, V)
+    if temperature != 1:
+        log_total = weight.exp().sum(-1, dtype=torch.float64).log()  # (B,)
+        weight.div_(temperature)
+    sums = block_sums(weight.exp_())  # (B, blocks)
     if temperature == 1:
-        weight.exp_()
-        weights.resum()
-        weights.log_total = weights.sums.double().sum(-1).log()  # (B,)
-    else:
-        weights.log_total = weight.exp().sum(-1, dtype=torch.float64).log()  # (B,)
-        weight.div_(temperature).exp_()
-        weights.resum()
+        log_total = sums.double().sum(-1).log()  # (B,)
     if exclude_unknown:
         unknown = weight[:, UNK].clone()  # (B,)
         weight[:, UNK] = 0
-        weights.resum()
-        alone = weights.sums.sum(-1) == 0  # (B,)
+        alone = block_sums(weight).sum(-1) == 0  # (B,)
         weight[:, UNK] = torch.where(alone, unknown, 0)
-        weights.sums[:, 0] = weight[:, :BLOCK].sum(-1)
-    return weights
+        sums[:, 0] = weight[:, :BLOCK].sum(-1)
+    return Weights(weight, sums, temperature, log_total)
 
 
 def _search(cumulative: Tensor, share: Tensor) -> Tensor:
@@ -109,6 +110,13 @@ def _search(cumulative: Tensor, share: Tensor) -> Tensor:
     total = cumulative[:, -1:]  # (B, 1)
     target = torch.minimum(share * total, total * (1 - 2.0**-52))  # (B, 1)
     return torch.searchsorted(cumulative, target, right=True).clamp_(max=cumulative.shape[1] - 1)
+
+
+def _block(weight: Tensor, block: Tensor) -> Tensor:
+    """Return one block (B,) of each row, (B, BLOCK); zeros behind the last id."""
+    ids = block[:, None] * BLOCK + torch.arange(BLOCK, device=block.device)  # (B, BLOCK)
+    size = weight.shape[1]
+    return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, BLOCK)
 
 
 def pick(weights: Weights, uniform: Tensor) -> Tensor:
@@ -131,9 +139,10 @@ def pick(weights: Weights, uniform: Tensor) -> Tensor:
     block = _search(cumulative, uniform[:, None])[:, 0]  # (B,)
     size = weights.sums[rows, block].double()  # (B,)
     rest = uniform * cumulative[:, -1] - (cumulative[rows, block] - size)  # (B,)
-    inner = weights.weight.unflatten(1, (-1, BLOCK))[rows, block].double().cumsum(-1)  # (B, BLOCK)
+    inner = _block(weights.weight, block).double().cumsum(-1)  # (B, BLOCK)
     share = (rest / size).clamp(0, 1)  # (B,)
-    return block * BLOCK + _search(inner, share[:, None])[:, 0]  # (B,)
+    token = block * BLOCK + _search(inner, share[:, None])[:, 0]  # (B,)
+    return token.clamp_(max=weights.weight.shape[1] - 1)
 
 
 def _sort(values: Tensor) -> Tensor:
@@ -143,17 +152,14 @@ def _sort(values: Tensor) -> Tensor:
     return values.sort(dim=1).values
 
 
-def _rank(score: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Rank each row by falling score, ties by id; return the first ids and the lowest score."""
+def _rank(score: Tensor, width: int) -> Tensor:
+    """Return the first ids by falling score, ties by id: int64, (B, W)."""
     size = score.shape[1]
-    if width < size:
-        values, ids = score.topk(width, dim=1, sorted=False)  # (B, W)
-    else:
-        values, ids = score, torch.arange(size, device=score.device).expand_as(score)  # (B, V)
-    bits = values.view(torch.int32).long()  # (B, W)
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, W): sorts as the floats do
-    packed = _sort((ordered << 32) | (_LOW - ids)).flip(1)  # (B, W)
-    return _LOW - (packed & _LOW), values.amin(1)  # (B, W), (B,)
+    bits = score.view(torch.int32).long()  # (B, V)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, V): sorts as the floats do
+    packed = (ordered << 32) | (_LOW - torch.arange(size, device=score.device))  # (B, V)
+    first = packed.topk(width, dim=1).values if width < size else _sort(packed).flip(1)  # (B, W)
+    return _LOW - (first & _LOW)
 
 
 def _cut(cumulative: Tensor, limit: Tensor | int) -> Tensor:
@@ -168,13 +174,27 @@ class _Truncated(NamedTuple):
     mass: Tensor  # float64, (B,): the weight of the set
 
 
-def _draw_ranked(
-    weight: Tensor, score: Tensor, limit: Tensor | int, uniform: Tensor, widths: tuple[int, ...]
-) -> _Truncated:
-    """Draw from the first tokens by falling score, as many as `limit` says.
+def _draw_among(
+    weight: Tensor, ids: Tensor, limit: Tensor | int, uniform: Tensor
+) -> tuple[_Truncated, Tensor]:
+    """Draw from the first of ranked ids (B, W), as many as `limit` says.
 
-    The candidates of a row are the W best; when they do not settle the set (the mass is not
-    reached, or the score at the cut ties with the worst candidate), the row goes on to the next
+    Returns also, bool (B,), whether these ids hold as much; else the draw means nothing.
+    """
+    cumulative = weight.gather(1, ids).double().cumsum(-1)  # (B, W)
+    cut, width = _cut(cumulative, limit), ids.shape[1]  # (B,)
+    held = cumulative.gather(1, cut.clamp(max=width - 1)[:, None])  # (B, 1)
+    inside = torch.minimum(cumulative, held)  # (B, W): no weight after the cut
+    token = ids.gather(1, _search(inside, uniform[:, None]))[:, 0]  # (B,)
+    return _Truncated(token, held[:, 0]), cut < width
+
+
+def _draw_ranked(
+    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, widths: tuple[int, ...]
+) -> _Truncated:
+    """Draw from the first tokens by falling score whose weight reaches `limit`.
+
+    The candidates of a row are the W best; where they do not reach it, the row goes on to the next
     width and in the end to a full sort. The result is that of the full sort.
     """
     token = torch.zeros(len(uniform), dtype=torch.int64, device=uniform.device)  # (B,)
@@ -184,16 +204,9 @@ def _draw_ranked(
     for width in (*(w for w in widths if w < size), size):
         unsettled = []
         for rows in waiting.split(SORT_ROWS if width == size else len(uniform)):
-            ids, lowest = _rank(score[rows], width)  # (R, W), (R,)
-            cumulative = weight[rows].gather(1, ids).double().cumsum(-1)  # (R, W)
-            cut = _cut(cumulative, limit if isinstance(limit, int) else limit[rows])  # (R,)
-            last = cut.clamp(max=width - 1)[:, None]  # (R, 1)
-            edge = score[rows].gather(1, ids.gather(1, last))[:, 0]  # (R,)
-            settled = (cut < width) & (edge > lowest) | (width == size)  # (R,)
-            held = cumulative.gather(1, last)  # (R, 1)
-            inside = torch.minimum(cumulative, held)  # (R, W): no weight after the cut
-            found = ids.gather(1, _search(inside, uniform[rows, None]))[:, 0]  # (R,)
-            token[rows], mass[rows] = found, held[:, 0]
+            ids = _rank(score[rows], width)  # (R, W)
+            drawn, settled = _draw_among(weight[rows], ids, limit[rows], uniform[rows])
+            token[rows], mass[rows] = drawn
             unsettled.append(rows[~settled])
         waiting = torch.cat(unsettled)
         if not len(waiting):
@@ -240,12 +253,12 @@ def typical_grid(difference: Tensor) -> Tensor:
 
 
 def _typical_score(weights: Weights, total: Tensor) -> Tensor:
-    """Return -|surprisal - entropy| of each token, float32 (B, padded); -inf where impossible.
+    """Return -|surprisal - entropy| of each token, float32 (B, V); -inf where impossible.
 
     It is on a grid of 1e-4: a token above and one below the entropy are often equally far from it.
     """
     weight = weights.weight
-    surprisal = total.log()[:, None].float() - weight.log()  # (B, padded)
+    surprisal = total.log()[:, None].float() - weight.log()  # (B, V)
     entropy = (weight / total[:, None].float() * surprisal.nan_to_num(0, 0, 0)).sum(-1)  # (B,)
     return typical_grid(surprisal - entropy[:, None])
 
@@ -256,7 +269,7 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
     Parameters
     ----------
     logits : Tensor
-        float32, (B, V).
+        float32, (B, V); overwritten.
     uniform : Tensor
         float64, (B,), in [0, 1).
     options : DecodingOptions
@@ -267,26 +280,25 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
         weight = weights.weight
         least = weight.amax(-1, keepdim=True) * (options.p or 0) * (1 - TOLERANCE)  # (B, 1)
         weight.masked_fill_(weight < least, 0)
-        weights.resum()
+        weights.sums = block_sums(weight)  # (B, blocks)
     total = weights.sums.double().sum(-1)  # (B,)
     if options.kind in ("ancestral", "min_p"):
         token, mass = pick(weights, uniform), total  # (B,), (B,)
     elif options.kind == "top_k":
         count = min(options.k or 1, logits.shape[1])
-        token, mass = _draw_ranked(weights.weight, weights.weight, count, uniform, (count + 1,))
+        ids = _rank(weights.weight, count)  # (B, k)
+        (token, mass), _ = _draw_among(weights.weight, ids, count, uniform)  # (B,), (B,)
     else:
         limit = total * ((options.mass or 1) - TOLERANCE)  # (B,)
         nucleus = options.kind == "nucleus"
-        score = weights.weight if nucleus else _typical_score(weights, total)  # (B, padded)
+        score = weights.weight if nucleus else _typical_score(weights, total)  # (B, V)
         if logits.device.type == "cpu":
             token, mass = _in_parts(weights.weight, score, limit, uniform, nucleus)
         else:
             token, mass = _draw_ranked(weights.weight, score, limit, uniform, WIDTHS)
-    chosen = logits.gather(1, token[:, None])[:, 0].double() - weights.top[:, 0].double()  # (B,)
-    log_prob = chosen - weights.log_total  # (B,)
-    plain = options.temperature == 1
-    tempered = chosen if plain else chosen / options.temperature  # (B,)
-    return Draw(token, log_prob, tempered - mass.log())
+    log_prob = weights.log_probs(token[:, None])[:, 0]  # (B,)
+    log_weight = (log_prob + weights.log_total) / options.temperature  # (B,)
+    return Draw(token, log_prob, log_weight - mass.log())
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
@@ -303,17 +315,17 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     -------
     tokens : Tensor
         int64, (B, k), in the order of the draws.
-    valid : Tensor
-        bool, (B, k): false where nothing was left to draw.
+    log_probs : Tensor
+        float64, (B, k): of the tokens under the model; minus infinity where nothing was left to
+        draw.
     """
     rows = torch.arange(len(uniforms), device=uniforms.device)  # (B,)
-    blocks = weights.weight.unflatten(1, (-1, BLOCK))  # (B, blocks, BLOCK)
-    tokens, valid = [], []
+    tokens, log_probs = [], []
     for uniform in uniforms.unbind(1):
         token = pick(weights, uniform)  # (B,)
-        valid.append(weights.weight[rows, token] > 0)
         tokens.append(token)
+        log_probs.append(weights.log_probs(token[:, None])[:, 0])
         weights.weight[rows, token] = 0
         block = token // BLOCK  # (B,)
-        weights.sums[rows, block] = blocks[rows, block].sum(-1)  # (B,)
-    return torch.stack(tokens, 1), torch.stack(valid, 1)
+        weights.sums[rows, block] = _block(weights.weight, block).sum(-1)  # (B,)
+    return torch.stack(tokens, 1), torch.stack(log_probs, 1)

@@ -1,6 +1,6 @@
 """Decoding of counted models on their sparse counts, without a dense distribution.
 
-The engines are those of `engine` and `beam`; just the draw of a token differs. The truncation of
+The engines are those of `sampling` and `beam`; just the draw of a token differs. The truncation of
 every context is worked out once, so that a draw is a binary search in one array of cumulative
 weights. From the same random numbers the texts are those of the dense path, but for rounding where
 a number meets an edge of the CDF (about 1e-7 a token).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding import beam, engine
+from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.trigram import Trigram, TrigramState
@@ -110,13 +110,14 @@ def build_table(model: Trigram, options: DecodingOptions) -> Table:
     )
 
 
-class SamplingEngine(engine.SamplingEngine):
-    """Every kind but beam, for a trigram; see `engine.SamplingEngine`."""
+class SamplingEngine(sampling.SamplingEngine):
+    """Every kind but beam, for a trigram; see `sampling.SamplingEngine`."""
 
     model: Trigram
 
     def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        super().__init__(*arguments, **options)
+        self.recordable = True
         self._table = build_table(self.model, self.options)
 
     def _next(self) -> Draw:
@@ -124,7 +125,7 @@ class SamplingEngine(engine.SamplingEngine):
         assert isinstance(self.state, TrigramState)
         rows, _ = self.model.context_index(tokens, self.state.previous)  # (S,)
         self.state = TrigramState(tokens)
-        uniform = self._window.at(self.slots["length"])[:, 0]  # (S,)
+        uniform = self._numbers()[:, 0]  # (S,)
         low = table.cumulative[self.model.offsets[rows]]  # (S,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
         entry = find_entry(table, low + uniform * (high - low), high)  # (S,)
@@ -146,13 +147,13 @@ class BeamEngine(beam.BeamEngine):
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
         self._table = build_table(self.model, self.options)
 
-    def _extend(self) -> tuple[Tensor, Tensor]:
+    def _draws(self) -> tuple[Tensor, Tensor]:
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
         table, tokens = self._table, self.slots["token"].flatten()  # (R,)
         assert isinstance(self.state, TrigramState)
         rows, _ = self.model.context_index(tokens, self.state.previous)  # (R,)
         self.state = TrigramState(tokens)
-        numbers = self._window.at(self.slots["length"]).unflatten(1, (self.beams, -1)).flatten(0, 1)
+        numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
         low = table.cumulative[self.model.offsets[rows]]  # (R,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (R,)
         entries, valid = _distinct_entries(table, low, high, numbers)  # (R, k), (R, k)

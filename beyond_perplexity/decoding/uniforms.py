@@ -6,6 +6,8 @@ tensor arithmetic.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,7 +17,6 @@ from beyond_perplexity.randomness import stream_key
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
-_NUMPY_ITEMS = 64  # up to here NumPy's generators are faster on a CPU than tensor arithmetic
 
 
 def _signed(word: int) -> int:
@@ -67,13 +68,46 @@ def _philox(key: int, items: Tensor, counters: Tensor) -> Tensor:
     return torch.stack((x0, x1, x2, x3), -1)
 
 
-def _uniforms_numpy(key: int, items: Tensor, starts: Tensor, count: int) -> Tensor:
-    out = np.empty((len(items), count))
-    for row, (item, start) in enumerate(zip(items.tolist(), starts.tolist(), strict=True)):
-        keys = np.array([key, item], dtype=np.uint64)
-        generator = np.random.Generator(np.random.Philox(key=keys, counter=start // 4))
-        out[row] = generator.random(start % 4 + count)[start % 4 :]
-    return torch.from_numpy(out)
+def _by_numpy(key: int, items: Tensor, starts: Tensor, count: int) -> Tensor:
+    """Give the numbers by NumPy: items and starts (B,), result (B, N)."""
+    numbers = np.empty((len(items), count))
+    generator = np.random.Generator(np.random.Philox(key=np.array([key, 0], dtype=np.uint64)))
+    # One generator put to many places: making one for each takes several times longer.
+    state: Any = generator.bit_generator.state
+    place = state["state"]
+    for row, item, start in zip(numbers, items.tolist(), starts.tolist(), strict=True):
+        place["key"][1], place["counter"][0] = item, start // 4
+        generator.bit_generator.state = state
+        if start % 4:
+            generator.random(start % 4)
+        generator.random(out=row)
+    return torch.from_numpy(numbers)
+
+
+def by_tensors(key: int, items: Tensor, starts: Tensor, count: int) -> Tensor:
+    """Give the numbers by tensor arithmetic, on the device of its arguments.
+
+    Parameters
+    ----------
+    key : int
+        First key word, 64 unsigned bits.
+    items, starts : Tensor
+        int64, (B,): second key word, position of the first number.
+    count : int
+        N.
+
+    Returns
+    -------
+    Tensor
+        float64, (B, N).
+    """
+    items, starts = items[:, None], starts[:, None]  # (B, 1), (B, 1)
+    # NumPy counts up before it makes a block of four, so that its first block has counter 1.
+    blocks = torch.arange(1, count // 4 + 3, device=items.device)  # (C,)
+    words = _philox(key, items, starts // 4 + blocks).flatten(1)  # (B, 4 C)
+    wanted = starts % 4 + torch.arange(count, device=items.device)  # (B, N)
+    bits = (words.gather(1, wanted) >> 11) & ((1 << 53) - 1)  # (B, N)
+    return bits.double() * 2.0**-53
 
 
 def uniforms(
@@ -109,12 +143,6 @@ def uniforms(
     """
     key, device = stream_key(seed, purpose), torch.device(device)
     starts = torch.as_tensor(start).expand(len(items))  # (B,)
-    if device.type == "cpu" and len(items) <= _NUMPY_ITEMS:
-        return _uniforms_numpy(key, items, starts, count)
-    items, starts = items.to(device)[:, None], starts.to(device)[:, None]  # (B, 1), (B, 1)
-    # NumPy counts up before it makes a block of four, so that its first block has counter 1.
-    blocks = torch.arange(1, count // 4 + 3, device=device)  # (C,)
-    words = _philox(key, items, starts // 4 + blocks).flatten(1)  # (B, 4 C)
-    wanted = starts % 4 + torch.arange(count, device=device)  # (B, N)
-    bits = (words.gather(1, wanted) >> 11) & ((1 << 53) - 1)  # (B, N)
-    return bits.double() * 2.0**-53
+    if device.type == "cpu":
+        return _by_numpy(key, items, starts, count)
+    return by_tensors(key, items.to(device), starts.to(device), count)

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
-from beyond_perplexity.models.factored import OutputLayer, impossible_ids
+from beyond_perplexity.models.factored import OutputLayer, float_product, impossible_ids
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 
@@ -207,13 +207,14 @@ class AdaptiveSoftmax(OutputLayer):
         return loss
 
     def _head(self, features: Tensor) -> Tensor:
-        words = functional.linear(features, _weight(self.tables, 0))  # (..., S_0)
-        logits = torch.cat([words, self.clusters(features)], -1).float()  # (..., S_0 + n)
+        words = float_product(features, _weight(self.tables, 0))  # (..., S_0)
+        clusters = float_product(features, self.clusters.weight)  # (..., n)
+        logits = torch.cat([words, clusters], -1)  # (..., S_0 + n)
         return logits.index_fill_(-1, self.impossible, -torch.inf).log_softmax(-1)
 
     def _tail(self, tail: int, features: Tensor) -> Tensor:
         narrow = self._narrow(tail, features)  # (..., D_i)
-        return functional.linear(narrow, _weight(self.tables, tail + 1)).float()  # (..., S_i)
+        return float_product(narrow, _weight(self.tables, tail + 1))  # (..., S_i)
 
     def _narrow(self, tail: int, features: Tensor) -> Tensor:
         return functional.linear(features, _weight(self.projections, tail).T)  # (..., D_i)

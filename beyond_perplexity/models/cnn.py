@@ -104,6 +104,16 @@ class CNNState(State):
         """Return the state with the given rows put back to the empty prefix."""
         return CNNState(tuple(part.index_fill(0, rows, 0) for part in self.buffers), self.weights)
 
+    def restart(self, mask: Tensor) -> CNNState:
+        """Put the rows of a mask (B,) back to the empty prefix, in place."""
+        for part in self.buffers:
+            part.masked_fill_(mask[:, None, None], 0)
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the buffers."""
+        return self.buffers
+
 
 class GatedConvolution(nn.Module):
     """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,42 @@ class State(ABC):
         rows : Tensor
             Indices, int64, shape (R,), without repetition.
         """
+
+    # What follows has defaults that are right for every family; they cost speed.
+
+    likes_order: ClassVar[bool] = False
+    """A step is faster where prefixes of like length stand together."""
+
+    def restart(self, mask: Tensor) -> State:
+        """Return the state with the rows of a mask put back to the empty prefix.
+
+        As `reset`, but this state may be overwritten, and a GPU need not be waited for.
+
+        Parameters
+        ----------
+        mask : Tensor
+            bool, (B,).
+        """
+        rows = mask.nonzero()[:, 0]  # (R,)
+        return self.reset(rows) if len(rows) else self
+
+    def limit(self, longest: int) -> State:
+        """Return the state that knows that no prefix is longer than this; by default it forgets.
+
+        A step then need not ask a GPU how long the longest is.
+        """
+        return self
+
+    def shape(self) -> Hashable:
+        """Return what decides the shapes of a step's tensors, beside the number of rows."""
+        return None
+
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        """Return what a step changes, always in the same order; None: not known.
+
+        Where it is known, steps can be recorded (`decoding.graphs`) and a row's memory be told.
+        """
+        return None
 
 
 class TrainedModel(nn.Module, ABC):

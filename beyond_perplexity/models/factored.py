@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.contract import LanguageModel
@@ -38,6 +39,20 @@ def impossible_ids(open_vocabulary: bool) -> Tensor:
     return torch.tensor([0, 2] if open_vocabulary else [0])
 
 
+def float_product(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return features weightᵀ + bias in float32: (..., V), from (..., D) and (V, D).
+
+    On a GPU the sums of products of bfloat16 stay float32. A CPU's product rounds its result to the
+    type of its operands.
+    """
+    if weight.dtype != torch.bfloat16 or weight.device.type == "cpu":
+        return functional.linear(features, weight, bias).float()
+    flat = features.flatten(0, -2)  # (N, D)
+    product = torch.mm(flat, weight.T, out_dtype=torch.float32)  # (N, V)
+    product = product.unflatten(0, features.shape[:-1])  # (..., V)
+    return product if bias is None else product + bias
+
+
 class FullSoftmax(nn.Linear, OutputLayer):
     """One linear map to the logits of all ids.
 
@@ -61,7 +76,7 @@ class FullSoftmax(nn.Linear, OutputLayer):
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits, float32, (..., V), for features (..., D)."""
-        logits: Tensor = self(features).float()  # (..., V)
+        logits = float_product(features, self.weight, self.bias)  # (..., V)
         return logits.index_fill_(-1, self.impossible, -torch.inf)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:

@@ -69,6 +69,16 @@ class RecurrentState(State):
         """Return the state with the given rows put back to the empty prefix."""
         return RecurrentState(tuple(part.index_fill(1, rows, 0) for part in self.memory))
 
+    def restart(self, mask: Tensor) -> RecurrentState:
+        """Put the rows of a mask (B,) back to the empty prefix, in place."""
+        for part in self.memory:
+            part.masked_fill_(mask[:, None], 0)
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the memory."""
+        return self.memory
+
 
 class RecurrentModel(FactoredModel):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.

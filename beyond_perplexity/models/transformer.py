@@ -24,6 +24,7 @@ from beyond_perplexity.options import parse_options
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 BUCKET = 32
+GROUP = 16  # rows: on a CPU each group of them has its own longest prefix
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,10 @@ class TransformerState(State):
     lengths : Tensor
         int64, (B,).
     longest : int
-        The longest of the lengths, known to the host so that a step needs no synchronization.
+        None of the lengths is larger; known to the host so that a step needs no synchronization.
     """
+
+    likes_order: ClassVar[bool] = True
 
     keys: Tensor
     values: Tensor
@@ -102,26 +105,58 @@ class TransformerState(State):
     def select(self, rows: Tensor) -> TransformerState:
         """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten.
 
-        Only what is filled of rows that move is copied: whole caches would cost more than a step.
+        Only what is filled is copied, and on a CPU only rows that move: whole caches would cost
+        more than a step.
         """
         lengths = self.lengths[rows]  # (B',)
-        longest = int(lengths.max()) if len(rows) else 0
         if len(rows) > len(self.lengths):
             keys, values = self.keys.index_select(1, rows), self.values.index_select(1, rows)
-            return TransformerState(keys, values, lengths, longest)
-        here = torch.arange(len(rows), device=rows.device)  # (B',)
-        moved = here[rows != here]  # (N,)
+            return TransformerState(keys, values, lengths, self.longest)
+        to = torch.arange(len(rows), device=rows.device)  # (B',)
+        moved, filled = to, self.shape()
+        if rows.device.type == "cpu":
+            moved, filled = (rows != to).nonzero()[:, 0], int(self.lengths.max())  # (N,)
         if len(moved):
-            for cache in (self.keys, self.values):
-                filled = cache[:, rows[moved], :, :longest]  # (L, N, H, M', K)
-                cache[:, moved, :, :longest] = filled
+            for cache in (*self.keys, *self.values):  # (B, H, M, K)
+                cache[moved, :, :filled] = cache[rows[moved], :, :filled]  # (N, H, M', K)
         keys, values = self.keys[:, : len(rows)], self.values[:, : len(rows)]  # (L, B', H, M, K)
-        return TransformerState(keys, values, lengths, longest)
+        return TransformerState(keys, values, lengths, self.longest)
 
     def reset(self, rows: Tensor) -> TransformerState:
         """Return the state with the given rows put back to the empty prefix."""
         lengths = self.lengths.index_fill(0, rows, 0)  # (B,)
         return TransformerState(self.keys, self.values, lengths, int(lengths.max()))
+
+    def restart(self, mask: Tensor) -> TransformerState:
+        """Return the state with the rows of a mask (B,) put back to the empty prefix."""
+        lengths = self.lengths.masked_fill(mask, 0)  # (B,)
+        return TransformerState(self.keys, self.values, lengths, self.longest)
+
+    def limit(self, longest: int) -> TransformerState:
+        """Return the state that knows that no prefix is longer than this."""
+        return TransformerState(self.keys, self.values, self.lengths, longest)
+
+    def shape(self) -> int:
+        """Return the places of the cache that the next step reads: a multiple of `BUCKET`."""
+        return min((self.longest // BUCKET + 1) * BUCKET, self.keys.shape[3])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the caches and the lengths."""
+        return self.keys, self.values, self.lengths
+
+    def groups(self) -> list[tuple[slice, int]]:
+        """Cut the rows into groups, each with the places of the cache that it reads."""
+        if self.keys.device.type != "cpu":
+            return [(slice(None), self.shape())]
+        padded = functional.pad(self.lengths, (0, -len(self.lengths) % GROUP))  # (B'',)
+        buckets = (padded.view(-1, GROUP).amax(1) // BUCKET + 1) * BUCKET  # (groups,)
+        groups: list[tuple[slice, int]] = []
+        for index, bucket in enumerate(buckets.tolist()):
+            start = index * GROUP
+            if groups and groups[-1][1] == bucket:
+                start = groups.pop()[0].start
+            groups.append((slice(start, (index + 1) * GROUP), bucket))
+        return groups
 
 
 class Block(nn.Module):
@@ -148,20 +183,22 @@ class Block(nn.Module):
         return self._finish(inputs, mixed)  # (B, T, D)
 
     def step(
-        self, inputs: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Tensor
+        self, inputs: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Visible
     ) -> Tensor:
         """Map one position (B, 1, D), after writing its key and value to the cache.
 
         `keys` and `values` are (B, H, M, K), `lengths` (B,) the places to write to, `visible` the
-        mask (B, 1, 1, M') of the places to attend to.
+        places to attend to.
         """
         query, key, value = self._query_key_value(inputs)  # 3 x (B, H, 1, K)
         rows = torch.arange(len(lengths), device=lengths.device)  # (B,)
         keys[rows, :, lengths] = key[:, :, 0].to(keys.dtype)
         values[rows, :, lengths] = value[:, :, 0].to(values.dtype)
-        bucket = visible.shape[-1]
-        mixed = attend_once(query, keys[:, :, :bucket], values[:, :, :bucket], visible)
-        return self._finish(inputs, mixed)  # (B, 1, D)
+        mixed = [
+            attend_once(query[part], keys[part, :, :bucket], values[part, :, :bucket], mask)
+            for part, bucket, mask in visible
+        ]  # each (B', H, 1, K)
+        return self._finish(inputs, torch.cat(mixed))  # (B, 1, D)
 
     def _query_key_value(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows, places, width = inputs.shape
@@ -178,6 +215,10 @@ class Block(nn.Module):
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.dropout, self.training)
+
+
+# For each group of rows: the rows, the places M' of the cache to read, the mask (B', 1, 1, M').
+Visible = list[tuple[slice, int, Tensor]]
 
 
 def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
@@ -322,9 +363,9 @@ class Transformer(FactoredModel):
         The caches of `state` are overwritten.
         """
         assert isinstance(state, TransformerState)
-        bucket = (state.longest // BUCKET + 1) * BUCKET
-        places = torch.arange(bucket, device=tokens.device)  # (M',)
-        visible = (places <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M')
+        places = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
+        below = (places <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M)
+        visible = [(rows, size, below[rows, ..., :size]) for rows, size in state.groups()]
         stream = self._embed(tokens[:, None], self.positions[state.lengths][:, None])  # (B, 1, D)
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, Block)

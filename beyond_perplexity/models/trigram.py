@@ -41,6 +41,14 @@ class TrigramState(State):
         """Return the state with the given rows put back to the empty prefix."""
         return TrigramState(self.previous.index_fill(0, rows, BOS))
 
+    def restart(self, mask: Tensor) -> TrigramState:
+        """Return the state with the rows of a mask (B,) put back to the empty prefix."""
+        return TrigramState(self.previous.masked_fill(mask, BOS))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the tokens."""
+        return (self.previous,)
+
 
 class Trigram(LanguageModel):
     """Trigram counts; see the module.

@@ -114,8 +114,8 @@ def test_draws_without_replacement_follow_the_enumeration() -> None:
     logits[:, 0] = -torch.inf
     generator = torch.Generator().manual_seed(0)
     numbers = torch.rand(20_000, 3, dtype=torch.float64, generator=generator)
-    tokens, valid = draw_distinct(weigh(logits), numbers)
-    assert valid.all()
+    tokens, log_probs = draw_distinct(weigh(logits), numbers)
+    assert np.allclose(log_probs, np.log(p[tokens]), atol=1e-6)  # what was drawn has kept its own
     observed = Counter(map(tuple, tokens.tolist()))
     assert set(observed) <= set(exact)
     seen, wanted = zip(*((observed[key], 20_000 * exact[key]) for key in exact), strict=True)
@@ -125,9 +125,11 @@ def test_draws_without_replacement_follow_the_enumeration() -> None:
 def test_draws_end_where_nothing_is_left() -> None:
     logits = torch.full((1, 300), -torch.inf)
     logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
-    tokens, valid = draw_distinct(weigh(logits), torch.full((1, 4), 0.5, dtype=torch.float64))
+    numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
+    tokens, log_probs = draw_distinct(weigh(logits), numbers)
     assert tokens[0, :2].tolist() == [7, 290]
-    assert valid[0].tolist() == [True, True, False, False]
+    total = np.log1p(np.exp(-1))
+    assert np.allclose(log_probs[0], [-total, -1 - total, -np.inf, -np.inf])
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
     record = read_record(output)
     assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
     assert record["seed"] == 3
+    assert record["precision"] == "float32"
     model, vocabulary, _ = load_model(folder)
     documents = generate(
         model,
@@ -109,6 +110,16 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
         assert row["finished"] == document.finished
 
 
+def test_precision_is_recorded_and_memory_changes_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, folder, tmp_path / "a.parquet", precision="bfloat16")
+    run(monkeypatch, folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
+    first, second = (tmp_path / f"{name}.parquet" for name in "ab")
+    assert read_record(first)["precision"] == "bfloat16"
+    assert pq.read_table(first).equals(pq.read_table(second))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -116,6 +127,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
         ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
         ({"batch_size": "many"}, "batch size: is 'many'"),
         ({"maximum_length": 0}, "maximum length: is 0"),
+        ({"precision": "half"}, "precision: is 'half'"),
         ({"first": -1}, "first, count: are -1 and 50"),
     ],
 )

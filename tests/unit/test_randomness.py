@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.decoding import uniforms as numbers
-from beyond_perplexity.decoding.uniforms import uniforms
+from beyond_perplexity.decoding.uniforms import by_tensors, uniforms
 from beyond_perplexity.randomness import stream, stream_key
 
 
@@ -20,30 +19,32 @@ def expected(seed: int, purpose: str, items: list[int], start: int, count: int) 
 
 @pytest.mark.parametrize("start", [0, 1, 4, 7, 63, 1000])
 @pytest.mark.parametrize("count", [1, 5, 64])
-@pytest.mark.parametrize("path", ["numpy", "tensor"])
-def test_uniforms_equal_numpy_bit_for_bit(
-    start: int, count: int, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(numbers, "_NUMPY_ITEMS", 0 if path == "tensor" else 10**9)
+def test_uniforms_equal_numpy_bit_for_bit(start: int, count: int) -> None:
     items = [0, 1, 2, 999_999, 2**31 + 5, 2**62 + 12345]
-    found = uniforms(3, "generate/lstm/nucleus", torch.tensor(items), start, count)
+    key, ids, wanted = stream_key(3, "generate/x"), torch.tensor(items), torch.full((6,), start)
+    exact = expected(3, "generate/x", items, start, count)
+    found = uniforms(3, "generate/x", ids, start, count)
     assert found.dtype == torch.float64
-    assert np.array_equal(found.numpy(), expected(3, "generate/lstm/nucleus", items, start, count))
+    assert np.array_equal(found.numpy(), exact)
+    assert np.array_equal(by_tensors(key, ids, wanted, count).numpy(), exact)  # what a GPU does
 
 
-@pytest.mark.parametrize("items", [5, 200])  # NumPy's generators and tensor arithmetic
-def test_each_item_may_have_its_own_start(items: int) -> None:
-    starts = [(7 * item) % 50 for item in range(items)]
-    found = uniforms(1, "x", torch.arange(items), torch.tensor(starts), 6).numpy()
-    for item, start in enumerate(starts):
-        assert np.array_equal(found[item : item + 1], expected(1, "x", [item], start, 6))
+def test_each_item_may_have_its_own_start() -> None:
+    starts = torch.tensor([(7 * item) % 50 for item in range(200)])
+    for found in (
+        uniforms(1, "x", torch.arange(200), starts, 6),
+        by_tensors(stream_key(1, "x"), torch.arange(200), starts, 6),
+    ):
+        for item, start in enumerate(starts.tolist()):
+            row = found[item : item + 1].numpy()
+            assert np.array_equal(row, expected(1, "x", [item], start, 6))
 
 
-def test_tensor_philox_equals_numpy_over_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "_NUMPY_ITEMS", 0)
+def test_tensor_philox_equals_numpy_over_many_keys() -> None:
     items = list(range(300))
+    nothing = torch.zeros(300, dtype=torch.int64)
     for seed in range(20):  # each seed is another first key word, with and without its top bit
-        found = uniforms(seed, "x", torch.tensor(items), 0, 8).numpy()
+        found = by_tensors(stream_key(seed, "x"), torch.tensor(items), nothing, 8).numpy()
         assert np.array_equal(found, expected(seed, "x", items, 0, 8))
     assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
 

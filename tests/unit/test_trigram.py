@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.decoding import beam, engine, ngram
+from beyond_perplexity.decoding import beam, ngram, sampling
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
@@ -139,7 +139,7 @@ def test_model_survives_its_tensors(model: Trigram) -> None:
 )
 def test_sparse_texts_equal_dense_texts(model: Trigram, values: dict[str, object]) -> None:
     options = parse_decoding(values)
-    dense = beam.BeamEngine if options.kind == "beam" else engine.SamplingEngine
+    dense = beam.BeamEngine if options.kind == "beam" else sampling.SamplingEngine
     expected = list(dense(model, options, 1, "t", 60, 160).documents(5, 300))
     found = list(
         generate(model, options, seed=1, purpose="t", first=5, count=300, maximum_length=60)

@@ -1,0 +1,207 @@
+"""Rooms: where documents wait, grow and are picked up, from their id to the host's copy.
+
+P rooms, S slots that work (S < P), L tokens of a document at most. The host allots ids to free
+rooms, in order, and puts these rooms into a queue. A slot whose document has ended takes the next
+room of the queue by itself, on its device; the host looks only now and then: it picks up the
+documents that are done and fills the queue again. When the queue runs dry in between, slots idle
+until the host has looked. None of this touches a text, which depends on the document's id alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.decoding.uniforms import uniforms
+
+
+class Window:
+    """The random numbers of the next steps of every room's document.
+
+    Parameters
+    ----------
+    seed, purpose
+        Keys of the streams; the item is the document's id.
+    rooms : int
+        P.
+    steps : int
+        W, the steps that a window has numbers for.
+    width : int
+        Numbers that a document needs in a step.
+    device : torch.device
+        Where they are used.
+    """
+
+    def __init__(
+        self, seed: int, purpose: str, rooms: int, steps: int, width: int, device: torch.device
+    ) -> None:
+        self._seed, self._purpose, self._width, self._device = seed, purpose, width, device
+        self._steps = steps
+        # One more than P: slots without a document read the last.
+        self._values = torch.zeros(
+            (rooms + 1, steps, width), dtype=torch.float64, device=device
+        )  # (P + 1, W, width)
+        self._host_base = np.full(rooms, -steps)  # (P,): step of a window's first numbers
+        self._base = torch.zeros(rooms + 1, dtype=torch.int64, device=device)  # (P + 1,)
+
+    def restart(self, rooms: np.ndarray) -> None:
+        """Forget the numbers of rooms that get another document."""
+        self._host_base[rooms] = -self._steps
+
+    def cover(self, items: np.ndarray, done: np.ndarray, ahead: int) -> None:
+        """Make sure that the numbers of the next steps are there.
+
+        Parameters
+        ----------
+        items : numpy.ndarray
+            int64, (P,): the documents; negative for none.
+        done : numpy.ndarray
+            int64, (P,): steps that were made, so the step that comes next.
+        ahead : int
+            How many steps to cover, W at most.
+        """
+        stale = np.flatnonzero((items >= 0) & (done + ahead > self._host_base + self._steps))
+        if not len(stale):
+            return
+        fresh = uniforms(
+            self._seed,
+            self._purpose,
+            torch.from_numpy(items[stale]),
+            torch.from_numpy(done[stale] * self._width),
+            self._steps * self._width,
+            self._device,
+        )  # (N, W * width)
+        where = torch.from_numpy(stale).to(self._device)  # (N,)
+        self._values[where] = fresh.unflatten(1, (self._steps, self._width))
+        self._host_base[stale] = done[stale]
+        self._base[:-1].copy_(torch.from_numpy(self._host_base))
+
+    def at(self, rooms: Tensor, steps: Tensor) -> Tensor:
+        """Return the numbers of a step of some rooms' documents, float64, (S, width).
+
+        `rooms` and `steps` are int64, (S,); room P stands for none.
+        """
+        inside = (steps - self._base[rooms]).clamp_(0, self._steps - 1)  # (S,)
+        return self._values[rooms, inside]
+
+
+class Rooms:
+    """The rooms, and the queue of those whose document has not begun.
+
+    Parameters
+    ----------
+    size : int
+        P.
+    fields : dict of str to Tensor
+        What a room keeps of its document, (P + 1, ...) each: the last row is scratch for slots
+        without a document. Kept as they are and written in place.
+    waiting : iterator of int
+        The ids of the documents, taken as rooms fall free.
+    window : Window
+        Of P rooms.
+    device : torch.device
+
+    Attributes
+    ----------
+    items : numpy.ndarray
+        int64, (P,): id of the document of each room; negative where the room is free.
+    done : Tensor
+        bool, (P + 1,): the document has ended.
+    slot_rooms, slot_steps : numpy.ndarray
+        int64, (S,): the room of each slot and the steps made there, when the host last looked.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        fields: dict[str, Tensor],
+        waiting: Iterator[int],
+        window: Window,
+        device: torch.device,
+    ) -> None:
+        self.items = np.full(size, -1)
+        self.fields, self.window = fields, window
+        self.done = torch.zeros(size + 1, dtype=torch.bool, device=device)  # (P + 1,)
+        self.slot_rooms = self.slot_steps = np.zeros(0, dtype=np.int64)
+        self._waiting = waiting
+        self._pending = np.zeros(0, dtype=np.int64)  # the queue, as the host knows it
+        self._queue = torch.zeros(size, dtype=torch.int64, device=device)  # (P,)
+        self._head = torch.zeros(1, dtype=torch.int64, device=device)  # (1,): next of the queue
+        self._tail = torch.zeros(1, dtype=torch.int64, device=device)  # (1,): its length
+
+    @property
+    def none(self) -> int:
+        """The room of a slot without a document: P."""
+        return len(self.items)
+
+    def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
+        """Give rooms of the queue to slots, without the host.
+
+        Parameters
+        ----------
+        wanting : Tensor
+            bool, (S,).
+
+        Returns
+        -------
+        rooms : Tensor
+            int64, (S,); it means something where `got` is true.
+        got : Tensor
+            bool, (S,): false where nothing is wanted or the queue is at its end.
+        """
+        place = self._head + wanting.cumsum(0) - 1  # (S,)
+        got = wanting & (place < self._tail)  # (S,)
+        rooms = self._queue[place.clamp_(0, self.none - 1)]  # (S,)
+        self._head += got.sum()
+        return rooms, got
+
+    def look(self, rooms: Tensor, steps: Tensor) -> np.ndarray:
+        """Read from the device, at once, what the host has to know.
+
+        Parameters
+        ----------
+        rooms, steps : Tensor
+            int64, (S,): the room of each slot, and the steps made with its document.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, (N,): rooms whose document has ended and is to be picked up.
+        """
+        parts = [self._head, rooms, steps, self.done[:-1].long()]
+        head, seen, made, done = np.split(
+            torch.cat(parts).cpu().numpy(), np.cumsum([1, len(rooms), len(rooms)])
+        )
+        self._pending = self._pending[head[0] :]
+        self.slot_rooms, self.slot_steps = seen, made  # (S,), (S,)
+        return np.flatnonzero((done > 0) & (self.items >= 0))
+
+    def clear(self, rooms: np.ndarray) -> None:
+        """Free the rooms whose documents were picked up: all that were done."""
+        self.items[rooms] = -1
+        self.done.zero_()
+
+    def prepare(self, ahead: int) -> None:
+        """Allot documents to the free rooms, and draw the numbers of the next steps.
+
+        Parameters
+        ----------
+        ahead : int
+            Steps until the next call.
+        """
+        free = np.flatnonzero(self.items < 0)
+        ids = np.fromiter(islice(self._waiting, len(free)), dtype=np.int64)
+        taken = free[: len(ids)]
+        self.items[taken] = ids
+        self.window.restart(free)
+        self._pending = np.concatenate([self._pending, taken])
+        self._queue[: len(self._pending)].copy_(torch.from_numpy(self._pending))
+        self._head.zero_()
+        self._tail.fill_(len(self._pending))
+        steps = np.zeros(self.none + 1, dtype=np.int64)  # (P + 1,)
+        steps[self.slot_rooms] = self.slot_steps
+        self.window.cover(self.items, steps[:-1], ahead)

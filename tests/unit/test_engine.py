@@ -1,0 +1,314 @@
+"""How the engine keeps a device busy: looks of the host, recorded steps, want of memory, precision.
+
+Oracles: the texts of the same engine with other intervals, undisturbed, or without recordings; the
+float32 model for bfloat16; known sizes of states. What a GPU would do is made on the CPU, and on
+tensors without data, which refuse all that a recording on a GPU would refuse: looks at values and
+shapes that depend on them. Needs nothing beyond the package.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from beyond_perplexity.decoding import generation, memory
+from beyond_perplexity.decoding.engine import Document, Engine
+from beyond_perplexity.decoding.generation import make_engine, set_precision
+from beyond_perplexity.decoding.graphs import Function, Graphs
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.trigram import Trigram
+from tests.unit.decoding_models import TableModel
+
+FAMILIES = {
+    "cnn": {"layers": 2, "embedding_size": 16, "width": 32},
+    "gru": {"layers": 1, "embedding_size": 16, "hidden_size": 32},
+    "lstm": {"layers": 2, "embedding_size": 16, "hidden_size": 32},
+    "transformer": {"layers": 2, "width": 32, "heads": 2, "feedforward_size": 64},
+    "transformer-adaptive-softmax": {"layers": 1, "width": 32, "heads": 2},
+}
+KINDS = {
+    "ancestral": {"kind": "ancestral"},
+    "min_p": {"kind": "min_p"},
+    "top_k": {"kind": "top_k", "k": 7},
+    "nucleus": {"kind": "nucleus", "mass": 0.8},
+    "beam": {"kind": "beam", "size": 2, "temperature": 2.0},
+}
+LENGTH, COUNT = 40, 40
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def small_model(family: str, size: int = 30) -> LanguageModel:
+    if family == "trigram":
+        rng = np.random.default_rng(0)
+        texts = [rng.integers(3, 12, rng.integers(20, 40)).astype(np.int32) for _ in range(200)]
+        return Trigram.fit([texts], 12)
+    if family == "table":
+        return TableModel.random(seed=2)
+    torch.manual_seed(1)
+    config = {"family": family, "architecture": FAMILIES[family]}
+    return registry.build(config, size).eval()
+
+
+def engine(model: LanguageModel, kind: str, batch: int = 32) -> Engine:
+    return make_engine(model, parse_decoding(KINDS[kind]), 3, "engine", LENGTH, batch)
+
+
+def same(a: list[Document], b: list[Document]) -> bool:
+    return len(a) == len(b) and all(
+        x.doc_id == y.doc_id
+        and np.array_equal(x.tokens, y.tokens)
+        and np.array_equal(x[2:], y[2:], equal_nan=True)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "trigram", "table"])
+@pytest.mark.parametrize("kind", ["ancestral", "beam"])
+def test_when_the_host_looks_does_not_change_a_text(family: str, kind: str) -> None:
+    model = small_model(family)
+    expected = list(engine(model, kind).documents(5, COUNT))
+    assert [document.doc_id for document in expected] == list(range(5, 5 + COUNT))
+    for interval, batch in ((1, 32), (3, 16), (64, 16)):  # in 64 steps, the rooms run out
+        machine = engine(model, kind, batch)
+        machine._interval = interval
+        assert same(expected, list(machine.documents(5, COUNT)))
+
+
+class Recorder:
+    """Stands for CUDA graphs: replays by a call, and sees that tensors keep their places."""
+
+    def __init__(self, machine: Engine) -> None:
+        self.machine, self.recorded, self.replayed = machine, 0, 0
+
+    def places(self) -> list[int]:
+        rooms, state = self.machine.rooms, self.machine.state
+        assert rooms is not None
+        assert state is not None
+        held = [*self.machine.slots.values(), *(state.tensors() or ()), rooms.done, rooms._queue]
+        held += [*rooms.fields.values(), rooms._head, rooms._tail]
+        return [tensor.data_ptr() for tensor in [*held, rooms.window._values, rooms.window._base]]
+
+    def __call__(self, function: Function) -> Function:
+        places = self.places()
+        self.recorded += 1
+
+        def replay() -> None:
+            assert self.places() == places
+            function()
+            assert self.places() == places
+            self.replayed += 1
+
+        return replay
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "trigram"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_steps_give_the_same_texts(family: str, kind: str) -> None:
+    model = small_model(family)
+    machine = engine(model, kind, 16)
+    expected = list(machine.documents(0, COUNT))
+    recorder = Recorder(machine)
+    machine._graphs = Graphs(recorder)
+    assert same(expected, list(machine.documents(0, COUNT)))
+    assert recorder.recorded
+    assert recorder.replayed > 5 * recorder.recorded
+
+
+def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(function: Function) -> Function:
+        raise RuntimeError("operation not permitted when stream is capturing\nat line 7")
+
+    for family, reason in (("lstm", "not permitted"), ("table", "TableModel does not name")):
+        machine = engine(small_model(family), "ancestral", 16)
+        expected = list(machine.documents(0, COUNT))
+        machine._graphs = Graphs(refuse)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert same(expected, list(machine.documents(0, COUNT)))
+        assert len(caplog.records) == 1
+        assert reason in caplog.text
+
+
+@pytest.mark.parametrize("family", ["gru", "transformer"])
+def test_a_recording_that_fails_half_way_changes_nothing(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = engine(small_model(family), "ancestral", 16)
+    expected = list(machine.documents(0, COUNT))
+
+    def fail() -> None:
+        raise RuntimeError("not permitted")
+
+    def refuse(function: Function) -> Function:
+        with monkeypatch.context() as patch:
+            patch.setattr(machine, "_refill", fail)  # the last part of a step
+            function()
+        return function
+
+    machine._graphs = Graphs(refuse)
+    assert same(expected, list(machine.documents(0, COUNT)))
+    assert not machine._graphs.active
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precision: str) -> None:
+    """Tensors without data take the branches of a GPU and refuse every look."""
+    model = small_model(family, 700).to("meta")
+    set_precision(model, precision)
+    machine = engine(model, kind, 64)
+    machine._graphs = Graphs(lambda function: function)
+    machine._open, machine._waiting = 1000, range(1000)
+    with torch.inference_mode():
+        machine._start()
+        assert machine._step_model_now().dtype == torch.float32
+        if kind == "nucleus":  # just the model's part is recorded
+            machine._step_model()
+            machine._step_model()
+            with pytest.raises((NotImplementedError, RuntimeError), match=r"nonzero|meta"):
+                machine._in_place(machine._advance)
+        for _ in range(3 if machine.recordable else 0):
+            machine._recorded(machine._advance)
+    assert machine.recordable == (kind != "nucleus")
+
+
+def out_of_memory(device: str) -> RuntimeError:
+    if device == "cuda":
+        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+    return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+
+def fail_at(function: Callable[..., object], calls: set[int], device: str) -> Callable[..., object]:
+    """Wrap a function so that it runs out of memory in some of its calls."""
+    made = 0
+
+    def wrapped(*arguments: object, **options: object) -> object:
+        nonlocal made
+        made += 1
+        if made in calls:
+            raise out_of_memory(device)
+        return function(*arguments, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("kind", ["ancestral", "beam"])
+@pytest.mark.parametrize("family", ["cnn", "transformer", "trigram"])
+@pytest.mark.parametrize(
+    ("where", "calls", "device"),
+    [
+        ("_extend", {1}, "cpu"),
+        ("_extend", {11, 12}, "cuda"),
+        ("_extend", {18}, "cpu"),
+        ("_collect", {1, 3}, "cpu"),
+        ("_arrange", {1, 2}, "cpu"),  # after documents were picked up
+        ("_fields", {1}, "cuda"),
+        ("_set_up_graphs", {1, 2}, "cpu"),
+    ],
+)
+def test_want_of_memory_costs_no_text(
+    family: str,
+    kind: str,
+    where: str,
+    calls: set[int],
+    device: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = small_model(family)
+    expected = list(engine(model, kind, 128).documents(2, 100))
+    machine = engine(model, kind, 128)
+    setattr(machine, where, fail_at(getattr(machine, where), calls, device))
+    with caplog.at_level(logging.WARNING):
+        found = list(machine.documents(2, 100))
+    assert same(expected, found)
+    assert caplog.text.count("halving") == len(calls)
+    assert machine._batch_slots * machine.beams < 128
+
+
+def test_want_of_memory_at_the_smallest_batch_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = engine(small_model("lstm"), "ancestral", 64)
+    monkeypatch.setattr(machine, "_extend", fail_at(machine._extend, set(range(1, 99)), "cpu"))
+    with pytest.raises(InputError, match="out of memory with the smallest batch, 16 rows"):
+        list(machine.documents(0, 100))
+
+
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = engine(small_model("lstm"), "ancestral", 64)
+
+    def fail() -> Tensor:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(machine, "_extend", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        list(machine.documents(0, 100))
+
+
+def test_rows_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model("transformer", 1000)
+    # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
+    held = 2 * 2 * 64 * 32 * 4 + 8
+    row = held + memory.VOCABULARY_BYTES * 1000
+    assert memory.bytes_per_row(model, LENGTH) == row
+    for rows, expected in ((1000, 128), (128, 128), (127, 64), (40, 32), (1, 1), (0.3, 1)):
+        free = int(rows * row / memory.SHARE) + 1
+        monkeypatch.setattr(memory, "free_memory", lambda device, given, free=free: free)
+        assert memory.fitting_rows(model, LENGTH, 128) == expected
+    machine = make_engine(model, parse_decoding({"kind": "ancestral"}), 1, "x", LENGTH)
+    assert machine._batch_slots == 16  # a quantum
+
+
+def test_free_memory_is_no_more_than_the_job_may_hold() -> None:
+    device = torch.device("cpu")
+    assert memory.free_memory(device) > 10**7
+    used = memory._used_by_process()
+    assert used > 10**7
+    assert memory.free_memory(device, used // 2) == 0
+    assert 0 < memory.free_memory(device, used + 10**7) < 10**8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bfloat16_is_near_the_float32_model(family: str) -> None:
+    exact, model = small_model(family), small_model(family)
+    assert set_precision(exact) == "float32"
+    assert set_precision(model, "bfloat16") == "bfloat16"
+    tokens = torch.randint(3, 30, (16, 9), generator=torch.Generator().manual_seed(0))  # (B, T)
+    states = exact.initial_state(16, 9), model.initial_state(16, 9)
+    with torch.inference_mode():
+        for step in tokens.T:
+            wanted, first = exact.step(step, states[0])
+            found, second = model.step(step, states[1])
+            states = first, second
+            assert found.dtype == torch.float32
+            assert not torch.equal(found, wanted)
+            difference = found.softmax(-1) - wanted.softmax(-1)  # (B, V)
+            assert float(difference.abs().sum(-1).max()) < 0.05
+    options = parse_decoding({"kind": "ancestral"})
+    one, other = (
+        list(make_engine(model, options, 1, "x", 20, batch).documents(0, 20)) for batch in (16, 64)
+    )
+    assert same(one, other)
+
+
+def test_unknown_precision_is_named() -> None:
+    with pytest.raises(InputError, match="precision: is 'half'"):
+        set_precision(small_model("lstm"), "half")
+    assert set(generation.PRECISIONS) == {"float32", "bfloat16"}

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.engine import QUANTUM
 from beyond_perplexity.decoding.uniforms import uniforms
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.labels import Labels
@@ -24,6 +23,7 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.randomness import stream_key
+from beyond_perplexity.rows import round_up
 from beyond_perplexity.shards import temperature_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
@@ -97,18 +97,12 @@ def hash_latents(latents: Tensor) -> np.ndarray:
     return total.view(np.int64)
 
 
-def _round_up(rows: Tensor) -> Tensor:
-    """Repeat the last row until there is a whole number of quanta: (R', ...) to (R, ...)."""
-    missing = -len(rows) % QUANTUM
-    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
-
-
 def _score(
     pair: Pair, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]
 ) -> tuple[Tensor, Tensor]:
     """Return log p, (R,), and log q of each temperature, (R, A), of latents of one instance."""
     unique, places = torch.unique(latents, dim=0, return_inverse=True)  # (N, W), (R,)
-    padded = _round_up(unique)  # (N', W)
+    padded = round_up(unique)  # (N', W)
     owner = torch.zeros(len(padded), dtype=torch.int64, device=padded.device)  # (N',)
     log_p = pair.model.log_joint(batch, owner, padded)  # (N',)
     log_q = pair.proposal.log_prob(batch, owner, padded, temperatures)  # (N', A)
@@ -160,7 +154,7 @@ def weigh(
         draws = pair.proposal.draws(batch)
         for start in range(samples.start, samples.stop, BLOCK):
             numbers = torch.arange(start, min(start + BLOCK, samples.stop))  # (K,)
-            items = _round_up(numbers)  # (R,)
+            items = round_up(numbers)  # (R,)
             random = uniforms(pair.seed, purpose, items, 0, draws, device)  # (R, U)
             owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)
             latents = pair.proposal.sample(batch, owner, random, temperature)  # (R, W)

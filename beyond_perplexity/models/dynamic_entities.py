@@ -150,13 +150,13 @@ class Memory(NamedTuple):
         (R, E, D).
     last : Tensor
         int64, (R, E): time of the last visit.
-    count : Tensor
+    entities : Tensor
         int64, (R,): entities so far.
     """
 
     vectors: Tensor
     last: Tensor
-    count: Tensor
+    entities: Tensor
 
     def select(self, rows: Tensor) -> Memory:
         """Return the memory whose row i is row ``rows[i]`` of this one."""
@@ -239,8 +239,8 @@ class DynamicEntities(nn.Module):
         scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
         away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
         scores = scores + self.nearness(away)
-        unknown = torch.arange(most, device=scores.device) >= memory.count[:, None]  # (R, most)
-        full = memory.count == self.maximum_entities  # (R,)
+        unknown = torch.arange(most, device=scores.device) >= memory.entities[:, None]  # (R, most)
+        full = memory.entities == self.maximum_entities  # (R,)
         scores = scores.masked_fill(unknown, -math.inf)
         fresh = at.fresh.masked_fill(full, -math.inf)  # (R,)
         return torch.cat([fresh[:, None], scores], 1).double()
@@ -258,7 +258,7 @@ class DynamicEntities(nn.Module):
         index = entity[:, None, None].expand(-1, 1, self.width)  # (R, 1, D)
         held = memory.vectors.gather(1, index)[:, 0]  # (R, D)
         fresh = self.new_vectors(len(entity))  # (R, D)
-        return torch.where((entity == memory.count)[:, None], fresh, held)
+        return torch.where((entity == memory.entities)[:, None], fresh, held)
 
     @staticmethod
     def mix(before: Tensor, gate: Tensor, update: Tensor) -> Tensor:
@@ -307,7 +307,7 @@ class DynamicEntities(nn.Module):
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
-        new = here & (entity == memory.count)  # (R,)
+        new = here & (entity == memory.entities)  # (R,)
         place = here[:, None]  # (R, 1)
         written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
         seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
@@ -316,4 +316,4 @@ class DynamicEntities(nn.Module):
         else:
             vectors = memory.vectors.scatter_(1, wide, written)
         last = memory.last.scatter_(1, slot, seen)  # (R, E)
-        return Memory(vectors, last, memory.count + new), after
+        return Memory(vectors, last, memory.entities + new), after

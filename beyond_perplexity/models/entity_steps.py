@@ -89,7 +89,7 @@ def advance(
     before = heads.vectors(memory, entity)  # (K, D)
     begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
     log_prob = functional.logsigmoid(begin).masked_fill(state.running, 0.0)  # (K,)
-    slot = torch.where(entity == memory.count, 0, entity + 1)  # (K,)
+    slot = torch.where(entity == memory.entities, 0, entity + 1)  # (K,)
     pairs = (
         (heads.entity_logits(at, memory, times, time), slot),
         (heads.length_logits(at, before), remaining),

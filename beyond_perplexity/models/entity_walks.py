@@ -91,7 +91,7 @@ def draw_start(
     """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
     logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
     slot = draw(logits / temperature, uniforms[:, 0])  # (R,)
-    entity = torch.where(slot == 0, memory.count, slot - 1)  # (R,)
+    entity = torch.where(slot == 0, memory.entities, slot - 1)  # (R,)
     extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
     return entity, draw(extents / temperature, uniforms[:, 1])
 

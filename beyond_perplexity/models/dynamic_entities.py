@@ -150,13 +150,13 @@ class Memory(NamedTuple):
         (R, E, D).
     last : Tensor
         int64, (R, E): time of the last visit.
-    entities : Tensor
+    known : Tensor
         int64, (R,): entities so far.
     """
 
     vectors: Tensor
     last: Tensor
-    entities: Tensor
+    known: Tensor
 
     def select(self, rows: Tensor) -> Memory:
         """Return the memory whose row i is row ``rows[i]`` of this one."""
@@ -239,8 +239,8 @@ class DynamicEntities(nn.Module):
         scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
         away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
         scores = scores + self.nearness(away)
-        unknown = torch.arange(most, device=scores.device) >= memory.entities[:, None]  # (R, most)
-        full = memory.entities == self.maximum_entities  # (R,)
+        unknown = torch.arange(most, device=scores.device) >= memory.known[:, None]  # (R, most)
+        full = memory.known == self.maximum_entities  # (R,)
         scores = scores.masked_fill(unknown, -math.inf)
         fresh = at.fresh.masked_fill(full, -math.inf)  # (R,)
         return torch.cat([fresh[:, None], scores], 1).double()
@@ -258,7 +258,7 @@ class DynamicEntities(nn.Module):
         index = entity[:, None, None].expand(-1, 1, self.width)  # (R, 1, D)
         held = memory.vectors.gather(1, index)[:, 0]  # (R, D)
         fresh = self.new_vectors(len(entity))  # (R, D)
-        return torch.where((entity == memory.entities)[:, None], fresh, held)
+        return torch.where((entity == memory.known)[:, None], fresh, held)
 
     @staticmethod
     def mix(before: Tensor, gate: Tensor, update: Tensor) -> Tensor:
@@ -282,38 +282,28 @@ class DynamicEntities(nn.Module):
 
     def visit(
         self, at: Steps, memory: Memory, time: Tensor, entity: Tensor, before: Tensor, here: Tensor
-    ) -> tuple[Memory, Tensor]:
-        """Let rows read a mention word.
+    ) -> Memory:
+        """Let rows read a mention word, where no gradient is wanted.
 
         Parameters
         ----------
         at : Steps
             Of the rows at their times.
         memory : Memory
-            It may be overwritten where no gradient is wanted.
+            It is overwritten.
         time, entity : Tensor
             int64, (R,).
         before : Tensor
             (R, D): the entity's vector.
         here : Tensor
             bool, (R,): the rows that do.
-
-        Returns
-        -------
-        memory : Memory
-        after : Tensor
-            (R, D): the entity's vector after the word.
         """
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
-        new = here & (entity == memory.entities)  # (R,)
+        new = here & (entity == memory.known)  # (R,)
         place = here[:, None]  # (R, 1)
         written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
         seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
-        if torch.is_grad_enabled():
-            vectors = memory.vectors.scatter(1, wide, written)  # (R, E, D)
-        else:
-            vectors = memory.vectors.scatter_(1, wide, written)
-        last = memory.last.scatter_(1, slot, seen)  # (R, E)
-        return Memory(vectors, last, memory.entities + new), after
+        vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
+        return Memory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)

@@ -89,7 +89,7 @@ def advance(
     before = heads.vectors(memory, entity)  # (K, D)
     begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
     log_prob = functional.logsigmoid(begin).masked_fill(state.running, 0.0)  # (K,)
-    slot = torch.where(entity == memory.entities, 0, entity + 1)  # (K,)
+    slot = torch.where(entity == memory.known, 0, entity + 1)  # (K,)
     pairs = (
         (heads.entity_logits(at, memory, times, time), slot),
         (heads.length_logits(at, before), remaining),
@@ -98,6 +98,6 @@ def advance(
         place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
         each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
         log_prob = log_prob + each.masked_fill(~starts, 0.0)
-    memory, _ = heads.visit(at, memory, times, entity, before, mention)
+    memory = heads.visit(at, memory, times, entity, before, mention)
     context = torch.where(mention[:, None], before, state.context)  # (K, D)
     return log_prob, EntityState(state.steps, state.owner, memory, code, context, starts)

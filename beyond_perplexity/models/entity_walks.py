@@ -91,7 +91,7 @@ def draw_start(
     """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
     logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
     slot = draw(logits / temperature, uniforms[:, 0])  # (R,)
-    entity = torch.where(slot == 0, memory.entities, slot - 1)  # (R,)
+    entity = torch.where(slot == 0, memory.known, slot - 1)  # (R,)
     extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
     return entity, draw(extents / temperature, uniforms[:, 1])
 
@@ -149,7 +149,7 @@ def sample(
             here, join_codes(here, entity, remaining), codes[rows, time]
         )
         before = heads.vectors(memory, entity)  # (R, D)
-        memory, _ = heads.visit(at, memory, time, entity, before, here)
+        memory = heads.visit(at, memory, time, entity, before, here)
         position = torch.where(here, time + 1, position)  # (R,)
         remaining = remaining.masked_fill(~here, 0)  # (R,)
     return codes

@@ -61,7 +61,7 @@ def beam_codes(
         codes[:, time] = code
         mention, entity, _ = split_codes(code)  # (K,)
         before = heads.vectors(memory, entity)  # (K, D)
-        memory, _ = heads.visit(at, memory, times[parent], entity, before, mention)
+        memory = heads.visit(at, memory, times[parent], entity, before, mention)
     return codes
 
 
@@ -93,7 +93,7 @@ def _choices(
 def _code(memory: Memory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
     """Return the code, (K,), that a choice stands for."""
     slot, extent = (choice - 1) // maximum_length, (choice - 1) % maximum_length  # (K,)
-    entity = torch.where(slot == 0, memory.entities, slot - 1)  # (K,)
+    entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
     started = torch.where(choice == 0, 0, 1 + RADIX * entity + extent)  # (K,)
     _, _, remaining = split_codes(last)
     return torch.where(remaining > 0, last - 1, started)

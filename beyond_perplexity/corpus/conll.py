@@ -24,8 +24,9 @@ from beyond_perplexity.corpus.annotated import (
     document_name,
     single_word,
 )
+from beyond_perplexity.corpus.brackets import escape
 from beyond_perplexity.corpus.overlaps import Span, outermost
-from beyond_perplexity.corpus.penn import TreeError, escape, leaves, parse_tree
+from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
 from beyond_perplexity.corpus.readers import read_lines
 
 NO_MENTION = frozenset({"-", "_", "*", ""})

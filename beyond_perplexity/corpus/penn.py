@@ -29,6 +29,7 @@ from beyond_perplexity.corpus.annotated import (
     document_name,
     single_word,
 )
+from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.readers import read_lines
 
 MAXIMUM_CHARACTERS = 100_000
@@ -39,15 +40,6 @@ BARE_PHRASE = "X"
 _PART = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _LEAF = re.compile(r" ([^ ()]+)\)")
 _CATEGORY = re.compile(r"[^-=]+")
-_ESCAPES = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-}
-_ESCAPE = re.compile("|".join(_ESCAPES))
 
 Line = tuple[int, str]
 
@@ -70,16 +62,6 @@ class TreeError(ValueError):
 
 
 # ---- words ----
-
-
-def unescape(word: str) -> str:
-    """Return a leaf as it is in the text: ``-LRB-`` becomes ``(``, likewise the other brackets."""
-    return _ESCAPE.sub(lambda match: _ESCAPES[match[0]], word) if "-" in word else word
-
-
-def escape(word: str) -> str:
-    """Return a word as a leaf: round brackets become ``-LRB-`` and ``-RRB-``."""
-    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def leaves(tree: str) -> list[str]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import cast
 
-from beyond_perplexity.corpus.penn import escape, leaves
+from beyond_perplexity.corpus.brackets import escape
+from beyond_perplexity.corpus.penn import leaves
 
 ROOT = "S"
 SENTENCE_ENDS = frozenset(".!?")

@@ -179,12 +179,15 @@ def weigh(
 def search(pair: Pair, instances: Iterable[Instance], sizes: Sequence[int]) -> Iterator[Columns]:
     """Give log p(x, z) of the latents that a beam search under q ends with.
 
+    The search is that of the largest beam; the others are its best, so that a bound never rises
+    with the size.
+
     Parameters
     ----------
     pair : Pair
     instances : iterable of Instance
     sizes : sequence of int
-        Sizes of the beam, each searched for itself.
+        Sizes of the beam.
 
     Yields
     ------
@@ -193,18 +196,19 @@ def search(pair: Pair, instances: Iterable[Instance], sizes: Sequence[int]) -> I
     """
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(pair.model.device)
+        found = pair.proposal.beam(batch, max(sizes))[0]  # (size, W)
+        latents = found[(found != FILLING).any(1)]  # (k, W)
+        log_p, log_q = _score(pair, batch, latents, [1.0])  # (k,), (k, 1)
+        columns = {
+            **_instance_columns(pair.model, batch, len(latents)),
+            "rank": np.arange(len(latents), dtype=np.int32),
+            "log_p": log_p.double().cpu().numpy(),
+            "log_q": log_q[:, 0].double().cpu().numpy(),
+            "latent_hash": hash_latents(latents),
+        }
         for size in sizes:
-            found = pair.proposal.beam(batch, size)[0]  # (size, W)
-            latents = found[(found != FILLING).any(1)]  # (k, W)
-            log_p, log_q = _score(pair, batch, latents, [1.0])  # (k,), (k, 1)
-            yield {
-                **_instance_columns(pair.model, batch, len(latents)),
-                "beam_size": np.full(len(latents), size, np.int32),
-                "rank": np.arange(len(latents), dtype=np.int32),
-                "log_p": log_p.double().cpu().numpy(),
-                "log_q": log_q[:, 0].double().cpu().numpy(),
-                "latent_hash": hash_latents(latents),
-            }
+            held = {name: values[:size] for name, values in columns.items()}
+            yield {**held, "beam_size": np.full(len(held["rank"]), size, np.int32)}
 
 
 def load_pair(
@@ -234,7 +238,7 @@ def load_pair(
     Raises
     ------
     InputError
-        When a folder holds something else, or the two have different vocabularies.
+        When a folder holds something else, or the two differ in their vocabularies or supports.
     """
     model, vocabulary, _ = load_any(model_folder, device)
     held, words, _ = load_any(proposal_folder, device)
@@ -245,4 +249,10 @@ def load_pair(
         raise InputError(f"{proposal_folder}: is no proposal and has none")
     if words.hash != vocabulary.hash:
         raise InputError(f"{proposal_folder}: has another vocabulary than {model_folder}")
+    for name, value in proposal.support.items():
+        if model.support.get(name) != value:
+            raise InputError(
+                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
+                f"{model_folder}; train both with the same, or q is 0 where p is not"
+            )
     return Pair(model, proposal.eval(), seed, purpose), vocabulary

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
@@ -26,8 +27,6 @@ OTHER_LABEL = "X"
 SENTENCES_OF_A_DOCUMENT = 65_536
 
 _PART = re.compile(r"[()]|[^\s()]+")
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
-_BRACKET = re.compile("|".join(_BRACKETS))
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def parse(tree: str) -> Parsed:
             found.labelled.append(parts[place + 1])
             place += 2
         elif parts[place] == "(" and parts[place + 3 : place + 4] == [")"]:
-            found.words.append(_BRACKET.sub(lambda m: _BRACKETS[m[0]], parts[place + 2]))
+            found.words.append(unescape(parts[place + 2]))
             found.binary.append(SHIFT)
             found.labelled.append(SHIFT)
             _adopt(children)

@@ -164,6 +164,14 @@ class EntityNLM(LatentModel):
         self.words = ClassSoftmax(size, vocabulary_size, options.word_classes, tied)
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            "maximum_entities": self.options.maximum_entities,
+            "maximum_length": self.options.maximum_length,
+        }
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {

@@ -29,6 +29,11 @@ class LatentModule(TrainedModel):
 
     vocabulary_size: int
 
+    @property
+    def support(self) -> dict[str, Any]:
+        """What decides which latents are possible: equal in a model and its proposals."""
+        return {}
+
     @classmethod
     @abstractmethod
     def create(

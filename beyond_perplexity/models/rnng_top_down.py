@@ -109,6 +109,15 @@ class TopDownRNNG(LatentModel):
         self.word_bias = nn.Parameter(torch.zeros(ids))
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            "maximum_open": self.options.maximum_open,
+            "maximum_run": self.options.maximum_run,
+            "labels": list(self.labels),
+        }
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {

@@ -94,6 +94,15 @@ class DiscriminativeRNNG(Proposal):
         self.choice = nn.Linear(options.size, FIRST_LABEL + len(self.labels))
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            "maximum_open": self.options.maximum_open,
+            "maximum_run": self.options.maximum_run,
+            "labels": list(self.labels),
+        }
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same proposal, with ``family``."""
         return {

@@ -77,6 +77,14 @@ class EntityTagger(Proposal):
         )
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            "maximum_entities": self.options.maximum_entities,
+            "maximum_length": self.options.maximum_length,
+        }
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same proposal, with ``family``."""
         return {

@@ -111,7 +111,7 @@ class SensitivityOptions:
     power : float
         Share of the pairs of samples in which the smallest shift is detected.
     pairs : int
-        Pairs of samples that are drawn to find the share for one shift; four times as many give the
+        Pairs of samples that are drawn to find the share for one shift; six times as many give the
         distribution under the null hypothesis.
     largest_population : int
         Documents of the reference, chosen at random, that samples for the tests of unigrams are

@@ -8,10 +8,9 @@ few documents a tendency may have none.
 
 A permutation test with many permutations rejects when the measure lies farther from the centre of
 its permutation distribution than the quantile of the level does. Given the pooled documents,
-permutations are the random splits of them, so that pairs of samples of the same population, of
-which no document is shifted, have that distribution on average over pooled samples; it is taken
-from them. For shifts as small as the smallest detectable ones, pooling the shifted sample hardly
-changes it. Tests compare all this with permutation tests of drawn pairs.
+permutations are the random splits of them, so that pairs of samples of one population, half of
+which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
+shift near the one that is found. Tests compare all this with permutation tests of drawn pairs.
 
 For differences of means the normal distribution gives the power in closed form.
 """
@@ -43,7 +42,7 @@ from beyond_perplexity.tendencies.shifts import (
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import tokenize
 
-NULL_PAIRS = 4  # times as many pairs as for one shift
+NULL_PAIRS = 6  # times as many pairs as for one shift
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
@@ -122,10 +121,14 @@ class _Search:
     def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
         self._shift, self._n, self._how, self._seed = shift, n, how, seed
         self._pairs = max(10, round(how.pairs * shift.effort))
-        self._null = shift.draw(self._draw(NULL_PAIRS * self._pairs), 0)
+        self._null: dict[str, np.ndarray] = {}
 
     def _draw(self, pairs: int) -> Draw:
         return Draw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
+
+    def pool(self, x: float) -> None:
+        """Draw the measures under the null hypothesis, for pooled samples with a shift near x."""
+        self._null = self._shift.draw(self._draw(NULL_PAIRS * self._pairs), x, null=True)
 
     def threshold(self, measure: str) -> float:
         """Return the value beyond which the measure is significant."""
@@ -148,8 +151,16 @@ class _Search:
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
         """Find the smallest shift from a guess that is wrong by about a factor.
 
-        Returns NaN when the largest shift is not enough.
+        The documents are pooled at a shift within the factor `_LINEAR`, in a second search where
+        the guess is not as good. Returns NaN when the largest shift is not enough.
         """
+        self.pool(min(guess, self._shift.largest) if factor <= _LINEAR else 0)
+        found = self._bracketed(measure, guess, factor)
+        if factor <= _LINEAR or math.isnan(found):
+            return found
+        return self.smallest(measure, found, _LINEAR)
+
+    def _bracketed(self, measure: str, guess: float, factor: float) -> float:
         largest = self._shift.largest
         low = high = min(guess, largest)
         at_low = at_high = self.excess(measure, low)

@@ -99,8 +99,12 @@ class Shift(ABC):
     effort: float = 1.0
 
     @abstractmethod
-    def draw(self, how: Draw, x: float) -> Draws:
-        """Compute the measures of pairs of samples, the second shifted by x: each (pairs,)."""
+    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+        """Compute the measures of pairs of samples, the second shifted by x: each (pairs,).
+
+        Under the null hypothesis both are drawn from equal parts of the population and the shifted
+        one: so are the halves into which a permutation splits the pooled documents.
+        """
 
     @abstractmethod
     def size(self, measure: str, x: float) -> tuple[float, float]:
@@ -126,8 +130,10 @@ class _HistogramShift(Shift):
         change = self.moments(x)[0] - mean
         return change, change / mean
 
-    def draw(self, how: Draw, x: float) -> Draws:
-        both = (self.probabilities(0), self.probabilities(x))
+    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+        both = [self.probabilities(0), self.probabilities(x)]
+        if null:
+            both = [(both[0] + both[1]) / 2] * 2
         parts = []
         for start in range(0, how.pairs, COLUMNS):
             rng, width = stream(how.seed, how.purpose, start), min(COLUMNS, how.pairs - start)
@@ -249,7 +255,7 @@ class _DocumentShift(Shift):
 
     @abstractmethod
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        """Draw the shifted sample of each pair: counts, (V, w)."""
+        """Draw n shifted documents for each pair: counts, (V, w)."""
 
     def _sample(self, sizes: np.ndarray, rngs: list[np.random.Generator]) -> np.ndarray:
         """Draw documents with replacement, as many as `sizes` says of each column: (V, w)."""
@@ -259,13 +265,17 @@ class _DocumentShift(Shift):
         sample: np.ndarray = self._counts @ np.stack(drawn, axis=1).astype(float)
         return sample
 
-    def draw(self, how: Draw, x: float) -> Draws:
+    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
         parts: list[Draws] = []
+        shifted = (how.n // 2,) * 2 if null else (0, how.n)
         for start in range(0, how.pairs, COLUMNS):
             items = range(start, min(start + COLUMNS, how.pairs))
             rngs = [stream(how.seed, how.purpose, i) for i in items]
-            first = self._sample(np.full(len(items), how.n), rngs)
-            parts.append(self._measure(first, self._second(rngs, how.n, x)))
+            first, second = (
+                self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
+                for n in shifted
+            )
+            parts.append(self._measure(first, second))
         return {name: np.concatenate([part[name] for part in parts]) for name in self.measures}
 
     @abstractmethod
@@ -402,14 +412,17 @@ class TypeTokenShift(Shift):
         rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
         return rng.multinomial(how.n, self._shares, size=2)
 
-    def draw(self, how: Draw, x: float) -> Draws:
+    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
         """Draw pairs; the measure of each is the sum over lengths."""
         total, weight = np.zeros(how.pairs), 0
         for group, (n_first, n_second) in enumerate(self.lengths(how).T):
             if n_first and n_second:
                 rng = stream(how.seed, how.purpose, group)
-                first = rng.multinomial(n_first, self._pmf(group, 0), size=how.pairs)  # (M, U)
-                second = rng.multinomial(n_second, self._pmf(group, x), size=how.pairs)
+                both = [self._pmf(group, 0), self._pmf(group, x)]
+                if null:
+                    both = [(both[0] + both[1]) / 2] * 2
+                first = rng.multinomial(n_first, both[0], size=how.pairs)  # (M, U)
+                second = rng.multinomial(n_second, both[1], size=how.pairs)
                 total += n_second * ks(first, second)
                 weight += n_second
         return {"ks_empirical": total / max(weight, 1)}

@@ -268,9 +268,9 @@ class _Normal(Shift):
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 
-    def draw(self, how: Draw, x: float) -> dict[str, np.ndarray]:
+    def draw(self, how: Draw, x: float, null: bool = False) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(8)
-        return {"z": x + rng.normal(size=how.pairs) / np.sqrt(how.n)}
+        return {"z": x * (not null) + rng.normal(size=how.pairs) / np.sqrt(how.n)}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         return x, x
@@ -285,7 +285,7 @@ def test_the_search_finds_a_known_shift(guess):
 
 
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
-    how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=100)
+    how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
     tables = [
         sensitivity(reference, [pa.array(TEXTS)], Options(), how, 1, "reference") for _ in range(2)
     ]
@@ -293,7 +293,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     assert tables[0].schema == SCHEMAS["sensitivity"]
     rows = tables[0].to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
     assert len(rows) == 11
-    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.25)
+    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)
     assert rows[2].isna().any()
     shown = sensitivity_table(tables[0].to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]

@@ -19,7 +19,7 @@ from beyond_perplexity.corpus.options import (
     annotated_preprocessing,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.plan import LATENT_FAMILIES, PROPOSALS_OF
+from beyond_perplexity.importance.plan import JOINT, LATENT_FAMILIES, PROPOSALS_OF
 
 Config = dict[str, Any]
 
@@ -109,6 +109,20 @@ def _check_references(config: Config) -> None:
         _require(key, external["corpus"], config["corpora"], "corpus")
 
 
+def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
+    length = config["generation"]["maximum_length"]
+    for name in config["generation"]["models"]:
+        model = config["models"][name]
+        options = definitions.get(f"architecture-{model['family']}", {}).get("properties", {})
+        default = options.get("context_length", {}).get("x-default")
+        context = model["architecture"].get("context_length", default)
+        if context is not None and length > context:
+            raise InputError(
+                f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
+                f"tokens at most; lower it or raise models.{name}.architecture.context_length"
+            )
+
+
 def _check_proposals(config: Config) -> None:
     for name, proposal in config["proposals"].items():
         if name in config["models"]:
@@ -122,6 +136,12 @@ def _check_proposals(config: Config) -> None:
         if proposal["family"] not in PROPOSALS_OF[family]:
             allowed = ", ".join(PROPOSALS_OF[family])
             raise InputError(f"proposals.{name}.family: of {family} it is one of {allowed}")
+        how = config["models"][proposal["model"]]["architecture"].get("training")
+        if proposal["family"] == JOINT and how != "unsupervised":
+            raise InputError(
+                f"proposals.{name}.family: joint needs architecture.training: unsupervised in "
+                f"models.{proposal['model']}"
+            )
     for name in config["importance"]["proposals"] or []:
         _require("importance.proposals", name, config["proposals"], "proposal")
 
@@ -195,4 +215,5 @@ def validate(config: Config, schema_path: str | Path) -> None:
     _check_sources(config)
     _check_splits(config)
     _check_references(config)
+    _check_lengths(config, schema["$defs"])
     _check_proposals(config)

@@ -93,13 +93,15 @@ def option_schema(kind: type) -> dict[str, Any]:
     for field in dataclasses.fields(kind):
         if field.name not in descriptions:
             raise ValueError(f"{kind.__name__}: the docstring does not describe '{field.name}'")
-        words = descriptions[field.name]
+        property_ = {"description": descriptions[field.name], **_type_schema(hints[field.name])}
         if field.default is dataclasses.MISSING:
             required.append(field.name)
         else:
             default = list(field.default) if isinstance(field.default, tuple) else field.default
-            words += f" Default: {default}."
-        properties[field.name] = {"description": words, **_type_schema(hints[field.name])}
+            property_["description"] += f" Default: {default}."
+            # Not "default", which would be filled in: options that are left out stay out.
+            property_["x-default"] = default
+        properties[field.name] = property_
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
     return {**schema, "required": required} if required else schema
 

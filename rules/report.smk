@@ -104,10 +104,11 @@ rule write_overview:
     input:
         extractions=[
             f"<results>/corpora/{corpus}/extraction.json"
-            for corpus in RUN.compared_corpora()
+            for corpus in config["corpora"]
         ],
         perplexities=PERPLEXITIES,
         measures=MEASURES,
+        estimates=PLAN.estimate_files("estimates"),
         figures=[
             f"<results>/figures/{corpus}/main.svg" for corpus in RUN.compared_corpora()
         ],
@@ -131,6 +132,7 @@ rule write_overview:
             --extractions {input.extractions:q} \
             --perplexities {input.perplexities:q} \
             --measures {input.measures:q} \
+            --estimates {input.estimates:q} \
             --figures {input.figures:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}

@@ -18,16 +18,16 @@ def main() -> None:
     parser.add_argument(
         "--perplexities", nargs="*", default=[], help="perplexity JSON of every model"
     )
-    parser.add_argument("--measures", nargs="+", required=True, help="measures of every source")
-    parser.add_argument(
-        "--figures", nargs="+", required=True, help="main figure of every corpus (SVG)"
-    )
+    parser.add_argument("--measures", nargs="*", default=[], help="measures of every source")
+    parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
+    parser.add_argument("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     text = render_overview(
         read_descriptions(options.extractions, named_by_folder=True),
         read_descriptions(options.perplexities, named_by_folder=False),
-        read_tables(options.measures, "tendencies"),
+        read_tables(options.measures, "tendencies") if options.measures else None,
+        read_tables(options.estimates, "estimates") if options.estimates else None,
         options.figures,
     )
     with atomic_path(options.output) as temporary:

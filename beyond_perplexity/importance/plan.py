@@ -37,6 +37,18 @@ class ImportancePlan:
         chosen = self.options["proposals"]
         return list(self._proposals if chosen is None else chosen)
 
+    def describe(self) -> str:
+        """Say in words how much is weighed."""
+        draws = [(name, len(self.temperatures(name))) for name in self.proposals()]
+        if not draws:
+            return "none"
+        total = sum(count for _, count in draws)
+        samples = total * self.options["instances"] * self.options["samples"]
+        return (
+            f"{samples:,} samples ({len(draws)} proposals at {total} temperatures in all, "
+            f"{self.options['instances']:,} instances, {self.options['samples']:,} samples each)"
+        )
+
     def models(self) -> list[str]:
         """List the latent models of the run, in the order of their first proposal."""
         return list(dict.fromkeys(self.model_of(name) for name in self.proposals()))

@@ -23,12 +23,11 @@ MAIN_COLUMNS = (
 
 LINE = 2000
 
-TEMPLATE = r"""Language models beyond one perplexity number
+TITLE = """Language models beyond one perplexity number
 ============================================
+"""
 
-{compared}
-
-How far is generated text from human text?
+TENDENCIES = r"""How far is generated text from human text?
 ------------------------------------------
 
 Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant at
@@ -38,8 +37,9 @@ everything becomes significant: read the sizes first.
 {main_table}
 
 {images}
+"""
 
-How likely is human text under the models?
+LIKELIHOODS = """How likely is human text under the models?
 ------------------------------------------
 
 Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
@@ -47,6 +47,16 @@ Models of different vocabularies compare per character only. An unsmoothed n-gra
 n-grams no probability, so that its perplexity is infinite.
 
 {perplexities}
+"""
+
+LATENT = """How likely is human text under models with latent variables?
+-------------------------------------------------------------
+
+Their likelihood cannot be summed. From samples of a proposal at each temperature: the lowest
+estimate at the level of instances (a stochastic upper bound of the perplexity; the fewer effective
+samples, the looser) and at that of the corpus; and the strict bound of the widest beam.
+
+{estimates}
 """
 
 
@@ -116,32 +126,31 @@ def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list
     return [header, *rows]
 
 
-def render_overview(
-    corpora: Mapping[str, Mapping[str, Any]],
-    perplexities: Mapping[str, Mapping[str, Any]],
-    measures: pd.DataFrame,
-    figures: Sequence[str | Path],
-) -> str:
-    """Write the first page.
+def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
+    header = ["Model", "instances", "proposal", "effective samples", "corpus", "beam (strict)"]
+    rows = []
+    chosen = estimates[estimates["measure"] == "perplexity"]
+    for model, held in chosen.groupby("model", sort=False):
+        sampled = held[held["method"] == "importance_sampling"].dropna(subset="value")
+        instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
+        corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
+        beam = held[held["method"] == "beam"]["value"].min()
+        best = instance.to_dict("records")[0]
+        of = f"{best['n_samples']:.0f}"
+        rows.append(
+            [
+                str(model),
+                f"{best['value']:,.1f}",
+                f"{best['proposal']}, τ = {best['temperature']:g}",
+                f"{best['ess_median']:.1f} of {of} (median)",
+                f"{corpus:,.1f}",
+                "—" if pd.isna(beam) else f"{beam:,.1f}",
+            ]
+        )
+    return [header, *rows]
 
-    Parameters
-    ----------
-    corpora : dict
-        Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
-    perplexities : dict
-        Perplexity results by model.
-    measures : pandas.DataFrame
-        Rows of the schema ``tendencies`` of every source.
-    figures : sequence of path
-        The main figure of each corpus, SVG files; they are embedded.
 
-    Returns
-    -------
-    str
-        reStructuredText that needs no other file.
-    """
-    documents = int(measures["n_samples"].max())
-    reference = int(measures["n_reference"].max())
+def _compared(corpora: Mapping[str, Mapping[str, Any]], measures: pd.DataFrame | None) -> str:
     described = "; ".join(
         f"*{name}* with "
         + ", ".join(
@@ -150,15 +159,50 @@ def render_overview(
         )
         for name, report in corpora.items()
     )
-    images = [line for figure in figures for line in _image(figure)]
-    compared = (
-        f"{measures['source'].nunique()} bodies of up to {documents:,} documents were compared "
-        f"with {reference:,} documents of a test split that no model has seen. "
-        f"Corpora: {described}."
+    if measures is None:
+        return f"Corpora: {described}."
+    return (
+        f"{measures['source'].nunique()} bodies of up to {int(measures['n_samples'].max()):,} "
+        f"documents were compared with {int(measures['n_reference'].max()):,} documents of a test "
+        f"split that no model has seen. Corpora: {described}."
     )
-    return TEMPLATE.format(
-        compared=compared,
-        main_table=_list_table(main_table(measures)),
-        images="\n".join(images),
-        perplexities=_list_table(_perplexity_rows(perplexities)),
-    )
+
+
+def render_overview(
+    corpora: Mapping[str, Mapping[str, Any]],
+    perplexities: Mapping[str, Mapping[str, Any]],
+    measures: pd.DataFrame | None,
+    estimates: pd.DataFrame | None,
+    figures: Sequence[str | Path],
+) -> str:
+    """Write the first page; a section for each thing that there is.
+
+    Parameters
+    ----------
+    corpora : dict
+        Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
+    perplexities : dict
+        Perplexity results by model.
+    measures : pandas.DataFrame or None
+        Rows of the schema ``tendencies`` of every source.
+    estimates : pandas.DataFrame or None
+        Rows of the schema ``estimates`` of every proposal.
+    figures : sequence of path
+        The main figure of each corpus, SVG files; they are embedded.
+
+    Returns
+    -------
+    str
+        reStructuredText that needs no other file.
+    """
+    parts = [TITLE, _compared(corpora, measures) + "\n"]
+    if measures is not None:
+        images = [line for figure in figures for line in _image(figure)]
+        table = _list_table(main_table(measures))
+        parts.append(TENDENCIES.format(main_table=table, images="\n".join(images)))
+    if perplexities:
+        table = _list_table(_perplexity_rows(perplexities))
+        parts.append(LIKELIHOODS.format(perplexities=table))
+    if estimates is not None:
+        parts.append(LATENT.format(estimates=_list_table(_estimate_rows(estimates))))
+    return "\n".join(parts)

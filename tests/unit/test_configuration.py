@@ -122,6 +122,43 @@ def test_a_wrong_key_of_a_model_that_is_brought_is_named(changes, message):
         validate(config, SCHEMA)
 
 
+def test_documents_longer_than_a_models_context_are_refused_before_the_first_job():
+    config = load()
+    config["generation"]["maximum_length"] = 600
+    with pytest.raises(InputError, match=r"maximum_length: is 600, but 'transformer' .* 512"):
+        validate(config, SCHEMA)
+    for name in config["generation"]["models"]:
+        if name.startswith("transformer"):
+            config["models"][name]["architecture"] = {"context_length": 600}
+    validate(config, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "lstm"}, r"proposals\.mine\.model: 'lstm' \(lstm\) has no latent variables"),
+        (
+            {"family": "kglm-tagger"},
+            r"proposals\.mine\.family: of rnng it is one of span-crf, joint",
+        ),
+        ({"family": "joint"}, r"joint needs architecture\.training: unsupervised in models\.rnng"),
+        ({"model": "rnn"}, r"proposals\.mine\.model: no model is named 'rnn'"),
+    ],
+)
+def test_a_proposal_that_is_for_another_model_is_named(changes, message):
+    config = load()
+    config["proposals"]["mine"] = {"model": "rnng", "family": "span-crf", **changes}
+    with pytest.raises(InputError, match=message):
+        validate(config, SCHEMA)
+
+
+def test_models_with_latent_variables_do_not_generate():
+    config = load()
+    config["generation"]["models"].append("rnng")
+    with pytest.raises(InputError, match=r"generation\.models: 'rnng' \(rnng\) has latent"):
+        validate(config, SCHEMA)
+
+
 def test_split_shares_must_add_up():
     config = load()
     config["corpora"]["wikipedia"]["split"] = {"train": 0.5, "valid": 0.1, "test": 0.1}

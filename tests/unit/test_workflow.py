@@ -173,12 +173,26 @@ def test_the_first_page_is_sound(measures, tmp_path):
         "bits": {"character": 1.5},
         "unknown_share": 0.01,
     }
-    text = render_overview(
-        {"wikipedia": {"splits": {"test": counts}}}, {"lstm": perplexity}, measures, [figure]
+    common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}
+    drawn = {**common, "method": "importance_sampling", "ess_median": 7.5, "beam_size": None}
+    estimates = pd.DataFrame(
+        [
+            {**drawn, "aggregation": "instance", "pairing": None, "temperature": 1, "value": 181.7},
+            {**drawn, "aggregation": "instance", "pairing": None, "temperature": 2, "value": 180.6},
+            {**drawn, "aggregation": "corpus", "pairing": "sample_id", "value": 199.8},
+            {**common, "method": "beam", "aggregation": "instance", "value": 235.8},
+        ]
     )
+    corpora = {"wikipedia": {"splits": {"test": counts}}}
+    text = render_overview(corpora, {"lstm": perplexity}, measures, estimates, [figure])
     tree = publish_doctree(text, settings_overrides={"report_level": 1, "halt_level": 2})
     (image,) = tree.findall(nodes.image)
     assert base64.b64decode(image["uri"].partition(",")[2]).decode() == drawing
     shown = tree.astext()
     for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.25**"):
         assert expected in shown
+    for expected in ("180.6", "crf, τ = 2", "7.5 of 100", "199.8", "235.8"):
+        assert expected in shown
+    alone = publish_doctree(render_overview(corpora, {}, None, estimates, [])).astext()
+    assert "180.6" in alone
+    assert "generated text" not in alone

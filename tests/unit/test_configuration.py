@@ -19,7 +19,7 @@ from beyond_perplexity.vocabulary import N_SPECIAL
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "rules" / "config.schema.yaml"
-CONFIGS = ["config.yaml", "configs/smoke.yaml", "configs/paper.yaml"]
+CONFIGS = ["config.yaml", *sorted(f"configs/{p.name}" for p in (ROOT / "configs").glob("*.yaml"))]
 
 
 def load(name: str = "configs/smoke.yaml") -> dict:
@@ -123,7 +123,7 @@ def test_a_wrong_key_of_a_model_that_is_brought_is_named(changes, message):
 
 
 def test_documents_longer_than_a_models_context_are_refused_before_the_first_job():
-    config = load()
+    config = load("config.yaml")
     config["generation"]["maximum_length"] = 600
     with pytest.raises(InputError, match=r"maximum_length: is 600, but 'transformer' .* 512"):
         validate(config, SCHEMA)
@@ -146,14 +146,14 @@ def test_documents_longer_than_a_models_context_are_refused_before_the_first_job
     ],
 )
 def test_a_proposal_that_is_for_another_model_is_named(changes, message):
-    config = load()
+    config = load("config.yaml")
     config["proposals"]["mine"] = {"model": "rnng", "family": "span-crf", **changes}
     with pytest.raises(InputError, match=message):
         validate(config, SCHEMA)
 
 
 def test_models_with_latent_variables_do_not_generate():
-    config = load()
+    config = load("config.yaml")
     config["generation"]["models"].append("rnng")
     with pytest.raises(InputError, match=r"generation\.models: 'rnng' \(rnng\) has latent"):
         validate(config, SCHEMA)

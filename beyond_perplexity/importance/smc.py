@@ -13,12 +13,16 @@ B instances, K particles, T words of the longest instance, D numbers of a word.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.decoding.uniforms import uniforms
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.weights import Pair
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 
 
 class State(Protocol):
@@ -81,7 +85,7 @@ def smc_log_prob(
     proposal: SequentialProposal[Q],
     batch: InstanceBatch,
     particles: int,
-    uniforms: Tensor,
+    numbers: Tensor,
     temperature: float = 1.0,
     threshold: float = 0.5,
 ) -> Estimate:
@@ -94,7 +98,7 @@ def smc_log_prob(
     batch : InstanceBatch
     particles : int
         K.
-    uniforms : Tensor
+    numbers : Tensor
         float64 in [0, 1), (B, K + 1, U): row k drives particle k as in ``proposal.sample``; of the
         last row, number t drives the resampling after word t.
     temperature : float
@@ -107,12 +111,12 @@ def smc_log_prob(
     Estimate
         An instance's numbers do not depend on the others of the batch.
     """
-    lengths, device = batch.lengths[TOKENS], uniforms.device
+    lengths, device = batch.lengths[TOKENS], numbers.device
     longest, own = int(lengths.max()), torch.arange(particles, device=device)  # (K,)
-    effective = uniforms.new_full((len(batch), longest + 1), math.nan)  # (B, T + 1)
-    log_probs = uniforms.new_zeros(len(batch))  # (B,)
+    effective = numbers.new_full((len(batch), longest + 1), math.nan)  # (B, T + 1)
+    log_probs = numbers.new_zeros(len(batch))  # (B,)
     alive = torch.arange(len(batch), device=device)  # (B',): instances that have not ended
-    weights = uniforms.new_zeros(len(batch), particles)  # (B', K): logarithms
+    weights = numbers.new_zeros(len(batch), particles)  # (B', K): logarithms
     owner = alive.repeat_interleave(particles)  # (B K,)
     followed, state = proposal.start(batch, owner), model.start(batch, owner)
     for time in range(longest + 1):
@@ -127,8 +131,8 @@ def smc_log_prob(
         if time == longest:
             break
         first = time * proposal.word_draws
-        numbers = uniforms[alive, :particles, first : first + proposal.word_draws]  # (B', K, D)
-        drawn = proposal.propose(followed, time, numbers.flatten(0, 1), temperature)
+        drawn_by = numbers[alive, :particles, first : first + proposal.word_draws]  # (B', K, D)
+        drawn = proposal.propose(followed, time, drawn_by.flatten(0, 1), temperature)
         choice, log_q, followed = drawn
         log_p, state = model.extend(state, time, choice)
         weights = weights + (log_p - log_q).view_as(weights)  # (B', K)
@@ -138,7 +142,7 @@ def smc_log_prob(
         if poor.any():
             mean = weights.logsumexp(1) - math.log(particles)  # (B',)
             log_probs[alive] += mean.masked_fill(~poor, 0.0)
-            drawn_anew = systematic(weights, uniforms[alive, particles, time])  # (B', K)
+            drawn_anew = systematic(weights, numbers[alive, particles, time])  # (B', K)
             kept = torch.where(poor[:, None], drawn_anew, own)  # (B', K)
             rows = _rows(torch.arange(len(alive), device=device)[:, None], kept)
             followed, state = followed.select(rows), state.select(rows)
@@ -177,3 +181,49 @@ def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
     marks = (own + uniforms[:, None]) / len(own) * heights[:, -1:]  # (B, K)
     last = (own * (weights > -math.inf)).amax(1, keepdim=True)  # (B, 1)
     return torch.minimum(torch.searchsorted(heights, marks, right=True), last)
+
+
+class InstanceEstimate(NamedTuple):
+    """The estimate of one instance: log p̂ in nats, and the smallest effective sample size."""
+
+    instance_id: int
+    n_tokens: int
+    log_prob: float
+    smallest_ess: float
+
+
+def smc_instances(
+    pair: Pair, instances: Iterable[Instance], particles: int, temperature: float
+) -> Iterator[InstanceEstimate]:
+    """Estimate p(x) of each instance; its random numbers are keyed by its id.
+
+    Parameters
+    ----------
+    pair : Pair
+        A `SequentialModel` and a `SequentialProposal`.
+    instances : iterable of Instance
+    particles : int
+        K.
+    temperature : float
+        τ of the proposal.
+
+    Raises
+    ------
+    InputError
+        When the model cannot be scored word by word.
+    """
+    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
+    if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
+        raise InputError("the model cannot be scored word by word; use importance sampling")
+    items, device = torch.arange(particles + 1), pair.model.device  # (K + 1,)
+    for instance in instances:
+        batch = InstanceBatch.of([instance]).to(device)
+        purpose, draws = f"smc/{pair.purpose}/{instance.instance_id}", pair.proposal.draws(batch)
+        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)[None]  # (1, K + 1, U)
+        found = smc_log_prob(model, proposal, batch, particles, numbers, temperature)
+        yield InstanceEstimate(
+            instance.instance_id,
+            int(pair.model.n_tokens(batch)[0]),
+            float(found.log_prob[0]),
+            float(found.effective[0].nan_to_num(math.inf).min()),
+        )

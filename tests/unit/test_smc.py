@@ -112,12 +112,12 @@ def test_systematic_resampling():
 
 
 def test_an_instances_estimate_depends_on_its_id_and_the_seed_alone():
-    """Oracle: the sum over all z, within 10% at 400 particles; the same instances in another order."""
+    """Oracle: the sum over all z, within 10%; the same instances in another order."""
     pair = Pair(make_model(), make_proposal(), 5, "entitynlm/tagger")
     arrays = {"tokens": np.array(TOKENS), "latents": np.zeros(len(TOKENS), int)}
     data = [Instance(number, arrays) for number in (3, 4)]
-    found = list(smc_instances(pair, data, 400, 1.0))
-    assert list(smc_instances(pair, data[::-1], 400, 1.0)) == found[::-1]
+    found = list(smc_instances(pair, data, 3000, 1.0))
+    assert list(smc_instances(pair, data[::-1], 3000, 1.0)) == found[::-1]
     truth = float(scored(pair.model, TOKENS, all_codes(len(TOKENS), 3, 2)).logsumexp(0))
     for estimate in found:
         assert estimate.log_prob == pytest.approx(truth, abs=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,14 @@ from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
 
 CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
 FONT_SIZE = 6.6
+FONT = "DejaVu Sans Mono"
+TAG_SIZE = 5.8
+TAG_CHARACTER = 0.05  # inches of a character of a tag, at most
+MARGIN, TITLE = 0.1, 0.3  # inches
+NAMES_HEIGHT = 0.34  # inches of the names of the entities
+REFLEXIVE = "@@REFLEXIVE@@"  # the relation of an entity to itself
 LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
+UNLABELLED = "X"  # what binary trees have for a label
 LEVEL = 0.26  # inches of a level of a tree
 
 
@@ -43,15 +51,19 @@ def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
         raise InputError("there is nothing to draw: no latents are given")
     with package_style():
         heights = [_height(entry) for entry in described]
-        figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
-        axes = figure.subplots(len(described), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axis, entry, height in zip(axes, described, heights, strict=True):
+        total = sum(heights)
+        figure = Figure(figsize=(PAGE_WIDTH, total))
+        bottom = total
+        for entry, height in zip(described, heights, strict=True):
+            bottom -= height
+            room = (MARGIN / PAGE_WIDTH, bottom / total, 1 - 2 * MARGIN / PAGE_WIDTH)
+            axis = figure.add_axes((*room, (height - TITLE) / total))
             axis.set_axis_off()
-            axis.set_title(f"{entry['model']}: {entry['title']}", loc="left")
+            axis.set_title(f"{entry['model']}: {entry['title']}", loc="left", pad=2)
             if entry.get("tree"):
                 _draw_tree(axis, Tree.fromstring(entry["tree"]), entry["tokens"])
             else:
-                _draw_mentions(axis, entry["tokens"], entry["mentions"], height)
+                _draw_mentions(axis, entry["tokens"], entry["mentions"])
     return figure
 
 
@@ -60,7 +72,7 @@ def _lines(tokens: Sequence[str]) -> list[tuple[int, float, str]]:
     placed, line, left = [], 0, 0.0
     for token in tokens:
         width = CHARACTER * (len(token) + 1)
-        if left + width > PAGE_WIDTH - 0.3 and left:
+        if left + width > PAGE_WIDTH - 2 * MARGIN and left:
             line, left = line + 1, 0.0
         placed.append((line, left, token))
         left += width
@@ -70,8 +82,10 @@ def _lines(tokens: Sequence[str]) -> list[tuple[int, float, str]]:
 def _height(entry: Mapping[str, Any]) -> float:
     if entry.get("tree"):
         depth: int = Tree.fromstring(entry["tree"]).height()
-        return 0.35 + LEVEL * (depth + 1)
-    return 0.45 + LINE_HEIGHT * (_lines(entry["tokens"])[-1][0] + 1)
+        return TITLE + LEVEL * (depth + 0.6)
+    lines = _lines(entry["tokens"])[-1][0] + 1
+    names = bool(_names(entry["mentions"]))
+    return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * names
 
 
 def _draw_tree(axis: Axes, tree: Tree, tokens: Sequence[str]) -> None:
@@ -79,53 +93,78 @@ def _draw_tree(axis: Axes, tree: Tree, tokens: Sequence[str]) -> None:
     widths = [len(token) + 1.5 for token in tokens]
     edges = [sum(widths[:place]) for place in range(len(tokens) + 1)]
 
-    def draw(node: Tree | str) -> tuple[float, int]:
+    def draw(node: Tree | str) -> tuple[float, int, float]:
+        """Return where a node is and how much room its text needs over that."""
         if isinstance(node, str):
             place = int(node.removeprefix("#"))
             x = (edges[place] + edges[place + 1]) / 2
             axis.text(x, 0, tokens[place], ha="center", va="center", fontsize=8)
-            return x, 0
+            return x, 0, 0.3
         below = [draw(child) for child in node]
         x = (below[0][0] + below[-1][0]) / 2
-        y = max(height for _, height in below) + 1
-        for child_x, child_y in below:
-            axis.plot([x, child_x], [y - 0.05, child_y + 0.25], color="#888888", lw=0.7)
+        y = max(height for _, height, _ in below) + 1
+        for child_x, child_y, room in below:
+            axis.plot([x, child_x], [y, child_y + room], color="#888888", lw=0.7)
         label = node.label()
-        if label:
+        labelled = bool(label) and label != UNLABELLED
+        if labelled:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             axis.text(x, y, label, ha="center", va="center", fontsize=7, bbox=box)
-        return x, y
+        return x, y, 0.25 if labelled else 0.0
 
-    _, top = draw(tree)
+    _, top, _ = draw(tree)
     axis.set_xlim(0, edges[-1])
     axis.set_ylim(-0.5, top + 0.5)
 
 
-def _mention_label(mention: Mapping[str, Any]) -> str:
-    parts = [str(mention["entity"])]
-    if mention.get("relation"):
-        parts = [f"{mention.get('parent', '')} —{mention['relation']}→ {parts[0]}"]
-    elif mention.get("kind"):
-        parts.append(str(mention["kind"]))
-    return ", ".join(parts)
+def _entities(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the entities in the order of their first mention."""
+    return list(dict.fromkeys(str(mention["entity"]) for mention in mentions))
+
+
+def _names(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the names of numbered entities; entities that are numbers have none."""
+    return [name for name in _entities(mentions) if not name.isdigit()]
+
+
+def _tag(mention: Mapping[str, Any], entities: Sequence[str]) -> str:
+    """Say shortly which entity a mention is of and how it came there."""
+    number = f"{entities.index(str(mention['entity'])) + 1}"
+    relation = mention.get("relation")
+    if relation == REFLEXIVE:
+        return f"{number} again"
+    if relation:
+        parent = str(mention.get("parent"))
+        of = f" of {entities.index(parent) + 1}" if parent in entities else ""
+        return f"{number} {relation}{of}"
+    return f"{number} {mention.get('kind') or ''}".strip()
 
 
 def _draw_mentions(
-    axis: Axes, tokens: Sequence[str], mentions: Sequence[Mapping[str, Any]], height: float
+    axis: Axes, tokens: Sequence[str], mentions: Sequence[Mapping[str, Any]]
 ) -> None:
+    """Draw words line by line; under a mention its bar and its tag, lower where tags would meet."""
     placed = _lines(tokens)
     count = placed[-1][0] + 1
-    entities = list(dict.fromkeys(str(mention["entity"]) for mention in mentions))
+    entities = _entities(mentions)
     for line, left, token in placed:
-        axis.text(left, -line, token, va="center", fontsize=FONT_SIZE, family="DejaVu Sans Mono")
+        axis.text(left, -line, token, va="center", fontsize=FONT_SIZE, family=FONT)
+    taken = dict.fromkeys(range(count), 0.0)
     for mention in mentions:
         colour = PALETTE[entities.index(str(mention["entity"])) % len(PALETTE)]
         inside = placed[mention["start"] : mention["end"]]
         for line in sorted({entry[0] for entry in inside}):
             here = [entry for entry in inside if entry[0] == line]
             right = here[-1][1] + CHARACTER * len(here[-1][2])
-            axis.plot([here[0][1], right], [-line - 0.24] * 2, color=colour, lw=2)
+            axis.plot([here[0][1], right], [-line - 0.22] * 2, color=colour, lw=2)
         line, left, _ = inside[0]
-        axis.text(left, -line - 0.46, _mention_label(mention), color=colour, fontsize=5.5)
-    axis.set_xlim(0, PAGE_WIDTH - 0.2)
-    axis.set_ylim(-count + 0.2, 0.5)
+        tag = _tag(mention, entities)
+        lower = 0.2 if left < taken[line] else 0.0
+        axis.text(left, -line - 0.42 - lower, tag, color=colour, fontsize=TAG_SIZE, va="center")
+        taken[line] = max(taken[line], left + TAG_CHARACTER * (len(tag) + 1))
+    names = [f"{number} {name}" for number, name in enumerate(entities, 1) if not name.isdigit()]
+    height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
+    text = textwrap.fill("   ".join(names), 130)
+    axis.text(0, -count + 0.35, text, fontsize=TAG_SIZE, va="top", color="#555555")
+    axis.set_xlim(0, PAGE_WIDTH - 2 * MARGIN)
+    axis.set_ylim(-count + 0.4 - height, 0.4)

@@ -12,10 +12,11 @@ import torch
 from beyond_perplexity.importance.weights import Pair
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.vocabulary import UNK, Vocabulary
 
-LOOKED_AT = 200  # instances of the split
-FEWEST_WORDS, MOST_WORDS = 6, 40
+LOOKED_AT = 400  # instances of the split
+UNKNOWN_COST = 5.0
+FEWEST_WORDS, MOST_WORDS, MOST_OF_A_TREE = 7, 60, 12
 
 
 def _richness(described: dict[str, Any]) -> float:
@@ -23,7 +24,7 @@ def _richness(described: dict[str, Any]) -> float:
     if described.get("tree"):
         return float(str(described["tree"]).count("("))
     entities = [mention["entity"] for mention in described["mentions"]]
-    return len(entities) + 2.0 * (len(entities) - len(set(entities)))
+    return len(entities) + 5.0 * (len(entities) - len(set(entities)))
 
 
 @torch.inference_mode()
@@ -39,7 +40,7 @@ def describe(
     name : str
         What the model is called.
     instances : iterable of Instance
-        A split; its first 200 are looked at.
+        A split; its first 400 are looked at.
     vocabulary : Vocabulary
         Of the words.
 
@@ -48,18 +49,21 @@ def describe(
     list of dict
         ``model``, ``title``, ``instance_id``, ``tokens`` and what `LatentModel.readable` gives: of
         the annotation, then of the most probable latent that a beam of 10 finds; empty when no
-        instance has from 6 to 40 words.
+        instance has from 7 to 60 words (12 under a tree).
     """
     best: tuple[float, Instance, dict[str, Any]] | None = None
     for instance in islice(instances, LOOKED_AT):
-        words = len(instance.arrays[TOKENS])
-        if not FEWEST_WORDS <= words <= MOST_WORDS:
+        words = instance.arrays[TOKENS]
+        if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
             continue
         batch = InstanceBatch.of([instance]).to(pair.model.device)
         described = pair.model.readable(instance, pair.model.annotated(batch)[0])
-        richness = _richness(described) / words
-        if best is None or richness > best[0]:
-            best = (richness, instance, described)
+        if described.get("tree") and len(words) > MOST_OF_A_TREE:
+            continue
+        unknown = np.count_nonzero(words == UNK) / len(words)
+        worth = _richness(described) / len(words) - UNKNOWN_COST * unknown
+        if best is None or worth > best[0]:
+            best = (worth, instance, described)
     if best is None:
         return []
     _, instance, annotated = best

@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 CHUNK = 256
+GPU_ROWS = 8192
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -93,6 +95,31 @@ def chunked_cross_entropy(
     return value
 
 
+def checkpointed_cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    impossible: Tensor,
+    rows: int = GPU_ROWS,
+) -> Tensor:
+    """Return −Σ log softmax(features weightᵀ + bias)[target], a few rows of logits at a time.
+
+    They are made again for the gradient: all of them would not fit into a GPU's memory. Arguments
+    as for `chunked_cross_entropy`; the products are those of the training's precision.
+    """
+
+    def part(held: Tensor, wanted: Tensor) -> Tensor:
+        logits = functional.linear(held, weight, bias).float()  # (n, V)
+        logits = logits.index_fill(1, impossible, -torch.inf)
+        return functional.cross_entropy(logits, wanted, reduction="sum")
+
+    total = features.new_zeros((), dtype=torch.float32)
+    for held, wanted in zip(features.split(rows), targets.split(rows), strict=True):
+        total = total + checkpoint(part, held, wanted, use_reentrant=False)
+    return total
+
+
 def summed_cross_entropy(
     features: Tensor,
     weight: Tensor,
@@ -104,14 +131,12 @@ def summed_cross_entropy(
     """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device.
 
     Arguments and result are those of `chunked_cross_entropy`, which serves the CPU; elsewhere
-    `dtype` has no effect, the products are those of the training's precision.
+    `dtype` has no effect.
     """
     if features.device.type == "cpu":
         wide = features.float()  # (N, D)
         return chunked_cross_entropy(wide, weight, bias, targets, impossible, dtype)
-    logits = functional.linear(features, weight, bias).float()  # (N, V)
-    logits = logits.index_fill(1, impossible, -torch.inf)
-    return functional.cross_entropy(logits, targets, reduction="sum")
+    return checkpointed_cross_entropy(features, weight, bias, targets, impossible)
 
 
 def chosen_log_probs(logits: Tensor, targets: Tensor) -> Tensor:

@@ -21,18 +21,29 @@ Function = Callable[[], None]
 
 
 class CudaRecorder:
-    """Records a function without arguments; all recordings share one pool of memory."""
+    """Records a function without arguments; recordings share one pool of memory.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    device : torch.device
+        The GPU that the work is done on.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._pool = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream()
+        self._stream = torch.cuda.Stream(device)
+
+    def renew(self) -> None:
+        """Take a new pool: one whose recordings are all gone cannot be used again."""
+        self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, function: Function) -> Function:
         """Record the work of one call, without doing it; return what does it."""
         graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self._device)
         # `torch.cuda.graph` would also empty the caches and collect garbage, for every shape.
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
             graph.capture_begin(pool=self._pool)
             try:
                 function()
@@ -57,7 +68,7 @@ class Graphs:
     @classmethod
     def on(cls, device: torch.device) -> Graphs:
         """Make the recordings that a device can replay: none but on a GPU."""
-        return cls(CudaRecorder() if device.type == "cuda" else None)
+        return cls(CudaRecorder(device) if device.type == "cuda" else None)
 
     @property
     def active(self) -> bool:
@@ -74,6 +85,9 @@ class Graphs:
     def forget(self) -> None:
         """Drop all recordings: the tensors of a step have changed."""
         self._replays.clear()
+        renew = getattr(self._recorder, "renew", None)
+        if renew is not None:
+            renew()
 
     def run(self, key: Hashable, function: Function) -> None:
         """Do the work of the function once.
@@ -103,7 +117,8 @@ class Graphs:
             try:
                 replay = self._replays[key] = self._recorder(function)
             except RuntimeError as error:
-                if is_out_of_memory(error):
+                # what ends a failed recording may fail too, and hide why
+                if is_out_of_memory(error) or is_out_of_memory(error.__context__):
                     raise
                 self.stop(str(error).splitlines()[0])
                 function()

@@ -8,12 +8,13 @@ from pathlib import Path
 import torch
 
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.vocabulary import BOS
 
 SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
 VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Tell whether an error says that an allocation failed, on a GPU or on the host."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
@@ -62,12 +63,12 @@ def free_memory(device: torch.device, memory: int | None = None) -> int:
 def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
     """Return about what one row of a batch needs: the model's state, and the work on its logits.
 
-    The state is measured on one row.
+    The state is measured on one row, after a step: some states grow as they go.
     """
     with torch.inference_mode():
-        state = model.initial_state(1, maximum_length)
-    held = sum(part.numel() * part.element_size() for part in state.tensors() or ())
-    return held + VOCABULARY_BYTES * model.vocabulary_size
+        first = torch.full((1,), BOS, device=model.device)  # (1,)
+        _, state = model.step(first, model.initial_state(1, maximum_length))
+    return state.row_bytes() + VOCABULARY_BYTES * model.vocabulary_size
 
 
 def fitting_rows(

@@ -65,6 +65,10 @@ class State(ABC):
         """Return what decides the shapes of a step's tensors, beside the number of rows."""
         return None
 
+    def row_bytes(self) -> int:
+        """Return the bytes of one row at its longest, of a state of one row that made a step."""
+        return sum(part.numel() * part.element_size() for part in self.tensors() or ())
+
     def tensors(self) -> tuple[Tensor, ...] | None:
         """Return what a step changes, always in the same order; None: not known.
 

@@ -23,7 +23,7 @@ from torch.nn import functional
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.factored import FactoredModel, OutputLayer
+from beyond_perplexity.models.factored import FactoredModel, OutputLayer, float_product
 from beyond_perplexity.vocabulary import N_SPECIAL, Vocabulary
 
 try:
@@ -92,6 +92,15 @@ class RowCache(Cache):
         grown[:, :, :room] = cache
         return grown
 
+    def row_bytes(self) -> int:
+        """Return the bytes of all layers for one row and all positions."""
+        place = sum(
+            cache.element_size() * cache.shape[1] * cache.shape[3]
+            for pair in self.held.values()
+            for cache in pair
+        )
+        return place * self._room
+
     def select(self, rows: Tensor, longest: int) -> None:
         """Let row i be what row ``rows[i]`` was, of which `longest` positions are filled.
 
@@ -126,6 +135,10 @@ class HuggingFaceState(State):
     cache: RowCache
     lengths: Tensor
     longest: int
+
+    def row_bytes(self) -> int:
+        """Return the bytes of one row of the cache at its longest; it must have made a step."""
+        return self.cache.row_bytes()
 
     def select(self, rows: Tensor) -> HuggingFaceState:
         """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten."""
@@ -181,7 +194,7 @@ class Head(OutputLayer):
 
     def _rows(self, features: Tensor) -> Tensor:
         """Return the model's own logits, float32, (..., N), for features (..., D)."""
-        logits: Tensor = self.linear(features).float()  # (..., N)
+        logits = float_product(features, self.linear.weight, self.linear.bias)  # (..., N)
         if self.scale != 1:
             logits = logits * self.scale
         if self.softcap is not None:
@@ -264,6 +277,15 @@ class HuggingFace(FactoredModel):
         from beyond_perplexity.models import huggingface_import
 
         return huggingface_import.bring(architecture, cleaning)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """Keep the frequencies of rotary embeddings: rounded, they turn far places by radians."""
+        kept = {n: b for n, b in self.named_buffers() if n.endswith("inv_freq")}
+        super()._apply(fn, recurse)
+        for name, buffer in kept.items():
+            path, _, leaf = name.rpartition(".")
+            setattr(self.get_submodule(path), leaf, buffer.to(self.device))
+        return self
 
     @property
     def config(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def _cell(row: pd.Series) -> str:
         return "none"
     two_digits = 1 - math.floor(math.log10(row["shift"]))
     size = shown(row["shift"], max(0, two_digits))
-    if row["tendency"] in _SAME:
+    if row["tendency"] in _SAME or pd.isna(row["relative"]):
         return size
     return f"{size} ({100 * row['relative']:.2g}%)"
 

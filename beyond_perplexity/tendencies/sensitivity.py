@@ -192,7 +192,8 @@ def _shifts(
     yield RankShift(counts, options.zipf_ranks)
     for tendency, name in type_token.HISTOGRAM_OF.items():
         histogram = reference.histograms[name]
-        yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
+        if len(type_token.restrict(histogram, options.heaps_maximum_length).keys):
+            yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
     yield UnigramShift(counts, options.zipf_ranks, seed)
     yield LengthShift(reference.histograms["length"])
     for tendency in ("stop_words", "symbols"):
@@ -252,7 +253,8 @@ def sensitivity(
     records: list[Mapping[str, object]] = []
     for shift in _shifts(reference, counts, options, seed):
         for measure, n, x in _found(shift, how, seed):
-            size, relative = (None, None) if math.isnan(x) else shift.size(measure, x)
+            size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
+            relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "shift": size, "relative": relative}
             wanted = {"level": how.level, "power": how.power}

@@ -128,7 +128,7 @@ class _HistogramShift(Shift):
     def size(self, measure: str, x: float) -> tuple[float, float]:
         mean = self.moments(0)[0]
         change = self.moments(x)[0] - mean
-        return change, change / mean
+        return change, change / mean if mean else math.nan
 
     def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
         both = [self.probabilities(0), self.probabilities(x)]

@@ -7,6 +7,7 @@ nothing is fetched.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import shutil
@@ -21,7 +22,8 @@ import torch
 import transformers
 from torch.nn import functional
 
-from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.memory import VOCABULARY_BYTES, bytes_per_row
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.fitting import fit_files
@@ -673,3 +675,29 @@ def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
         fit_files(corpus, tmp_path / "v.json", config, 1, CPU, tmp_path / "m", tmp_path / "c")
     with pytest.raises(InputError, match="vocabulary: is missing"):
         fit_files(corpus, None, {"family": "lstm"}, 1, CPU, tmp_path / "m", tmp_path / "c")
+
+
+def test_bfloat16_weights_keep_the_frequencies_of_the_places(case: Any) -> None:
+    """Oracle: the float32 buffers; GPT-2 has none, Llama has its rotary frequencies."""
+    _, ours, _ = case
+    model = copy.deepcopy(ours)
+    before = {n: b.clone() for n, b in model.named_buffers() if n.endswith("inv_freq")}
+    assert set_precision(model, "bfloat16") == "bfloat16"
+    after = {n: b for n, b in model.named_buffers() if n.endswith("inv_freq")}
+    assert before.keys() == after.keys()
+    for name, buffer in after.items():
+        assert buffer.dtype == torch.float32
+        assert torch.equal(buffer, before[name])
+    assert next(model.parameters()).dtype == torch.bfloat16
+
+
+def test_the_memory_of_a_row_is_that_of_its_whole_cache(case: Any) -> None:
+    """Oracle: layers x keys and values x heads x width x places x 4 bytes, from the config."""
+    theirs, ours, _ = case
+    config = theirs.config
+    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    width = config.hidden_size // config.num_attention_heads
+    places = -(-40 // BUCKET) * BUCKET
+    cache = config.num_hidden_layers * 2 * heads * width * places * 4
+    expected = cache + VOCABULARY_BYTES * ours.vocabulary_size
+    assert bytes_per_row(ours, 40) == expected

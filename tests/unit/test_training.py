@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from torch.nn import functional
 from beyond_perplexity.batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.fitting import fit_files
-from beyond_perplexity.losses import chunked_cross_entropy
+from beyond_perplexity.losses import checkpointed_cross_entropy, chunked_cross_entropy
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.perplexity import measure
@@ -231,7 +232,10 @@ def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_chunked_cross_entropy_equals_torchs(with_bias):
+@pytest.mark.parametrize(
+    "how", [chunked_cross_entropy, partial(checkpointed_cross_entropy, rows=9)]
+)
+def test_cross_entropy_in_parts_equals_torchs(with_bias, how):
     torch.manual_seed(0)
     features = torch.randn(600, 6, requires_grad=True)
     weight = torch.randn(11, 6, requires_grad=True)
@@ -241,7 +245,7 @@ def test_chunked_cross_entropy_equals_torchs(with_bias):
     logits = functional.linear(features, weight, bias)
     logits = logits.index_fill(1, torch.tensor([0]), -torch.inf)
     expected = functional.cross_entropy(logits, targets, reduction="sum")
-    found = chunked_cross_entropy(features, weight, bias, targets, torch.tensor([0]))
+    found = how(features, weight, bias, targets, torch.tensor([0]))
     torch.testing.assert_close(found, expected)
     pairs = zip(
         torch.autograd.grad(found / 3, leaves),

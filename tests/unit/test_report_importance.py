@@ -1,0 +1,204 @@
+"""Tables and figures of importance sampling.
+
+Needs no data: small tables are written here. Oracles: the numbers that went in, the published
+numbers as the paper prints them, properties of the drawn axes.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.importance import Settings, aggregation, densities, sample_size
+from beyond_perplexity.figures.latents import latent_states
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.report.importance import (
+    Models,
+    beam_table,
+    diagnostics_table,
+    sampling_table,
+)
+from beyond_perplexity.shards import SCHEMAS
+
+MODELS = Models({"mine": "entitynlm", "other": "rnng"}, {"mine": "books (test)", "other": "trees"})
+PROPOSALS = {
+    "mine": {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)},
+    "other": {"crf": (1.0,)},
+}
+
+
+def settings():
+    return [
+        (model, proposal, temperature)
+        for model, proposals in PROPOSALS.items()
+        for proposal, temperatures in proposals.items()
+        for temperature in temperatures
+    ]
+
+
+def estimates() -> pd.DataFrame:
+    rows = []
+    for place, (model, proposal, temperature) in enumerate(settings()):
+        common = {"model": model, "proposal": proposal, "measure": "perplexity"}
+        common |= {"n_samples": 100, "n_instances": 40, "n_tokens": 3914, "t_definition": "words"}
+        drawn = {**common, "method": "importance_sampling", "temperature": temperature}
+        drawn |= {"bound": "stochastic", "ess_median": 5.25, "k_hat_above": 3}
+        rows += [
+            {**drawn, "aggregation": "instance", "value": 100.0 + place},
+            {**drawn, "aggregation": "corpus", "pairing": "sample_id", "value": 200.0 + place},
+            {
+                **drawn,
+                "aggregation": "corpus",
+                "pairing": "random",
+                "value": 210.0 + place,
+                "standard_deviation": 4.5,
+            },
+        ]
+        for size in (1, 10):
+            beam = {**common, "method": "beam", "aggregation": "instance", "bound": "strict"}
+            rows.append({**beam, "beam_size": size, "value": 400.0 - 10 * size + place})
+    return pd.DataFrame(rows, columns=SCHEMAS["estimates"].names)
+
+
+def curves() -> pd.DataFrame:
+    rows = [
+        (*setting, level, n, 100.0 + 50 / n, 90.0, 160.0, 20, "stochastic")
+        for setting in settings()
+        for level in ("instance", "corpus")
+        for n in (1, 10, 100)
+    ]
+    return pd.DataFrame(rows, columns=SCHEMAS["importance_curves"].names)
+
+
+def replicates(count: int = 12) -> pd.DataFrame:
+    rows = [
+        (*setting, "instance", 10, replicate, 100.0 + place + 0.1 * replicate, "stochastic")
+        for place, setting in enumerate(settings())
+        for replicate in range(count)
+    ]
+    return pd.DataFrame(rows, columns=SCHEMAS["importance_replicates"].names)
+
+
+def test_the_main_proposal_goes_by_its_temperature_the_others_by_their_names():
+    held = Settings(estimates().query("method == 'importance_sampling'"))
+    assert held.order == ["τ = 0.5", "τ = 1", "no peeking"]
+    assert held.label("other", "crf", 1.0) == "τ = 1"
+    assert len({held.colour(label) for label in held.order}) == 3
+
+
+def test_table_1_holds_each_estimate_beside_the_published_one():
+    table = sampling_table(estimates(), MODELS)
+    titles = [(column.group, column.title) for column in table.columns]
+    assert titles[2:] == [
+        ("mine", "this run"), ("mine", "paper"), ("other", "this run"), ("other", "paper"),
+    ]  # fmt: skip
+    cells = {}
+    level = ""
+    for row in table.rows:
+        level = row[0] or level
+        cells[level.split(",")[0], level.count("mean"), row[1]] = list(row[2:])
+    # Table 1 of the paper: EntityNLM 113.5 and 122.6 at τ = 0.5, 113.9 and 131.7 without peeking
+    assert cells["Instance level", 0, "τ = 0.5"] == ["100.0", "113.5", "–", "85.3"]
+    assert cells["Instance level", 0, "τ = 1"] == ["101.0", "110.0", "103.0", "84.2"]
+    assert cells["Instance level", 0, "no peeking"] == ["102.0", "113.9", "–", "–"]
+    assert cells["Corpus level", 0, "τ = 0.5"] == ["200.0", "122.6", "–", "94.4"]
+    assert cells["Corpus level", 1, "τ = 0.5"][0] == "210.0 ± 4.5"
+    assert "40 instances, 3,914 tokens (T counts words)" in table.note
+    assert len(table.tidy) == len(estimates())
+
+
+def test_table_2_shows_the_lowest_strict_bound_of_each_size():
+    table = beam_table(estimates(), MODELS)
+    assert [list(row) for row in table.rows] == [
+        ["k = 1", "390.0", "150.2", "393.0", "96.3"],
+        ["k = 10", "300.0", "147.1", "303.0", "87.0"],
+    ]
+
+
+def test_the_diagnostics_name_the_bound_of_every_estimate():
+    table = diagnostics_table(estimates(), MODELS)
+    rows = {(row[1], row[2], row[3]): row for row in table.rows}
+    sampled = rows["mine-peeking", "0.5", "Importance sampling"]
+    assert sampled[4] == "stochastic"
+    assert (sampled[8], sampled[11]) == ("5.2", "3")
+    assert rows["crf", "–", "Beam marginalization, k = 10"][4] == "strict"
+
+
+@pytest.mark.parametrize("make", [sampling_table, beam_table, diagnostics_table])
+def test_no_estimates_are_an_error(make):
+    with pytest.raises(InputError, match="the estimates hold none"):
+        make(estimates().iloc[:0], MODELS)
+
+
+def test_the_curves_fall_and_have_a_panel_per_model():
+    figure = sample_size(curves())
+    visible = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title() for axis in visible] == ["mine", "other"]
+    assert [len(axis.lines) for axis in visible] == [3, 1]
+    for line in visible[0].lines:
+        assert list(line.get_ydata()) == [150.0, 105.0, 100.5]
+    levels = [axis.get_title() for axis in aggregation(curves(), "mine").axes if axis.get_visible()]
+    assert levels == ["mine, instance level", "mine, corpus level"]
+    with pytest.raises(InputError, match="curves of 'else'"):
+        aggregation(curves(), "else")
+
+
+def test_densities_need_eight_replicates_and_skip_the_infinite():
+    many = replicates()
+    many.loc[0, "value"] = float("inf")
+    few = [axis for axis in densities(replicates(7)).axes if axis.get_visible()]
+    full = [axis for axis in densities(many).axes if axis.get_visible()]
+    assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
+    assert [len(axis.lines) for axis in full] == [6, 2]
+    for line in full[0].lines[1::2]:
+        assert max(line.get_ydata()) == pytest.approx(1.0)
+    with pytest.raises(InputError, match="replicates"):
+        densities(many.iloc[:0])
+
+
+def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
+    words = [
+        "the",
+        "old",
+        "man",
+        "saw",
+        "a",
+        "dog",
+        "that",
+        "he",
+        "had",
+        "known",
+        "since",
+        "he",
+        "was",
+        "young",
+        "and",
+        "it",
+        "was",
+        "small",
+    ]
+    mentions = [
+        {"start": 0, "end": 3, "entity": "Man", "kind": "new"},
+        {
+            "start": 4,
+            "end": 6,
+            "entity": "Dog",
+            "kind": "related",
+            "relation": "pet",
+            "parent": "Man",
+        },
+        {"start": 7, "end": 8, "entity": "Man", "kind": "related", "relation": "@@REFLEXIVE@@"},
+    ]
+    tree = {"model": "a", "title": "b", "tokens": words[:4], "tree": "(S (NP #0 #1 #2) (X #3))"}
+    chain = {"model": "c", "title": "d", "tokens": words, "mentions": mentions}
+    figure = latent_states([tree, chain])
+    first, second = ([text.get_text() for text in axis.texts] for axis in figure.axes)
+    assert first == ["the", "old", "man", "NP", "saw", "S"]
+    assert second[: len(words)] == words
+    assert second[len(words) :] == ["1 new", "2 pet of 1", "1 again", "1 Man   2 Dog"]
+    save(figure, [tmp_path / "one.svg"])
+    save(latent_states([tree, chain]), [tmp_path / "two.svg"])
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    with pytest.raises(InputError, match="no latents"):
+        latent_states([])

@@ -19,6 +19,7 @@ from beyond_perplexity.corpus.options import (
     annotated_preprocessing,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.plan import JOINT, LATENT_FAMILIES, PROPOSALS_OF
 
 Config = dict[str, Any]
@@ -123,6 +124,24 @@ def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
             )
 
 
+def _check_reduction(config: Config) -> None:
+    """Refuse, before hours of work, what leaves the report nothing to show."""
+    importance = config["importance"]
+    chosen = importance["proposals"]
+    if not (config["proposals"] if chosen is None else chosen):
+        return
+    reduction = ReductionOptions(**importance["reduction"])
+    if reduction.replicate_samples > importance["samples"]:
+        raise InputError(
+            f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "
+            f"importance.samples, {importance['samples']}; lower it"
+        )
+    if reduction.subsets < 2:
+        raise InputError("importance.reduction.subsets: the report needs at least 2")
+    if not importance["beams"]:
+        raise InputError("importance.beams: the report needs at least one size")
+
+
 def _check_proposals(config: Config) -> None:
     for name, proposal in config["proposals"].items():
         if name in config["models"]:
@@ -142,6 +161,7 @@ def _check_proposals(config: Config) -> None:
                 f"proposals.{name}.family: joint needs architecture.training: unsupervised in "
                 f"models.{proposal['model']}"
             )
+    _check_reduction(config)
     for name in config["importance"]["proposals"] or []:
         _require("importance.proposals", name, config["proposals"], "proposal")
 

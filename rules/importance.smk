@@ -5,7 +5,8 @@
 #           <results>/log_weights/{model}/{proposal}/tau_{temperature}/{shard}.parquet
 #           <results>/beams/{model}/{proposal}/{shard}.parquet
 #           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
-# steps     embed_graph -> train -> weigh, search_beams -> reduce_weights
+#           <results>/latents/{model}.json, <results>/tables/importance/, <results>/figures/importance/
+# steps     embed_graph -> train -> weigh, search_beams -> reduce_weights, describe_latents -> report_importance
 
 
 rule embed_graph:
@@ -78,7 +79,7 @@ rule weigh:
         corpus=subpath(input.documents, parent=True),
         split=config["importance"]["split"],
         seed=config["seed"],
-        grid=lookups.as_json(PLAN.grid()),
+        grid=lambda wildcards: lookups.as_json(PLAN.grid(wildcards.proposal)),
         chosen=config["importance"]["instances"],
         instances=lambda wildcards: PLAN.cell(wildcards.shard)[0],
         samples=lambda wildcards: PLAN.cell(wildcards.shard)[1],

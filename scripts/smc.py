@@ -12,7 +12,7 @@ import math
 import pandas as pd
 from tqdm import tqdm
 
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.smc import smc_instances
 from beyond_perplexity.importance.weights import choose_instances, load_pair
 from beyond_perplexity.instances.store import CorpusFiles
@@ -33,15 +33,22 @@ def main() -> None:
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--output", required=True, help="CSV to write, a row per instance")
     given = parser.parse_args()
+    if given.particles < 1:
+        raise InputError(f"--particles: is {given.particles}, expected at least 1")
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, "smc")
     split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
     chosen = tqdm(choose_instances(split, given.instances, given.seed), mininterval=2)
     rows = list(smc_instances(pair, chosen, given.particles, given.temperature))
+    if not rows:
+        raise InputError(f"{given.corpus}: the split '{given.split}' has no instances")
     table = pd.DataFrame(rows)
     with atomic_path(given.output) as temporary:
         table.to_csv(temporary, index=False)
     perplexity = math.exp(-table["log_prob"].sum() / table["n_tokens"].sum())
-    print(f"perplexity {perplexity:.2f} ({len(table)} instances, {given.particles} particles)")
+    print(
+        f"perplexity {perplexity:.2f}, a stochastic upper bound ({len(table)} instances, "
+        f"{given.particles} particles; T counts {pair.model.t_definition})"
+    )
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ LEAST_FOR_DENSITY = 8
 class Settings:
     """The settings of a table with their labels, colours and marks.
 
-    The proposal of a model that has most temperatures goes by its temperature alone; the others by
-    their names. So settings of different models share colours.
+    The proposal of a model that has most temperatures (of several, the first in the table) goes by
+    its temperature alone; the others by their names. So settings of different models share colours.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        found = sorted(set(zip(*(table[name] for name in KEYS), strict=True)))
+        found = list(dict.fromkeys(zip(*(table[name] for name in KEYS), strict=True)))
         counts = Counter((model, proposal) for model, proposal, _ in found)
         main: dict[str, str] = {}
         for (model, proposal), count in counts.items():
@@ -44,9 +44,11 @@ class Settings:
         self._labels = {
             key: _label(*key, main=main[key[0]], alone=counts[key[:2]] == 1) for key in found
         }
-        order = sorted(set(self._labels.values()), key=lambda label: (label[0] != "τ", label))
-        self.order = order
-        self._looks = {label: place for place, label in enumerate(order)}
+        degrees = {self._labels[key]: key[2] for key in found}
+        self.order = sorted(
+            degrees, key=lambda name: (not name.startswith("τ"), degrees[name], name)
+        )
+        self._looks = {label: place for place, label in enumerate(self.order)}
 
     def label(self, model: Any, proposal: Any, temperature: Any) -> str:
         """Return how a setting is called."""
@@ -176,8 +178,8 @@ def aggregation(curves: pd.DataFrame, model: str) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel at the level of instances, one at that of the corpus; the band holds 90% of the
-        random subsets.
+        One panel at the level of instances, one at that of the corpus, with the bands of the
+        table.
 
     Raises
     ------

@@ -11,6 +11,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.estimators import beam_log_likelihood
 from beyond_perplexity.importance.files import TableFile
+from beyond_perplexity.importance.labels import read_labels
 from beyond_perplexity.importance.reading import WeightReader
 
 COLUMNS = {
@@ -21,6 +22,17 @@ COLUMNS = {
     "log_p": pa.float64(),
     "latent_hash": pa.int64(),
 }
+
+
+def _check_labels(path: str | Path, reader: WeightReader) -> None:
+    """Refuse beams of another model or proposal than the weights are of."""
+    if Path(path).suffix != ".parquet":
+        return
+    said = read_labels(Path(path))
+    for name in ("model", "proposal"):
+        own, wanted = getattr(said, name), getattr(reader.labels, name)
+        if None not in (own, wanted) and own != wanted:
+            raise InputError(f"{path}: {name} is {own!r}, but the log weights are of {wanted!r}")
 
 
 class Beams:
@@ -50,6 +62,7 @@ class Beams:
         for path in paths:
             file = TableFile(path)
             file.require(list(COLUMNS), "files of beams")
+            _check_labels(path, reader)
             for group in range(file.n_groups):
                 for batch in file.batches(COLUMNS, group):
                     file.check_log_p(batch)

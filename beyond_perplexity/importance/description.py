@@ -27,6 +27,12 @@ def _richness(described: dict[str, Any]) -> float:
     return len(entities) + 5.0 * (len(entities) - len(set(entities)))
 
 
+def _known(instance: Instance, vocabulary: Vocabulary) -> np.ndarray:
+    """Return the words with ``<unk>`` for classes of unknown words, int64, (T,)."""
+    words = instance.arrays[TOKENS]
+    return np.where(words < vocabulary.size, words, UNK)
+
+
 @torch.inference_mode()
 def describe(
     pair: Pair, name: str, instances: Iterable[Instance], vocabulary: Vocabulary
@@ -53,11 +59,13 @@ def describe(
     """
     best: tuple[float, Instance, dict[str, Any]] | None = None
     for instance in islice(instances, LOOKED_AT):
-        words = instance.arrays[TOKENS]
+        words = _known(instance, vocabulary)
         if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
             continue
         batch = InstanceBatch.of([instance]).to(pair.model.device)
         described = pair.model.readable(instance, pair.model.annotated(batch)[0])
+        if not described.get("tree") and "mentions" not in described:
+            continue  # a tree that the model cannot have
         if described.get("tree") and len(words) > MOST_OF_A_TREE:
             continue
         unknown = np.count_nonzero(words == UNK) / len(words)
@@ -70,7 +78,7 @@ def describe(
     batch = InstanceBatch.of([instance]).to(pair.model.device)
     found = pair.proposal.beam(batch, 10)[0]  # (10, W)
     likeliest = pair.model.readable(instance, found[(found != FILLING).any(1)][0])
-    tokens = vocabulary.decode([np.array([word]) for word in instance.arrays[TOKENS]])
+    tokens = vocabulary.decode([np.array([word]) for word in _known(instance, vocabulary)])
     common = {"model": name, "instance_id": instance.instance_id, "tokens": tokens}
     return [
         {**common, "title": "annotation", **annotated},

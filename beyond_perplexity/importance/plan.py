@@ -91,10 +91,6 @@ class ImportancePlan:
         name: str = self._models[model]["corpus"]
         return name
 
-    def compared_corpora(self) -> list[str]:
-        """List the corpora that latent models are weighed on."""
-        return list(dict.fromkeys(self.corpus(model) for model in self.models()))
-
     def is_latent(self, family: str) -> bool:
         """Return whether a family has latent variables, as a model or as a proposal."""
         return "proposals" in family_module(family) or family in LATENT_FAMILIES
@@ -114,9 +110,10 @@ class ImportancePlan:
         own = self._proposals[proposal]["temperatures"]
         return [float(value) for value in (own or self.options["temperatures"])]
 
-    def grid(self) -> list[float]:
-        """List the temperatures whose log q is kept with every sample."""
-        return [float(value) for value in self.options["temperatures"]]
+    def grid(self, proposal: str) -> list[float]:
+        """List the temperatures whose log q is kept with every sample of a proposal."""
+        common = [float(value) for value in self.options["temperatures"]]
+        return sorted({*common, *self.temperatures(proposal)})
 
     # ---- shards ----
 
@@ -148,11 +145,14 @@ class ImportancePlan:
 
     # ---- files ----
 
-    def weight_files(self, proposal: str, temperature: float | None = None) -> list[str]:
-        """List the shards of log weights of a proposal, at one temperature or at all."""
+    def weight_files(self, proposal: str) -> list[str]:
+        """List the shards of log weights of a proposal at all its temperatures."""
         folder = f"<results>/log_weights/{self.model_of(proposal)}/{proposal}"
-        chosen = self.temperatures(proposal) if temperature is None else [temperature]
-        return [f"{folder}/tau_{t}/{shard}.parquet" for t in chosen for shard in self.shards()]
+        return [
+            f"{folder}/tau_{temperature}/{shard}.parquet"
+            for temperature in self.temperatures(proposal)
+            for shard in self.shards()
+        ]
 
     def beam_files(self, proposal: str) -> list[str]:
         """List the shards of the beams of a proposal."""
@@ -160,10 +160,9 @@ class ImportancePlan:
         sizes = self.options["beams"]
         return [f"{folder}/{shard}.parquet" for shard in self.beam_shards()] if sizes else []
 
-    def estimate_files(self, kind: str, corpus: str | None = None) -> list[str]:
-        """List the reduced files of one kind of all proposals (on a corpus)."""
+    def estimate_files(self, kind: str) -> list[str]:
+        """List the reduced files of one kind of all proposals."""
         return [
             f"<results>/estimates/{self.model_of(name)}/{name}/{kind}.parquet"
             for name in self.proposals()
-            if corpus in (None, self.corpus(self.model_of(name)))
         ]

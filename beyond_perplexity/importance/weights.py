@@ -110,7 +110,8 @@ def _score(
 
 
 def _instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
-    n_unknown = int((batch.arrays[TOKENS] == UNK).sum())
+    tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
+    n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
     return {
         "instance_id": np.full(rows, int(batch.ids[0])),
         "n_tokens": np.full(rows, int(model.n_tokens(batch)[0]), np.int32),

@@ -144,15 +144,19 @@ def linked_documents(
         splits = batch.column("split").to_pylist()
         encoded = vocabulary.encode(batch.column("text").to_pylist())
         for doc_id, held, tokens in zip(ids, splits, encoded, strict=True):
-            while waiting is not None and waiting[0] < doc_id:
-                waiting = next(mentions, None)
             spans: list[Span] = []
             if waiting is not None and waiting[0] == doc_id:
                 spans = [row[1:] for row in waiting[1]]
+                waiting = next(mentions, None)
             if held == split and len(tokens):
                 checked = _numbered(corpus, doc_id, spans, len(tokens), numbers)
                 codes = encode_latents(checked, len(tokens), edges, graph)
                 yield Instance(doc_id, {TOKENS: tokens, LATENTS: codes})
+    if waiting is not None:
+        raise InputError(
+            f"{corpus.mentions}: the mentions of document {waiting[0]} belong to no document or "
+            "are not in the order of the documents; sort both files by doc_id"
+        )
 
 
 def _numbered(

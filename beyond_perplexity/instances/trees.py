@@ -26,6 +26,14 @@ SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 OTHER_LABEL = "X"
 SENTENCES_OF_A_DOCUMENT = 65_536
 
+
+def counted_words(end: bool, minimum_words: int) -> str:
+    """Say in words what T counts: the end of a sentence or not, and the least of its words."""
+    counted = "words and </s>" if end else "words"
+    left_out = f"; sentences of fewer than {minimum_words} words are left out"
+    return counted + (left_out if minimum_words > 1 else "")
+
+
 _PART = re.compile(r"[()]|[^\s()]+")
 
 
@@ -152,6 +160,11 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
                 raise InputError(
                     f"{corpus.trees}: document {number} is not in {corpus.documents}, or out of "
                     "its order; extract the corpus again"
+                )
+            if row["sentence"] >= SENTENCES_OF_A_DOCUMENT:
+                raise InputError(
+                    f"{corpus.trees}: document {number} has more than {SENTENCES_OF_A_DOCUMENT} "
+                    "sentences; make every tree a document (source.document: tree)"
                 )
             if current[1] == split:
                 yield number * SENTENCES_OF_A_DOCUMENT + row["sentence"], _parse_row(corpus, row)

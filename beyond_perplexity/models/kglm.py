@@ -117,6 +117,11 @@ class KGLM(LatentModel):
         return self.heads.graph
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The entities and edges of the graph, and how long an entity is recent."""
+        return self.graph.support
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {

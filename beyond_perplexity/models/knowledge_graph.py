@@ -5,9 +5,11 @@ N entities, R relations, M edges, d the dimension of the embeddings, Q queries, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,6 +99,14 @@ class KnowledgeGraph(nn.Module):
         self.register_buffer("edge_relations", torch.zeros(edges, dtype=torch.int64))
         for name, size in (("names", "name_bytes"), ("relation_names", "relation_bytes")):
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """What a model and its proposals have to agree on: all but the embeddings."""
+        digest = hashlib.sha256()
+        for part in (self.names, self.edge_keys, self.edge_relations):
+            digest.update(part.cpu().numpy().tobytes())
+        return {"cutoff": self.cutoff, "graph": digest.hexdigest()[:16]}
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], cutoff: int) -> KnowledgeGraph:

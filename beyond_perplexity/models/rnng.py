@@ -33,6 +33,7 @@ from beyond_perplexity.instances.trees import (
     SHIFT,
     TreeOptions,
     binary_instances,
+    counted_words,
     find_unknown_classes,
 )
 from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
@@ -171,6 +172,11 @@ class RNNG(LatentModel):
         return {**reading, **sizes, "dropout": options.dropout}
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The classes of unknown words: their ids are read by both."""
+        return {"unknown_classes": list(self.unknown_classes)}
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {
@@ -194,6 +200,12 @@ class RNNG(LatentModel):
     ) -> Iterator[Instance]:
         """Read sentences with their binary trees; see `trees.binary_instances`."""
         return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        end = self.options.eos and self.options.count_eos
+        return counted_words(end, self.options.minimum_words)
 
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""

@@ -26,6 +26,7 @@ from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, Ins
 from beyond_perplexity.instances.trees import (
     FIRST_LABEL,
     SHIFT,
+    counted_words,
     find_labels,
     find_unknown_classes,
 )
@@ -114,6 +115,7 @@ class TopDownRNNG(LatentModel):
         return {
             "maximum_open": self.options.maximum_open,
             "maximum_run": self.options.maximum_run,
+            "unknown_classes": list(self.unknown_classes),
             "labels": list(self.labels),
         }
 
@@ -144,6 +146,11 @@ class TopDownRNNG(LatentModel):
         return labelled_instances(
             corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
         )
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        return counted_words(self.options.count_eos, self.options.minimum_words)
 
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""

@@ -62,8 +62,9 @@ def estimates() -> pd.DataFrame:
 
 
 def curves() -> pd.DataFrame:
+    names = ("model", "proposal", "temperature", "aggregation", "n_samples", "mean", "low", "high")
     rows = [
-        (*setting, level, n, 100.0 + 50 / n, 90.0, 160.0, 20, "stochastic")
+        dict(zip(names, (*setting, level, n, 100.0 + 50 / n, 90.0, 160.0), strict=True))
         for setting in settings()
         for level in ("instance", "corpus")
         for n in (1, 10, 100)
@@ -72,8 +73,15 @@ def curves() -> pd.DataFrame:
 
 
 def replicates(count: int = 12) -> pd.DataFrame:
+    names = ("model", "proposal", "temperature", "aggregation", "n_samples", "replicate", "value")
     rows = [
-        (*setting, "instance", 10, replicate, 100.0 + place + 0.1 * replicate, "stochastic")
+        dict(
+            zip(
+                names,
+                (*setting, "instance", 10, replicate, 100.0 + place + 0.1 * replicate),
+                strict=True,
+            )
+        )
         for place, setting in enumerate(settings())
         for replicate in range(count)
     ]
@@ -85,6 +93,15 @@ def test_the_main_proposal_goes_by_its_temperature_the_others_by_their_names():
     assert held.order == ["τ = 0.5", "τ = 1", "no peeking"]
     assert held.label("other", "crf", 1.0) == "τ = 1"
     assert len({held.colour(label) for label in held.order}) == 3
+
+
+def test_of_several_proposals_with_all_temperatures_the_first_goes_by_them():
+    keys = [("m", "m-peeking"), ("m", "m-bidirectional")]
+    rows = [(*key, temperature) for key in keys for temperature in (2.0, 10.0, 0.5)]
+    held = Settings(pd.DataFrame(rows, columns=["model", "proposal", "temperature"]))
+    assert held.order[:3] == ["τ = 0.5", "τ = 2", "τ = 10"]
+    assert held.label("m", "m-peeking", 2.0) == "τ = 2"
+    assert held.label("m", "m-bidirectional", 2.0) == "bidirectional, τ = 2"
 
 
 def test_table_1_holds_each_estimate_beside_the_published_one():

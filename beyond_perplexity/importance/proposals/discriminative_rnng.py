@@ -58,7 +58,7 @@ class DiscriminativeRNNG(Proposal):
     vocabulary_size : int
         Ids of the vocabulary.
     architecture : dict
-        See `TopDownOptions`; its limits should be those of the model, or wider.
+        See `TopDownOptions`; its limits have to be those of the model.
     labels : sequence of str
         Labels of phrases.
     unknown_classes : sequence of str
@@ -99,6 +99,7 @@ class DiscriminativeRNNG(Proposal):
         return {
             "maximum_open": self.options.maximum_open,
             "maximum_run": self.options.maximum_run,
+            "unknown_classes": list(self.unknown_classes),
             "labels": list(self.labels),
         }
 

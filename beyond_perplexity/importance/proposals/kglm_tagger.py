@@ -97,6 +97,11 @@ class KGLMTagger(Proposal):
         return self.heads.graph
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The entities and edges of the graph, and how long an entity is recent."""
+        return self.graph.support
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same proposal, with ``family``."""
         return {

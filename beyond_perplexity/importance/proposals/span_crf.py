@@ -121,6 +121,11 @@ class SpanCRF(Proposal):
             nn.init.normal_(embedding.weight, std=width**-0.5)
 
     @property
+    def support(self) -> dict[str, Any]:
+        """The classes of unknown words: their ids are read by both."""
+        return {"unknown_classes": list(self.unknown_classes)}
+
+    @property
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same proposal, with ``family``."""
         return {

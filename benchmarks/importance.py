@@ -30,7 +30,7 @@ from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
 PAIRS = {"rnng": "rnng-crf", "entitynlm": "entitynlm-peeking", "kglm": "kglm-peeking"}
 LOOPED = 2  # samples of an instance that the plain loop weighs
-Looped = tuple[np.ndarray, np.ndarray]
+Looped = tuple[np.ndarray, np.ndarray, list[list[int]]]  # log p, log q, latents
 
 
 def load(results: Path, name: str, corpus: str, count: int) -> tuple[Pair, list[Instance]]:
@@ -52,10 +52,12 @@ def draw(pair: Pair, instance: Instance) -> tuple[torch.Tensor, torch.Tensor]:
     return uniforms[:LOOPED], pair.proposal.sample(batch, owner, uniforms, 1.0)[:LOOPED]
 
 
-def ours_on(pair: Pair, instance: Instance, latents: torch.Tensor) -> Looped:
+def ours_on(
+    pair: Pair, instance: Instance, latents: list[list[int]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Weigh given latents with the package."""
     batch = InstanceBatch.of([instance])
-    rows = latents.repeat(16 // LOOPED, 1)
+    rows = torch.tensor(latents).repeat(16 // LOOPED, 1)
     owner = torch.zeros(16, dtype=torch.int64)
     log_p = pair.model.log_joint(batch, owner, rows)[:LOOPED]
     log_q = pair.proposal.log_prob(batch, owner, rows, GRID)[:LOOPED]
@@ -68,7 +70,8 @@ def loop_rnng(
     found = rnng_reference.weigh_by_loops(
         pair.model, pair.proposal, tokens, uniforms.tolist(), 1.0, list(GRID)
     )
-    return np.array([row[1] for row in found]), np.array([row[2] for row in found])
+    log_p, log_q = (np.array([row[place] for row in found]) for place in (1, 2))
+    return log_p, log_q, [list(row[0]) for row in found]
 
 
 def loop_entitynlm(
@@ -76,7 +79,8 @@ def loop_entitynlm(
 ) -> Looped:
     codes = [[code for code in row if code != FILLING] for row in latents.tolist()]
     found = entitynlm_reference.plain_log_weights(pair.model, pair.proposal, tokens, codes, GRID)
-    return np.array([row[0] for row in found]), np.array([row[1] for row in found])
+    log_p, log_q = (np.array([row[place] for row in found]) for place in (0, 1))
+    return log_p, log_q, codes
 
 
 def loop_kglm(
@@ -87,7 +91,8 @@ def loop_kglm(
         for row in uniforms.tolist()
     ]
     log_p = np.array([float(row[1]) for row in found])
-    return log_p, np.array([[float(value) for value in row[2]] for row in found])
+    log_q = np.array([[float(value) for value in row[2]] for row in found])
+    return log_p, log_q, [list(row[0]) for row in found]
 
 
 LOOPS: dict[str, Callable[..., Looped]] = {
@@ -109,9 +114,9 @@ def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) 
         uniforms, latents = draw(pair, instance)
         tokens = instance.arrays[TOKENS].tolist()
         start = time.process_time()
-        log_p, log_q = loop(pair, tokens, uniforms, latents)
+        log_p, log_q, held = loop(pair, tokens, uniforms, latents)
         seconds += time.process_time() - start
-        for found, expected in zip((log_p, log_q), ours_on(pair, instance, latents), strict=True):
+        for found, expected in zip((log_p, log_q), ours_on(pair, instance, held), strict=True):
             assert np.allclose(found, expected, rtol=1e-4, atol=1e-2), (found, expected)
     theirs = LOOPED * len(instances) / seconds
     words = np.mean([len(instance.arrays[TOKENS]) for instance in instances])

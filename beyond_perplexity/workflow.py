@@ -16,13 +16,12 @@ from beyond_perplexity.configuration import BROUGHT_FAMILIES
 from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
 from beyond_perplexity.figures import FIGURES, FLAGS
 from beyond_perplexity.importance.plan import ImportancePlan
-from beyond_perplexity.models.families import family_module
+from beyond_perplexity.models.families import BROUGHT_PATTERNS, family_module
 from beyond_perplexity.report import TABLES
 
 Config = Mapping[str, Any]
 
 COUNTED_FAMILIES = frozenset({"trigram"})
-BROUGHT_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 EMBEDDED = "embedded:"
 EXTERNAL = "external"
 STOP_WORD_LISTS = frozenset({"gensim", "nltk"})

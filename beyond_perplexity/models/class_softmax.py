@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.rows import QUANTUM
 from beyond_perplexity.vocabulary import EOS
 
 # Rows of a product; on a CPU products of very few rows are rounded in another way.
-ROWS = 16
 CHUNK_ENTRIES = 1 << 22
 
 
@@ -102,7 +102,7 @@ class ClassSoftmax(nn.Module):
         parts = [torch.zeros(counts[0], dtype=torch.float64, device=features.device)]
         begin, first = counts[0], EOS + 1
         for count, weight, bias in zip(counts[1:], weights, biases, strict=True):
-            step = max(ROWS, CHUNK_ENTRIES // len(bias) // ROWS * ROWS)
+            step = max(QUANTUM, CHUNK_ENTRIES // len(bias) // QUANTUM * QUANTUM)
             for place in range(begin, begin + count, step):
                 rows = slice(place, min(place + step, begin + count))
                 wide = to_rows(features[rows])  # (N', D)
@@ -118,8 +118,8 @@ class ClassSoftmax(nn.Module):
 
 
 def to_rows(features: Tensor) -> Tensor:
-    """Fill up (N, D) with zeros to a multiple of `ROWS` rows."""
-    return functional.pad(features, (0, 0, 0, -len(features) % ROWS))
+    """Fill up (N, D) with zeros to a multiple of `QUANTUM` rows."""
+    return functional.pad(features, (0, 0, 0, -len(features) % QUANTUM))
 
 
 def _chosen(logits: Tensor, targets: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from beyond_perplexity.models.class_softmax import to_rows
 from beyond_perplexity.models.dynamic_entities import Codes, DynamicEntities, Steps
+from beyond_perplexity.rows import sum_rows
 
 # Numbers that a block of mentions may hold of the entities before them.
 BLOCK_ENTRIES = 1 << 22
@@ -70,11 +71,6 @@ class Scores(NamedTuple):
     places: Tensor
 
 
-def total(values: Tensor) -> Tensor:
-    """Sum (R, T) over T one after the other, so that zeros at the end change nothing."""
-    return values.cumsum(1)[:, -1]
-
-
 def score(
     heads: DynamicEntities,
     steps: Steps,
@@ -102,7 +98,7 @@ def score(
     for place, temperature in enumerate(temperatures):
         each = functional.logsigmoid(signed / temperature)  # (R, T)
         each = each.masked_fill(~codes.free, 0.0)
-        parts.append(total(each.index_put((row, time), started[:, place], accumulate=True)))
+        parts.append(sum_rows(each.index_put((row, time), started[:, place], accumulate=True)))
     return Scores(torch.stack(parts, 1), tree.vectors, _places(codes, tree))
 
 

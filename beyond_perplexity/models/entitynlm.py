@@ -35,11 +35,12 @@ from beyond_perplexity.models.dynamic_entities import (
     read_codes,
     split_codes,
 )
-from beyond_perplexity.models.entity_scores import Scores, score, total
+from beyond_perplexity.models.entity_scores import Scores, score
 from beyond_perplexity.models.entity_steps import EntityState, advance
 from beyond_perplexity.models.entity_walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Words whose features are held at once.
@@ -221,7 +222,7 @@ class EntityNLM(LatentModel):
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running, 0.0)  # (R,)
         words = self._words(batch, owner, codes, encoded.states, scores)  # (R, T + 1)
-        log_joint = scores.log_prob[:, 0] + end + total(words)  # (R,)
+        log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> Particles:

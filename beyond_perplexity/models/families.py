@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from beyond_perplexity.errors import InputError
 
+# The files of a brought Hugging Face model that are looked at.
+BROUGHT_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
+
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
     "discriminative-rnng": (

@@ -19,13 +19,13 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import BROUGHT_PATTERNS
 from beyond_perplexity.models.huggingface import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
 
-WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
 # Without any of them transformers makes an empty tokenizer and says nothing.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -118,7 +118,7 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     try:
         fetched = Path(
             huggingface_hub.snapshot_download(
-                options.path, revision=options.revision, allow_patterns=list(WANTED)
+                options.path, revision=options.revision, allow_patterns=list(BROUGHT_PATTERNS)
             )
         )
     except Exception as error:  # of many kinds, by the library and by its HTTP client

@@ -39,17 +39,11 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.stack_memory import (
-    Prefixes,
-    StackLSTM,
-    StackMemory,
-    padded,
-    share_prefixes,
-    sum_rows,
-)
+from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory, share_prefixes
 from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
+from beyond_perplexity.rows import round_up, sum_rows
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 # Rows that are computed together at most: what bounds the memory.
@@ -296,7 +290,7 @@ class RNNG(LatentModel):
             item = functional.pad(embedded[at], (0, self.options.size))  # (P, 2 D)
             joined = joins[at].nonzero()[:, 0]  # (J,)
             if len(joined):
-                both = padded(joined)  # (J')
+                both = round_up(joined)  # (J')
                 children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
                 composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
                 item = item.index_copy(0, joined, composed.to(item.dtype))  # (P, 2 D)

@@ -31,7 +31,7 @@ from beyond_perplexity.instances.trees import (
     find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.stack_memory import share_prefixes, sum_rows
+from beyond_perplexity.models.stack_memory import share_prefixes
 from beyond_perplexity.models.top_down import (
     StackEncoder,
     TopDownOptions,
@@ -46,6 +46,7 @@ from beyond_perplexity.models.top_down import (
 )
 from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 # Rows that are computed together at most: what bounds the memory.

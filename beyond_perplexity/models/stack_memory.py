@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.rows import round_up
 
 # On a CPU a product of few rows takes other kernels, which round otherwise.
-MULTIPLE = 16
 
 
 class Prefixes(NamedTuple):
@@ -34,24 +34,13 @@ class Prefixes(NamedTuple):
     steps : Tensor
         int64, (M,): actions that lead to it.
     sizes : list of int
-        Nodes of each step, W + 1 of them, all multiples of `MULTIPLE`: some are there twice.
+        Nodes of each step, W + 1 of them, all multiples of `rows.QUANTUM`: some are there twice.
     """
 
     nodes: Tensor
     rows: Tensor
     steps: Tensor
     sizes: list[int]
-
-
-def padded(index: Tensor) -> Tensor:
-    """Repeat the first entry of an index, (N,), until the length is a multiple of `MULTIPLE`."""
-    missing = -len(index) % MULTIPLE
-    return torch.cat([index, index[:1].expand(missing)]) if missing else index
-
-
-def sum_rows(values: Tensor) -> Tensor:
-    """Add up each row, (R, W), from left to right: zeros at its end do not change the rounding."""
-    return functional.pad(values, (1, 0)).cumsum(1)[:, -1]  # (R,)
 
 
 def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
@@ -76,7 +65,7 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
             distinct, place = torch.unique(keys, return_inverse=True)  # (P,), (A,)
             rows = torch.empty_like(distinct).scatter_(0, place, active)  # (P,)
             here = here.index_copy(0, active, total + place)  # (R,)
-            made.append(padded(rows))
+            made.append(round_up(rows))
         nodes.append(here)
         sizes.append(len(made[-1]) if len(active) else 0)
         total += sizes[-1]

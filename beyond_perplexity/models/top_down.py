@@ -32,7 +32,8 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.instances.unknown_words import encode_words
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory, padded
+from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory
+from beyond_perplexity.rows import round_up
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 
@@ -283,7 +284,7 @@ class Course:
         item = encoder.drop(torch.where((action == SHIFT)[:, None], words, opens))  # (P, D)
         closing = (action == REDUCE).nonzero()[:, 0]  # (J,)
         if len(closing):
-            composed = self._compose(parent[padded(closing)])[: len(closing)]  # (J, D)
+            composed = self._compose(parent[round_up(closing)])[: len(closing)]  # (J, D)
             item = item.index_copy(0, closing, composed.to(item.dtype))
         below = nodes.below[at]  # (P,)
         stack, state = encoder.stack(item, self._stacks.read(below))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.models.stack_memory import padded
+from beyond_perplexity.rows import round_up
 from beyond_perplexity.vocabulary import EOS
 
 CHUNK = 128
@@ -134,7 +134,7 @@ def score_words(
         float64, (M,), without gradient: log p of the word, 0 where the node says none.
     """
     chosen = counts.nonzero()[:, 0]  # (N',)
-    index = padded(chosen)  # (N,)
+    index = round_up(chosen)  # (N,)
     part = Words(words.targets[index], words.may_end[index])
     arguments = (contexts[index].to(weight.dtype), weight, bias, part)
     often = counts[index] * (torch.arange(len(index), device=index.device) < len(chosen))  # (N,)

@@ -28,7 +28,7 @@ from beyond_perplexity.instances.trees import (
     find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.stack_memory import share_prefixes, sum_rows
+from beyond_perplexity.models.stack_memory import share_prefixes
 from beyond_perplexity.models.top_down import (
     Course,
     Nodes,
@@ -44,6 +44,7 @@ from beyond_perplexity.models.top_down import (
     labelled_instances,
 )
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Rows that are computed together at most: what bounds the memory.

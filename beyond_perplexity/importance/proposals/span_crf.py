@@ -37,8 +37,8 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import from_closings, spans, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.stack_memory import sum_rows
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 

@@ -281,8 +281,8 @@ rule report_importance:
         code=fingerprint("scripts/report_importance.py"),
         families=lookups.as_json(PLAN.families()),
         data=lookups.as_json(PLAN.data()),
-        tables=f"{RUN.results}/tables/importance",
-        figures=f"{RUN.results}/figures/importance",
+        tables=lambda wildcards, output: os.path.dirname(output.tables[0]),
+        figures=lambda wildcards, output: os.path.dirname(output.figures[0]),
     shell:
         """
         python -m scripts.report_importance \

@@ -221,7 +221,7 @@ rule describe_latents:
     params:
         code=lambda wildcards: fingerprint(
             "scripts/describe_latents.py",
-            *PLAN.code(wildcards.model, PLAN.proposals_of(wildcards.model)[0])
+            *PLAN.code(wildcards.model, PLAN.proposals_of(wildcards.model)[0]),
         ),
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
@@ -257,7 +257,9 @@ rule report_importance:
             category="Importance sampling",
         ),
         figures=report(
-            expand("<results>/figures/importance/figure_{figure}.svg", figure=range(1, 5)),
+            expand(
+                "<results>/figures/importance/figure_{figure}.svg", figure=range(1, 5)
+            ),
             caption="report/importance.rst",
             category="Importance sampling",
         ),
@@ -266,7 +268,9 @@ rule report_importance:
             table=IMPORTANCE_TABLES,
             suffix=["csv", "tex"],
         )
-        + expand("<results>/figures/importance/figure_{figure}.pdf", figure=range(1, 5)),
+        + expand(
+            "<results>/figures/importance/figure_{figure}.pdf", figure=range(1, 5)
+        ),
     log:
         "<logs>/report_importance.log",
     benchmark:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.importance import Settings
+from beyond_perplexity.figures.importance import KEYS, Settings
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
@@ -208,13 +208,17 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
 
     Parameters and errors as `sampling_table`.
     """
-    chosen = estimates[
-        (estimates["measure"] == "perplexity") & (estimates["aggregation"] != "corpus")
-    ]
+    instance = estimates[estimates["aggregation"] != "corpus"]
+    chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
+    penalized = {
+        _setting(row): row["value"]
+        for row in instance[instance["measure"] != "perplexity"].to_dict("records")
+    }
     columns = [
         *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method", "Bound")),
         Column("Perplexity"),
+        Column("unknown penalized"),
         Column("over samples", group="Standard error"),
         Column("over instances", group="Standard error"),
         Column("median", group="Effective samples"),
@@ -223,11 +227,12 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
-    rows = [_diagnosed(row) for row in chosen.to_dict("records")]
+    rows = [_diagnosed(row, penalized) for row in chosen.to_dict("records")]
     return Table(
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
-        "Bound: what the estimate is of the true perplexity. Effective samples: (Σw)²/Σw² of an "
+        "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
+        "charged for the types it stands for. Effective samples: (Σw)²/Σw² of an "
         "instance. k̂ above its limit: instances whose largest weights decide the estimate. "
         f"Of {len(models.families)} models.",
         columns,
@@ -236,7 +241,13 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
     )
 
 
-def _diagnosed(row: Mapping[Hashable, Any]) -> list[str]:
+def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in (*KEYS, "method", "beam_size"))
+
+
+def _diagnosed(
+    row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], float]
+) -> list[str]:
     def shown(name: str, form: str) -> str:
         return "–" if pd.isna(row[name]) else format(row[name], form)
 
@@ -248,6 +259,7 @@ def _diagnosed(row: Mapping[Hashable, Any]) -> list[str]:
         METHODS.get(row["method"], row["method"]) + size,
         str(row["bound"]),
         _number(row["value"]),
+        _number(penalized.get(_setting(row))),
         _number(row["standard_error"]),
         _number(row["standard_error_instances"]),
         _number(row["ess_median"]),

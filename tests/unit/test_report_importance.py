@@ -46,6 +46,12 @@ def estimates() -> pd.DataFrame:
         drawn |= {"bound": "stochastic", "ess_median": 5.25, "k_hat_above": 3}
         rows += [
             {**drawn, "aggregation": "instance", "value": 100.0 + place},
+            {
+                **drawn,
+                "aggregation": "instance",
+                "measure": "unknown_penalized_perplexity",
+                "value": 700.0 + place,
+            },
             {**drawn, "aggregation": "corpus", "pairing": "sample_id", "value": 200.0 + place},
             {
                 **drawn,
@@ -138,7 +144,8 @@ def test_the_diagnostics_name_the_bound_of_every_estimate():
     rows = {(row[1], row[2], row[3]): row for row in table.rows}
     sampled = rows["mine-peeking", "0.5", "Importance sampling"]
     assert sampled[4] == "stochastic"
-    assert (sampled[8], sampled[11]) == ("5.2", "3")
+    assert (sampled[5], sampled[6]) == ("100.0", "700.0")
+    assert (sampled[9], sampled[12]) == ("5.2", "3")
     assert rows["crf", "–", "Beam marginalization, k = 10"][4] == "strict"
 
 

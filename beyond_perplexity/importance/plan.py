@@ -28,6 +28,7 @@ class ImportancePlan:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        self._corpora: Mapping[str, Any] = config["corpora"]
         self._models: Mapping[str, Any] = config["models"]
         self._proposals: Mapping[str, Any] = config["proposals"]
         self.options: Mapping[str, Any] = config["importance"]
@@ -65,7 +66,19 @@ class ImportancePlan:
     def data(self) -> dict[str, str]:
         """Say in words what each latent model is evaluated on."""
         split = self.options["split"]
-        return {name: f"{self.corpus(name)} ({split})" for name in self.models()}
+        return {
+            name: f"{self.corpus(name)} ({split}), {self._annotation(name)}"
+            for name in self.models()
+        }
+
+    def _annotation(self, model: str) -> str:
+        """Say where the annotation of a model's corpus comes from."""
+        corpus = self._corpora[self.corpus(model)]
+        if self._models[model]["family"].startswith("rnng"):
+            automatic = corpus.get("trees", {}).get("kind") == "shallow"
+            return "automatic trees (TextBlob's chunker)" if automatic else "trees of the corpus"
+        linked = corpus["source"]["format"] == "mediawiki"
+        return "entity chains of links, no coreference" if linked else "mentions of the corpus"
 
     def first_proposal_file(self, model: str) -> str:
         """Return the description of the first proposal for a model."""

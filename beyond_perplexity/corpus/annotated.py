@@ -6,6 +6,7 @@ that change a token in place (lower case, accents) apply to them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Annotated:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class AnnotatedReader:
+class AnnotatedReader(ABC):
     """A reader of one annotated format; one instance reads all files of a corpus.
 
     Parameters
@@ -63,9 +64,9 @@ class AnnotatedReader:
         self.source = source
         self.problems = problems
 
+    @abstractmethod
     def read(self, path: Path) -> Iterator[Annotated]:
         """Stream the documents of one file."""
-        raise NotImplementedError
 
     def triples(self) -> Iterable[tuple[str, str, str]]:
         """Give the knowledge graph (subject, relation, object); empty where the format has none."""

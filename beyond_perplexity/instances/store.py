@@ -112,6 +112,12 @@ class InstanceBatch:
         """The words and the ends of all instances: what a loss is divided by."""
         return int(self.lengths[TOKENS].sum()) + len(self.ids)
 
+    def filled(self, name: str, value: int) -> Tensor:
+        """Return an array, int64, (B, L), with a value of one's own after the end of each row."""
+        array = self.arrays[name]  # (B, L)
+        places = torch.arange(array.shape[1], device=array.device)  # (L,)
+        return array.masked_fill(places >= self.lengths[name][:, None], value)
+
     def __len__(self) -> int:
         return len(self.ids)
 

@@ -7,14 +7,24 @@ Node 0 is the empty stack, node n what action n − 1 pushed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.instances.trees import REDUCE, SHIFT
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.instances.trees import (
+    REDUCE,
+    SHIFT,
+    TreeOptions,
+    binary_instances,
+    find_unknown_classes,
+)
+from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.vocabulary import Vocabulary
 
 
 class Traced(NamedTuple):
@@ -125,3 +135,35 @@ def readable_tree(latent: Tensor) -> dict[str, Any]:
             right, left = stack.pop(), stack.pop()
             stack.append(f"(X {left} {right})")
     return {"tree": " ".join(stack)}
+
+
+class BinaryTreeModule(LatentModule):
+    """The binary RNNG and its proposal: how they are made and what they read."""
+
+    options_kind: ClassVar[type[TreeOptions]]
+    unknown_classes: tuple[str, ...]
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """The classes of unknown words."""
+        return {"unknown_classes": list(self.unknown_classes)}
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The classes of unknown words: their ids are read by both."""
+        return self.shapes
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; see `LatentModule.create`."""
+        options = parse_options(cls.options_kind, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, classes)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with their binary trees; see `trees.binary_instances`."""
+        return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)

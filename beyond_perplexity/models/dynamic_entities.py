@@ -12,15 +12,17 @@ temperatures. A mention word is a visit; J visits of a row at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.entities import RADIX
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.instances.entities import RADIX, entity_documents
+from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.vocabulary import Vocabulary
 
 # The distance to the last mention is counted in hundreds of words: only the pace of learning
 # depends on it.
@@ -307,3 +309,30 @@ class DynamicEntities(nn.Module):
         seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
         vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
         return Memory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
+
+
+class EntityModule(LatentModule):
+    """EntityNLM and its proposals: how they are made and what they read."""
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            name: getattr(self.options, name) for name in ("maximum_entities", "maximum_length")
+        }
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; nothing of the corpus is needed."""
+        return cls(vocabulary.size, architecture)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read documents; see `instances.entities.entity_documents`."""
+        options = self.options
+        return entity_documents(
+            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
+        )

@@ -16,21 +16,22 @@ entities.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.entities import LATENTS, RADIX, entity_documents
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.entities import LATENTS, RADIX
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.dynamic_entities import (
     Codes,
     DynamicEntities,
+    EntityModule,
     Steps,
     read_codes,
     split_codes,
@@ -41,7 +42,7 @@ from beyond_perplexity.models.entity_walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
-from beyond_perplexity.vocabulary import EOS, Vocabulary
+from beyond_perplexity.vocabulary import EOS
 
 # Words whose features are held at once.
 CHUNK = 1 << 15
@@ -134,7 +135,7 @@ class Particles(NamedTuple):
         return self._replace(choices=self.choices.select(rows))
 
 
-class EntityNLM(LatentModel):
+class EntityNLM(EntityModule, LatentModel):
     """The model; see the module.
 
     Parameters
@@ -150,6 +151,9 @@ class EntityNLM(LatentModel):
         When an option is unknown or wrong.
     """
 
+    family = "entitynlm"
+    options: EntityNLMOptions
+
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
         super().__init__()
         options = parse_options(EntityNLMOptions, architecture, "architecture")
@@ -164,39 +168,6 @@ class EntityNLM(LatentModel):
         assert tied is None or isinstance(tied, nn.Parameter)
         self.words = ClassSoftmax(size, vocabulary_size, options.word_classes, tied)
 
-    @property
-    def support(self) -> dict[str, Any]:
-        """The caps of the latents."""
-        return {
-            "maximum_entities": self.options.maximum_entities,
-            "maximum_length": self.options.maximum_length,
-        }
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": "entitynlm",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained model; nothing of the corpus is needed."""
-        return cls(vocabulary.size, architecture)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read documents; see `instances.entities.entity_documents`."""
-        options = self.options
-        return entity_documents(
-            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
-        )
-
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats, float32 scalar."""
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
@@ -208,7 +179,7 @@ class EntityNLM(LatentModel):
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the codes of the annotated mentions, int64, (B, T)."""
-        return annotated_codes(batch)
+        return batch.filled(LATENTS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
@@ -327,13 +298,6 @@ class EntityNLM(LatentModel):
             parts.append(self.words.log_probs(features, targets[part], starts[part]))
         log_probs = torch.cat(parts)
         return log_probs if inverse is None else log_probs[inverse]
-
-
-def annotated_codes(batch: InstanceBatch) -> Tensor:
-    """Return the codes of the annotated mentions, int64, (B, T), with `FILLING` after the end."""
-    codes = batch.arrays[LATENTS]  # (B, T)
-    times = torch.arange(codes.shape[1], device=codes.device)  # (T,)
-    return codes.masked_fill(times >= batch.lengths[LATENTS][:, None], FILLING)
 
 
 def readable_mentions(latent: Tensor) -> list[dict[str, int]]:

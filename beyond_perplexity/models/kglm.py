@@ -18,8 +18,8 @@ S aliases of an entity, L words of an alias, X pairs of a position and an entity
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -30,13 +30,13 @@ from beyond_perplexity.instances.linked import (
     LATENTS,
     RELATED,
     decode_latents,
-    linked_documents,
 )
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.losses import summed_cross_entropy
 from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.kglm_latents import (
     CHUNK,
+    GraphModule,
     LatentHeads,
     Reading,
     Streams,
@@ -69,7 +69,7 @@ class KGLMOptions(AWDOptions):
             raise ValueError("aliases and alias_words must be at least 1")
 
 
-class KGLM(LatentModel):
+class KGLM(GraphModule, LatentModel):
     """A distribution of documents and of their links to a knowledge graph.
 
     Latents are codes, one a token, as in `instances.linked`: W = T.
@@ -91,6 +91,9 @@ class KGLM(LatentModel):
 
     alias_words: Tensor
 
+    family = "kglm"
+    options: KGLMOptions
+
     def __init__(
         self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
     ) -> None:
@@ -111,26 +114,6 @@ class KGLM(LatentModel):
         self.register_buffer("alias_words", torch.full(shape, FILLING, dtype=torch.int32))
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
 
-    @property
-    def graph(self) -> KnowledgeGraph:
-        """The knowledge graph."""
-        return self.heads.graph
-
-    @property
-    def support(self) -> dict[str, Any]:
-        """The entities and edges of the graph, and how long an entity is recent."""
-        return self.graph.support
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": "kglm",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "graph": self.graph.sizes,
-        }
-
     @classmethod
     def create(
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
@@ -146,19 +129,13 @@ class KGLM(LatentModel):
                 table[entity, place, : len(cut)] = cut
         return model
 
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read the documents of a split with their latents; see `linked_documents`."""
-        return linked_documents(corpus, split, vocabulary, self.graph)
-
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return the words and the end of each document, int64, (B,)."""
         return batch.lengths[TOKENS] + 1
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated codes, int64, (B, T)."""
-        return annotated_codes(batch)
+        return batch.filled(LATENTS, FILLING)
 
     def encode(self, batch: InstanceBatch, keep: bool) -> tuple[Streams, Tensor]:
         """Read the words before each position, T + 1 of them; also the penalty per token."""
@@ -169,7 +146,9 @@ class KGLM(LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
         streams, penalty = self.encode(batch, keep=False)
-        reading = read_latents(annotated_codes(batch), streams.lengths, batch.tokens.shape[1])
+        reading = read_latents(
+            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
+        )
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading)  # (B,)
@@ -330,10 +309,3 @@ def with_end(batch: InstanceBatch) -> Tensor:
     """Return the words with ``</s>`` after the last, int64, (B, T + 1)."""
     wide = functional.pad(batch.tokens, (0, 1))  # (B, T + 1)
     return wide.scatter(1, batch.lengths[TOKENS][:, None], EOS)
-
-
-def annotated_codes(batch: InstanceBatch) -> Tensor:
-    """Return the codes of a batch, filled up with `FILLING`, int64, (B, T)."""
-    codes = batch.arrays[LATENTS]  # (B, T)
-    place = torch.arange(codes.shape[1], device=codes.device)  # (T,)
-    return torch.where(place < batch.lengths[LATENTS][:, None], codes, FILLING)

@@ -19,14 +19,18 @@ d of the graph's embeddings, N entities, A temperatures, Q and X flat lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.linked import NEW, NONE, ONGOING, RELATED
+from beyond_perplexity.instances.linked import NEW, NONE, ONGOING, RELATED, linked_documents
+from beyond_perplexity.instances.store import CorpusFiles, Instance
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph
+from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.vocabulary import Vocabulary
 
 CHUNK = 64
 KINDS = 4
@@ -342,3 +346,30 @@ def _next_mention(entities: Tensor) -> Tensor:
     following = nn.functional.pad(order[:, 1:], (0, 1), value=width)  # (R, T)
     same = nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))  # (R, T)
     return torch.empty_like(order).scatter_(1, order, torch.where(same, following, width))
+
+
+class GraphModule(LatentModule):
+    """KGLM and its proposals: the graph that they share and what they read."""
+
+    heads: LatentHeads
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        return self.heads.graph
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """The sizes of the graph's tables."""
+        return {"graph": self.graph.sizes}
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The entities and edges of the graph, and how long an entity is recent."""
+        return self.graph.support
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read the documents of a split with their latents; see `linked_documents`."""
+        return linked_documents(corpus, split, vocabulary, self.graph)

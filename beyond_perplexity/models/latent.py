@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -27,7 +28,24 @@ FILLING = -1
 class LatentModule(TrainedModel):
     """What a latent model and a proposal have in common: how they are made and trained."""
 
+    family: ClassVar[str]
+    options: Any
     vocabulary_size: int
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same module, with ``family``."""
+        return {
+            "family": self.family,
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            **self.shapes,
+        }
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """What builds the same module beside its architecture; JSON-serializable."""
+        return {}
 
     @property
     def support(self) -> dict[str, Any]:

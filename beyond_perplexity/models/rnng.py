@@ -16,9 +16,9 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, D width
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -26,17 +26,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.importance.proposals.span_crf import SpanCRF
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.instances.trees import (
     ACTIONS,
     REDUCE,
     SHIFT,
     TreeOptions,
-    binary_instances,
     counted_words,
-    find_unknown_classes,
 )
-from beyond_perplexity.models.binary_trees import Traced, readable_tree, trace
+from beyond_perplexity.models.binary_trees import BinaryTreeModule, Traced, readable_tree, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory, share_prefixes
@@ -44,7 +42,7 @@ from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.rows import round_up, sum_rows
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS
 
 # Rows that are computed together at most: what bounds the memory.
 BLOCK = 512
@@ -113,7 +111,7 @@ class _Scores(NamedTuple):
     summed_words: Tensor
 
 
-class RNNG(LatentModel):
+class RNNG(BinaryTreeModule, LatentModel):
     """Binary RNNG; see the module.
 
     Parameters
@@ -135,6 +133,10 @@ class RNNG(LatentModel):
     InputError
         When an option is unknown or wrong.
     """
+
+    family = "rnng"
+    options_kind = RNNGOptions
+    options: RNNGOptions
 
     def __init__(
         self,
@@ -166,36 +168,6 @@ class RNNG(LatentModel):
         return {**reading, **sizes, "dropout": options.dropout}
 
     @property
-    def support(self) -> dict[str, Any]:
-        """The classes of unknown words: their ids are read by both."""
-        return {"unknown_classes": list(self.unknown_classes)}
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": "rnng",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "unknown_classes": list(self.unknown_classes),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained model; see `LatentModule.create`."""
-        options = parse_options(RNNGOptions, architecture, "architecture")
-        classes = find_unknown_classes(corpus, vocabulary, options)
-        return cls(vocabulary.size, architecture, classes)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read sentences with their binary trees; see `trees.binary_instances`."""
-        return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)
-
-    @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
         end = self.options.eos and self.options.count_eos
@@ -207,9 +179,7 @@ class RNNG(LatentModel):
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
-        actions = batch.arrays[ACTIONS]  # (B, W)
-        places = torch.arange(actions.shape[1], device=actions.device)  # (W,)
-        return actions.masked_fill(places >= batch.lengths[ACTIONS][:, None], FILLING)
+        return batch.filled(ACTIONS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""

@@ -14,40 +14,38 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, A actio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.instances.trees import (
+    ACTIONS,
     FIRST_LABEL,
     SHIFT,
     counted_words,
-    find_labels,
-    find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import share_prefixes
 from beyond_perplexity.models.top_down import (
+    LabelledTreeModule,
     StackEncoder,
     TopDownOptions,
     action_log_probs,
     allowed,
-    annotated_actions,
     check_rows,
     follow,
     known_actions,
-    labelled_instances,
     readable_labelled_tree,
 )
 from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
-from beyond_perplexity.vocabulary import BOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS
 
 # Rows that are computed together at most: what bounds the memory.
 BLOCK = 512
@@ -66,7 +64,7 @@ class TopDownRNNGOptions(TopDownOptions):
     count_eos: bool = True
 
 
-class TopDownRNNG(LatentModel):
+class TopDownRNNG(LabelledTreeModule, LatentModel):
     """Labelled, top-down RNNG; see the module.
 
     Parameters
@@ -85,6 +83,10 @@ class TopDownRNNG(LatentModel):
     InputError
         When an option is unknown or wrong.
     """
+
+    family = "rnng-top-down"
+    options_kind = TopDownRNNGOptions
+    options: TopDownRNNGOptions
 
     def __init__(
         self,
@@ -111,44 +113,6 @@ class TopDownRNNG(LatentModel):
         self.word_bias = nn.Parameter(torch.zeros(ids))
 
     @property
-    def support(self) -> dict[str, Any]:
-        """The caps of the latents."""
-        return {
-            "maximum_open": self.options.maximum_open,
-            "maximum_run": self.options.maximum_run,
-            "unknown_classes": list(self.unknown_classes),
-            "labels": list(self.labels),
-        }
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": "rnng-top-down",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "labels": list(self.labels),
-            "unknown_classes": list(self.unknown_classes),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained model; see `LatentModule.create`."""
-        options = parse_options(TopDownRNNGOptions, architecture, "architecture")
-        classes = find_unknown_classes(corpus, vocabulary, options)
-        return cls(vocabulary.size, architecture, find_labels(corpus), classes)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read sentences with their labelled trees; see `top_down.labelled_instances`."""
-        return labelled_instances(
-            corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
-        )
-
-    @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
         return counted_words(self.options.count_eos, self.options.minimum_words)
@@ -159,7 +123,7 @@ class TopDownRNNG(LatentModel):
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
-        return annotated_actions(batch)
+        return batch.filled(ACTIONS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
@@ -176,7 +140,7 @@ class TopDownRNNG(LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        rows = annotated_actions(batch)  # (B, W)
+        rows = batch.filled(ACTIONS, FILLING)  # (B, W)
         return -self._block(batch, self._reading(batch), everyone, rows)[0].float()
 
     def _reading(self, batch: InstanceBatch) -> Tensor:

@@ -11,28 +11,30 @@ layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import CorpusFiles, Instance
 from beyond_perplexity.instances.trees import (
-    ACTIONS,
     FIRST_LABEL,
     REDUCE,
     SHIFT,
     TreeOptions,
+    find_labels,
+    find_unknown_classes,
     labelled_actions,
     read_instances,
 )
 from beyond_perplexity.instances.unknown_words import encode_words
 from beyond_perplexity.models.dropout import check_probabilities
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import round_up
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
@@ -90,13 +92,6 @@ def labelled_instances(
         options,
         lambda one: labelled_actions(one, labels, options.maximum_open, options.maximum_run),
     )
-
-
-def annotated_actions(batch: InstanceBatch) -> Tensor:
-    """Return the trees of the corpus as rows of actions, int64, (B, W)."""
-    actions = batch.arrays[ACTIONS]  # (B, W)
-    places = torch.arange(actions.shape[1], device=actions.device)  # (W,)
-    return actions.masked_fill(places >= batch.lengths[ACTIONS][:, None], FILLING)
 
 
 def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, Any]:
@@ -401,3 +396,39 @@ def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0)
     first[:, 0] = ~possible.any(1)
     scores = (scores.double() / temperature).masked_fill(~(possible | first), -torch.inf)
     return scores.log_softmax(1)
+
+
+class LabelledTreeModule(LatentModule):
+    """The labelled, top-down RNNG and its proposal: how they are made and what they read."""
+
+    options_kind: ClassVar[type[TopDownOptions]]
+    labels: tuple[str, ...]
+    unknown_classes: tuple[str, ...]
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """The labels of phrases and the classes of unknown words."""
+        return {"labels": list(self.labels), "unknown_classes": list(self.unknown_classes)}
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents, their labels, and the classes of unknown words."""
+        caps = {name: getattr(self.options, name) for name in ("maximum_open", "maximum_run")}
+        return {**caps, **self.shapes}
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; see `LatentModule.create`."""
+        options = parse_options(cls.options_kind, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, find_labels(corpus), classes)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with their labelled trees; see `labelled_instances`."""
+        return labelled_instances(
+            corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
+        )

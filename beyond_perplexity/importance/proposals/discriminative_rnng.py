@@ -11,47 +11,44 @@ B instances, R rows, W actions of a row, T words of the longest, M nodes, A acti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import TOKENS, InstanceBatch
 from beyond_perplexity.instances.trees import (
+    ACTIONS,
     FIRST_LABEL,
     REDUCE,
     SHIFT,
-    find_labels,
-    find_unknown_classes,
 )
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.stack_memory import share_prefixes
 from beyond_perplexity.models.top_down import (
     Course,
+    LabelledTreeModule,
     Nodes,
     StackEncoder,
     TopDownOptions,
     action_log_probs,
     allowed,
-    annotated_actions,
     check_rows,
     finished,
     follow,
     known_actions,
-    labelled_instances,
 )
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
-from beyond_perplexity.vocabulary import EOS, Vocabulary
+from beyond_perplexity.vocabulary import EOS
 
 # Rows that are computed together at most: what bounds the memory.
 BLOCK = 512
 
 
-class DiscriminativeRNNG(Proposal):
+class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     """Discriminative RNNG; see the module.
 
     Parameters
@@ -70,6 +67,10 @@ class DiscriminativeRNNG(Proposal):
     InputError
         When an option is unknown or wrong.
     """
+
+    family = "discriminative-rnng"
+    options_kind = TopDownOptions
+    options: TopDownOptions
 
     def __init__(
         self,
@@ -94,48 +95,10 @@ class DiscriminativeRNNG(Proposal):
         )
         self.choice = nn.Linear(options.size, FIRST_LABEL + len(self.labels))
 
-    @property
-    def support(self) -> dict[str, Any]:
-        """The caps of the latents."""
-        return {
-            "maximum_open": self.options.maximum_open,
-            "maximum_run": self.options.maximum_run,
-            "unknown_classes": list(self.unknown_classes),
-            "labels": list(self.labels),
-        }
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same proposal, with ``family``."""
-        return {
-            "family": "discriminative-rnng",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "labels": list(self.labels),
-            "unknown_classes": list(self.unknown_classes),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained proposal; see `LatentModule.create`."""
-        options = parse_options(TopDownOptions, architecture, "architecture")
-        classes = find_unknown_classes(corpus, vocabulary, options)
-        return cls(vocabulary.size, architecture, find_labels(corpus), classes)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read sentences with their labelled trees; see `top_down.labelled_instances`."""
-        return labelled_instances(
-            corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
-        )
-
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_prob(batch, everyone, annotated_actions(batch), [1.0]).sum().float()
+        return -self.log_prob(batch, everyone, batch.filled(ACTIONS, FILLING), [1.0]).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, the actions of the longest possible tree.

@@ -11,24 +11,28 @@ B instances, R rows, T words, D width, W entries of a row of z, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from beyond_perplexity.importance.proposals.entity_beam import beam_codes
-from beyond_perplexity.instances.entities import entity_documents
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.dynamic_entities import DynamicEntities, Steps, read_codes
+from beyond_perplexity.instances.entities import LATENTS
+from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.models.dynamic_entities import (
+    DynamicEntities,
+    EntityModule,
+    Steps,
+    read_codes,
+)
 from beyond_perplexity.models.entity_scores import score
 from beyond_perplexity.models.entity_steps import EntityState, advance, propose_code
 from beyond_perplexity.models.entity_walks import DRAWS, TextStates, sample
-from beyond_perplexity.models.entitynlm import EntityOptions, annotated_codes
+from beyond_perplexity.models.entitynlm import EntityOptions
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class EntityTaggerOptions(EntityOptions):
     context: Literal["peeking", "causal", "bidirectional"] = "peeking"
 
 
-class EntityTagger(Proposal):
+class EntityTagger(EntityModule, Proposal):
     """The proposal; see the module.
 
     Parameters
@@ -66,6 +70,9 @@ class EntityTagger(Proposal):
 
     word_draws = DRAWS
 
+    family = "entity-tagger"
+    options: EntityTaggerOptions
+
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
         super().__init__()
         options = parse_options(EntityTaggerOptions, architecture, "architecture")
@@ -76,43 +83,10 @@ class EntityTagger(Proposal):
             options.size, options.maximum_entities, options.maximum_length, options.noise
         )
 
-    @property
-    def support(self) -> dict[str, Any]:
-        """The caps of the latents."""
-        return {
-            "maximum_entities": self.options.maximum_entities,
-            "maximum_length": self.options.maximum_length,
-        }
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same proposal, with ``family``."""
-        return {
-            "family": "entity-tagger",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained proposal; nothing of the corpus is needed."""
-        return cls(vocabulary.size, architecture)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read documents as EntityNLM does."""
-        options = self.options
-        return entity_documents(
-            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
-        )
-
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_prob(batch, owner, annotated_codes(batch), [1.0]).sum().float()
+        return -self.log_prob(batch, owner, batch.filled(LATENTS, FILLING), [1.0]).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return three numbers for each word of the longest document."""

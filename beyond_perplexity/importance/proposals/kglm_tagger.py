@@ -11,8 +11,8 @@ beam, Q and X flat lists.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.linked import (
+    LATENTS,
     NEW,
     NONE,
     ONGOING,
     RELATED,
-    linked_documents,
 )
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions, embed_words
-from beyond_perplexity.models.kglm import annotated_codes
 from beyond_perplexity.models.kglm_latents import (
+    GraphModule,
     LatentHeads,
     Streams,
     read_latents,
@@ -57,7 +57,7 @@ class TaggerOptions(AWDOptions):
     context: Literal["causal", "peeking", "bidirectional"] = "peeking"
 
 
-class KGLMTagger(Proposal):
+class KGLMTagger(GraphModule, Proposal):
     """A proposal q(z | x) for KGLM; latents are codes as in `instances.linked`.
 
     Parameters
@@ -75,6 +75,9 @@ class KGLMTagger(Proposal):
         When an option is unknown or wrong.
     """
 
+    family = "kglm-tagger"
+    options: TaggerOptions
+
     def __init__(
         self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
     ) -> None:
@@ -91,26 +94,6 @@ class KGLMTagger(Proposal):
         self.join = nn.Linear(2 * width, width) if both else None
         nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
 
-    @property
-    def graph(self) -> KnowledgeGraph:
-        """The knowledge graph."""
-        return self.heads.graph
-
-    @property
-    def support(self) -> dict[str, Any]:
-        """The entities and edges of the graph, and how long an entity is recent."""
-        return self.graph.support
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same proposal, with ``family``."""
-        return {
-            "family": "kglm-tagger",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "graph": self.graph.sizes,
-        }
-
     @classmethod
     def create(
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
@@ -120,12 +103,6 @@ class KGLMTagger(Proposal):
         proposal = cls(vocabulary.size, architecture, graph.sizes)
         proposal.graph.load_state_dict(graph.state_dict())
         return proposal
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read the documents of a split with their latents; see `linked_documents`."""
-        return linked_documents(corpus, split, vocabulary, self.graph)
 
     def encode(self, batch: InstanceBatch, keep: bool) -> tuple[Streams, Tensor]:
         """Read the words, T positions; also the penalty per token."""
@@ -145,7 +122,9 @@ class KGLMTagger(Proposal):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated z, nats; in training also the penalties."""
         streams, penalty = self.encode(batch, keep=False)
-        reading = read_latents(annotated_codes(batch), streams.lengths, batch.tokens.shape[1])
+        reading = read_latents(
+            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
+        )
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         scores = self.heads.log_prob(streams, owner, reading, [1.0])  # (B, 1)
         return -scores.sum().float() + penalty * batch.predictions

@@ -12,9 +12,9 @@ S scorer, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,19 +27,17 @@ from beyond_perplexity.importance.proposals.span_charts import (
     inside,
     sample_closings,
 )
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import TOKENS, InstanceBatch
 from beyond_perplexity.instances.trees import (
     ACTIONS,
     TreeOptions,
-    binary_instances,
-    find_unknown_classes,
 )
-from beyond_perplexity.models.binary_trees import from_closings, spans, trace
+from beyond_perplexity.models.binary_trees import BinaryTreeModule, from_closings, spans, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class SpanCRFOptions(TreeOptions):
         check_probabilities(dropout=self.dropout)
 
 
-class SpanCRF(Proposal):
+class SpanCRF(BinaryTreeModule, Proposal):
     """Span CRF; see the module.
 
     Parameters
@@ -95,6 +93,10 @@ class SpanCRF(Proposal):
     InputError
         When an option is unknown or wrong.
     """
+
+    family = "span-crf"
+    options_kind = SpanCRFOptions
+    options: SpanCRFOptions
 
     def __init__(
         self,
@@ -120,42 +122,10 @@ class SpanCRF(Proposal):
         for embedding in (self.embedding, self.position):
             nn.init.normal_(embedding.weight, std=width**-0.5)
 
-    @property
-    def support(self) -> dict[str, Any]:
-        """The classes of unknown words: their ids are read by both."""
-        return {"unknown_classes": list(self.unknown_classes)}
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same proposal, with ``family``."""
-        return {
-            "family": "span-crf",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "unknown_classes": list(self.unknown_classes),
-        }
-
-    @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
-        """Make an untrained proposal; see `LatentModule.create`."""
-        options = parse_options(SpanCRFOptions, architecture, "architecture")
-        classes = find_unknown_classes(corpus, vocabulary, options)
-        return cls(vocabulary.size, architecture, classes)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read sentences with their binary trees; see `trees.binary_instances`."""
-        return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)
-
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated trees."""
-        actions, lengths = batch.arrays[ACTIONS], batch.lengths[ACTIONS]  # (B, W), (B,)
-        places = torch.arange(actions.shape[1], device=actions.device)  # (W,)
-        latents = actions.masked_fill(places >= lengths[:, None], FILLING)  # (B, W)
-        everyone = torch.arange(len(batch), device=actions.device)  # (B,)
+        latents = batch.filled(ACTIONS, FILLING)  # (B, W)
+        everyone = torch.arange(len(batch), device=latents.device)  # (B,)
         scores = self.scores(batch)  # (B, T, T)
         chart = inside(scores, batch.lengths[TOKENS])
         totals = self._totals(scores, batch, everyone, latents)  # (B,)

@@ -27,7 +27,7 @@ report: REPORT_TEXT
 
 
 wildcard_constraints:
-    corpus=NAME,
+    corpus="|".join(config["corpora"]),
     vocabulary=NAME,
     model=NAME,
     decoding=NAME,

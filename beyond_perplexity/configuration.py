@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -25,6 +26,7 @@ from beyond_perplexity.importance.plan import JOINT, LATENT_FAMILIES, PROPOSALS_
 Config = dict[str, Any]
 
 RESERVED_MODEL = "external"
+RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
 # Models that come trained, with their own vocabulary.
 BROUGHT_FAMILIES = frozenset({"huggingface"})
 
@@ -93,6 +95,8 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
 
 
 def _check_references(config: Config) -> None:
+    if RESERVED_CORPUS in config["corpora"]:
+        raise InputError(f"corpora.{RESERVED_CORPUS}: this name is kept for tables; rename it")
     for name, model in config["models"].items():
         if name == RESERVED_MODEL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
@@ -198,6 +202,26 @@ def _settle_preprocessing(config: Config) -> None:
                 raise InputError(f"config: corpora.{name}.{error}") from error
 
 
+def _matching(key: str, location: Any) -> list[Any]:
+    """List the files, in order of their names, that a pattern of a path stands for."""
+    if not isinstance(location, str) or not glob.has_magic(location) or Path(location).exists():
+        return [location]
+    found = sorted(glob.glob(location, recursive=True))
+    if not found:
+        raise InputError(f"config: {key}: no file matches {location}; check the path")
+    return found
+
+
+def _expand_patterns(config: Config) -> None:
+    """Replace patterns among the paths of corpora by the files that match them, in place."""
+    for name, corpus in config["corpora"].items():
+        key, paths = f"corpora.{name}.source.paths", corpus["source"]["paths"]
+        by_split = paths if isinstance(paths, dict) else {"": paths}
+        for split, locations in by_split.items():
+            where = f"{key}.{split}".rstrip(".")
+            locations[:] = [file for held in locations for file in _matching(where, held)]
+
+
 def _check_sources(config: Config) -> None:
     """Check what belongs to some formats of source only; where files lie does not matter here."""
     for name, corpus in config["corpora"].items():
@@ -210,7 +234,7 @@ def _check_sources(config: Config) -> None:
 
 
 def validate(config: Config, schema_path: str | Path) -> None:
-    """Check a configuration and fill in its defaults, in place.
+    """Check a configuration, fill in its defaults and expand patterns of paths, in place.
 
     Parameters
     ----------
@@ -232,6 +256,7 @@ def validate(config: Config, schema_path: str | Path) -> None:
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
     if errors:
         raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    _expand_patterns(config)
     _check_sources(config)
     _check_splits(config)
     _check_references(config)

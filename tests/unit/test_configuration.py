@@ -166,6 +166,36 @@ def test_split_shares_must_add_up():
         validate(config, SCHEMA)
 
 
+def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.txt", "a.txt", "a.md", "really[1].txt"):
+        (tmp_path / name).write_text("text")
+    config = load()
+    corpus = config["corpora"]["wikipedia"]
+    corpus["source"] = {"format": "text", "paths": ["?.txt", "really[1].txt", "missing.txt"]}
+    validate(config, SCHEMA)
+    expected = ["a.txt", "b.txt", "really[1].txt", "missing.txt"]
+    assert config["corpora"]["wikipedia"]["source"]["paths"] == expected
+
+
+def test_a_pattern_that_nothing_matches_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = load()
+    paths = {"train": ["*.txt"], "valid": ["v.txt"], "test": ["t.txt"]}
+    config["corpora"]["wikipedia"]["source"] = {"format": "text", "paths": paths}
+    del config["corpora"]["wikipedia"]["split"]
+    message = r"corpora\.wikipedia\.source\.paths\.train: no file matches \*\.txt"
+    with pytest.raises(InputError, match=message):
+        validate(config, SCHEMA)
+
+
+def test_the_name_of_the_folder_of_importance_sampling_is_no_corpus():
+    config = load()
+    config["corpora"]["importance"] = copy.deepcopy(config["corpora"]["wikipedia"])
+    with pytest.raises(InputError, match=r"corpora\.importance"):
+        validate(config, SCHEMA)
+
+
 def test_the_name_of_external_samples_is_kept_for_them():
     config = load()
     config["models"]["external"] = copy.deepcopy(config["models"]["trigram"])

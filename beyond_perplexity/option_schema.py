@@ -35,6 +35,7 @@ OPTIONS = {
     "training": "beyond_perplexity.training_options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "reduction": "beyond_perplexity.importance.options:ReductionOptions",
+    "smc": "beyond_perplexity.importance.options:SMCOptions",
     "measurement": "beyond_perplexity.tendencies.options:Options",
     "sample-size": "beyond_perplexity.tendencies.options:SampleSizeOptions",
     "sensitivity": "beyond_perplexity.tendencies.options:SensitivityOptions",

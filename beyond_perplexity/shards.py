@@ -137,6 +137,17 @@ SCHEMAS: dict[str, pa.Schema] = {
         log_q=pa.float64(),
         latent_hash=pa.int64(),
     ),
+    # One row per run of a particle filter on an instance: log p̂, and the smallest effective
+    # sample size on the way.
+    "smc": _schema(
+        instance_id=pa.int64(),
+        run=pa.int32(),
+        n_particles=pa.int32(),
+        n_tokens=pa.int32(),
+        n_unknown=pa.int32(),
+        log_likelihood=pa.float64(),
+        ess_min=pa.float64(),
+    ),
     # One row per estimated perplexity; see importance/tables.py for what each column means.
     "estimates": _schema(
         model=pa.string(),

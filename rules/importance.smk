@@ -4,9 +4,10 @@
 # makes     <results>/corpora/{corpus}/graph.safetensors
 #           <results>/log_weights/{model}/{proposal}/tau_{temperature}/{shard}.parquet
 #           <results>/beams/{model}/{proposal}/{shard}.parquet
+#           <results>/smc/{model}/{proposal}/{shard}.parquet
 #           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
 #           <results>/latents/{model}.json, <results>/tables/importance/, <results>/figures/importance/
-# steps     embed_graph -> train -> weigh, search_beams -> reduce_weights, describe_latents -> report_importance
+# steps     embed_graph -> train -> weigh, search_beams, smc -> reduce_weights, describe_latents -> report_importance
 
 
 rule embed_graph:
@@ -158,11 +159,64 @@ rule search_beams:
         """
 
 
+rule smc:
+    """Estimate log p(x) by sequential Monte Carlo with a proposal."""
+    input:
+        documents=lambda wildcards: f"<results>/corpora/{PLAN.corpus(wildcards.model)}/documents.parquet",
+        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        model="<results>/models/{model}/model.json",
+        proposal=lambda wildcards: f"<results>/models/{PLAN.trained_proposal(wildcards.proposal)}/model.json",
+    output:
+        ensure("<results>/smc/{model}/{proposal}/{shard}.parquet", non_empty=True),
+    log:
+        "<logs>/smc/{model}/{proposal}/{shard}.log",
+    benchmark:
+        "<benchmarks>/smc/{model}/{proposal}/{shard}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=growing(3000),
+        runtime=90,
+        gpu=1,
+    params:
+        code=lambda wildcards: fingerprint(
+            "scripts/smc.py", *PLAN.code(wildcards.model, wildcards.proposal)
+        ),
+        model=subpath(input.model, parent=True),
+        proposal=subpath(input.proposal, parent=True),
+        corpus=subpath(input.documents, parent=True),
+        split=config["importance"]["split"],
+        seed=config["seed"],
+        options=lookups.as_json(config["importance"]["smc"]),
+        chosen=config["importance"]["instances"],
+        instances=lambda wildcards: PLAN.instance_range(int(wildcards.shard)),
+    shell:
+        """
+        python -m scripts.smc \
+            --model {params.model:q} \
+            --proposal {params.proposal:q} \
+            --corpus {params.corpus:q} \
+            --split {params.split} \
+            --name {wildcards.model}/{wildcards.proposal} \
+            --seed {params.seed} \
+            --options {params.options:q} \
+            --instances {params.chosen} \
+            --first-instance {params.instances[0]} \
+            --instance-count {params.instances[1]} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
 rule reduce_weights:
     """Turn the weights of a proposal at all its temperatures into estimates, curves and diagnostics."""
     input:
         weights=lambda wildcards: PLAN.weight_files(wildcards.proposal),
         beams=lambda wildcards: PLAN.beam_files(wildcards.proposal),
+        smc=lambda wildcards: PLAN.smc_files(wildcards.proposal),
     output:
         estimates=ensure(
             "<results>/estimates/{model}/{proposal}/estimates.parquet", non_empty=True
@@ -189,6 +243,7 @@ rule reduce_weights:
         python -m scripts.reduce_weights \
             --weights {input.weights:q} \
             --beams {input.beams:q} \
+            --smc {input.smc:q} \
             --options {params.options:q} \
             --seed {params.seed} \
             --estimates {output.estimates:q} \

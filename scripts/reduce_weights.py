@@ -10,6 +10,7 @@ from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.tables import (
     curves_table,
     diagnostics_table,
@@ -33,6 +34,7 @@ def main() -> None:
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
     add("--beams", nargs="*", default=[], help="beams of the same instances")
+    add("--smc", nargs="*", default=[], help="sequential Monte Carlo of the same instances")
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
     add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
@@ -45,7 +47,8 @@ def main() -> None:
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
     reader = WeightReader(given.weights, parse_options(Labels, given.labels, "labels"))
     beams = Beams(given.beams, reader) if given.beams else None
-    reduction = reduce_weights(reader, beams, options, given.seed, progress=True)
+    runs = SMCRuns(given.smc, reader) if given.smc else None
+    reduction = reduce_weights(reader, beams, options, given.seed, True, runs)
     for name, (kind, table) in TABLES.items():
         if path := getattr(given, name):
             write_shard(path, kind, table(reduction), record)

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.beside import read_beside
 from beyond_perplexity.importance.estimators import beam_log_likelihood
-from beyond_perplexity.importance.files import TableFile
-from beyond_perplexity.importance.labels import read_labels
 from beyond_perplexity.importance.reading import WeightReader
 
 COLUMNS = {
@@ -22,17 +21,6 @@ COLUMNS = {
     "log_p": pa.float64(),
     "latent_hash": pa.int64(),
 }
-
-
-def _check_labels(path: str | Path, reader: WeightReader) -> None:
-    """Refuse beams of another model or proposal than the weights are of."""
-    if Path(path).suffix != ".parquet":
-        return
-    said = read_labels(Path(path))
-    for name in ("model", "proposal"):
-        own, wanted = getattr(said, name), getattr(reader.labels, name)
-        if None not in (own, wanted) and own != wanted:
-            raise InputError(f"{path}: {name} is {own!r}, but the log weights are of {wanted!r}")
 
 
 class Beams:
@@ -57,23 +45,7 @@ class Beams:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        parts: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
-        tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
-        for path in paths:
-            file = TableFile(path)
-            file.require(list(COLUMNS), "files of beams")
-            _check_labels(path, reader)
-            for group in range(file.n_groups):
-                for batch in file.batches(COLUMNS, group):
-                    file.check_log_p(batch)
-                    ids = batch.columns["instance_id"]
-                    wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
-                    file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
-                    differs = batch.columns["n_tokens"] != wanted
-                    file.check(batch, "n_tokens", differs, "the same as in the log weights")
-                    for name, column in batch.columns.items():
-                        parts[name].append(column)
-        columns = {name: np.concatenate(pieces) for name, pieces in parts.items()}
+        columns = read_beside(paths, COLUMNS, "beams", reader)
         order = np.lexsort((columns["rank"], columns["instance_id"], columns["beam_size"]))
         self._columns = {name: column[order] for name, column in columns.items()}
         self.sizes = tuple(np.unique(columns["beam_size"]).tolist())

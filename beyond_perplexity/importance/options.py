@@ -1,4 +1,4 @@
-"""The options of the reduction of importance samples: how many draws, which sizes."""
+"""The options of sequential Monte Carlo and of the reduction: how many draws, which sizes."""
 
 from __future__ import annotations
 
@@ -36,3 +36,30 @@ class ReductionOptions:
                 raise ValueError(f"{name}: is {value}, expected at least {minimum}")
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")
+
+
+@dataclass(frozen=True)
+class SMCOptions:
+    """Options of `smc.run_smc`.
+
+    Attributes
+    ----------
+    particles : int
+        K of each run.
+    runs : int
+        Runs of each instance that are independent of each other; p̂ is their mean, and they show
+        how much it varies.
+    temperature : float
+        τ of the proposal.
+    """
+
+    particles: int = 100
+    runs: int = 4
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("particles", "runs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: is {getattr(self, name)}, expected at least 1")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: is {self.temperature}, expected above 0")

@@ -16,6 +16,7 @@ PROPOSALS_OF = {
     "rnng-top-down": ("discriminative-rnng",),
 }
 LATENT_FAMILIES = frozenset(PROPOSALS_OF)
+SEQUENTIAL_FAMILIES = frozenset({"entitynlm", "kglm"})  # that go through a text word by word
 
 
 class ImportancePlan:
@@ -139,8 +140,8 @@ class ImportancePlan:
         sample_blocks = self._blocks("samples", "samples_per_shard")
         return [f"{shard:05d}" for shard in range(instance_blocks * sample_blocks)]
 
-    def beam_shards(self) -> list[str]:
-        """List the shards of the beams of one proposal."""
+    def instance_shards(self) -> list[str]:
+        """List the blocks of instances: the shards of beams and of sequential Monte Carlo."""
         return [f"{s:05d}" for s in range(self._blocks("instances", "instances_per_shard"))]
 
     def instance_range(self, block: int) -> tuple[int, int]:
@@ -171,7 +172,16 @@ class ImportancePlan:
         """List the shards of the beams of a proposal."""
         folder = f"<results>/beams/{self.model_of(proposal)}/{proposal}"
         sizes = self.options["beams"]
-        return [f"{folder}/{shard}.parquet" for shard in self.beam_shards()] if sizes else []
+        return [f"{folder}/{shard}.parquet" for shard in self.instance_shards()] if sizes else []
+
+    def smc_files(self, proposal: str) -> list[str]:
+        """List the shards of sequential Monte Carlo with a proposal, if its model allows it."""
+        model = self.model_of(proposal)
+        sequential = self._models[model]["family"] in SEQUENTIAL_FAMILIES
+        if self.options["smc"] is None or not sequential:
+            return []
+        folder = f"<results>/smc/{model}/{proposal}"
+        return [f"{folder}/{shard}.parquet" for shard in self.instance_shards()]
 
     def estimate_files(self, kind: str) -> list[str]:
         """List the reduced files of one kind of all proposals."""

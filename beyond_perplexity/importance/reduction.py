@@ -6,6 +6,7 @@ corpus are kept per sample for the paper's pairing (K) and per random order for 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,11 @@ from beyond_perplexity.importance.estimators import (
 )
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading import Instance, Samples, WeightReader
+from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
 from beyond_perplexity.randomness import stream
 
+NOT_OF_SAMPLES = "the weights are of runs, not of samples"
 _UNSIGNED = 2**64 - 1  # a negative id is a key too
 
 
@@ -207,6 +210,10 @@ class Reduction:
         sample has log q at each.
     beams : dict of int to ndarray, shape (N,)
         Beam marginalization, log Σ p of each instance, by beam size.
+    smc : InstanceResults or None
+        The mean of the runs of sequential Monte Carlo, each run counting as one sample.
+    runs : SMCRuns or None
+        These runs.
     """
 
     reader: WeightReader
@@ -215,6 +222,24 @@ class Reduction:
     temperatures: list[TemperatureResults]
     mixture: InstanceResults | None
     beams: dict[int, np.ndarray]
+    smc: InstanceResults | None = None
+    runs: SMCRuns | None = None
+
+
+def _average_runs(
+    runs: SMCRuns, reader: WeightReader, replicates: int, draws: Draws
+) -> InstanceResults:
+    """Average the runs of each instance, whose p̂ are as unbiased as weights of samples."""
+    results = InstanceResults(len(reader.instance_ids), replicates)
+    for index, instance_id in enumerate(reader.instance_ids.tolist()):
+        random = draws.of("bootstrap over runs", instance_id)
+        results.add(index, runs.log_likelihood[index], None, random)
+    # What tells how far to trust a run is how few of its particles ever carried the weight.
+    results.diagnostics = [
+        Diagnostics(ess, math.nan, math.nan, math.nan, NOT_OF_SAMPLES)
+        for ess in runs.ess_min.tolist()
+    ]
+    return results
 
 
 def _add_mixture(results: InstanceResults, instance: Instance, draws: Draws) -> None:
@@ -238,6 +263,7 @@ def reduce_weights(
     options: ReductionOptions | None = None,
     seed: int = 0,
     progress: bool = False,
+    runs: SMCRuns | None = None,
 ) -> Reduction:
     """Reduce all samples of one model and one proposal.
 
@@ -253,6 +279,8 @@ def reduce_weights(
         Seed of the subsets, pairings and bootstraps.
     progress : bool
         Whether to show a bar on stderr.
+    runs : SMCRuns, optional
+        Sequential Monte Carlo of the same instances.
 
     Returns
     -------
@@ -285,4 +313,5 @@ def reduce_weights(
         for size, values in marginals.items():
             assert beams is not None
             values[instance.position] = beams.log_likelihood(size, instance.position)
-    return Reduction(reader, options, draws, temperatures, mixture, marginals)
+    smc = _average_runs(runs, reader, options.bootstrap, draws) if runs else None
+    return Reduction(reader, options, draws, temperatures, mixture, marginals, smc, runs)

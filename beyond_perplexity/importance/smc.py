@@ -7,7 +7,8 @@ between the resamplings is an unbiased estimate of p(x) for any number of partic
 Johansen 2011, "A tutorial on particle filtering and smoothing"), so its logarithm is on average
 below log p(x). Plain importance sampling is the case without resampling.
 
-B instances, K particles, T words of the longest instance, D numbers of a word.
+B instances, F filters (each of one instance), K particles of a filter, T words of the longest
+instance, D numbers of a word.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding.uniforms import uniforms
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.weights import Pair
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.importance.weights import Columns, Pair, instance_columns
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 
 
@@ -69,9 +72,9 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     log_prob : Tensor
-        Nats, float64, (B,): log p̂(x).
+        Nats, float64, (F,): log p̂(x).
     effective : Tensor
-        float64, (B, T + 1): (Σ w)² / Σ w² after each word and, in the place after the last word,
+        float64, (F, T + 1): (Σ w)² / Σ w² after each word and, in the place after the last word,
         after the end; before any resampling there; NaN after that.
     """
 
@@ -88,8 +91,9 @@ def smc_log_prob(
     numbers: Tensor,
     temperature: float = 1.0,
     threshold: float = 0.5,
+    instances: Tensor | None = None,
 ) -> Estimate:
-    """Estimate p(x) of each instance of a batch.
+    """Estimate p(x) of the instances of a batch, once for each filter.
 
     Parameters
     ----------
@@ -99,60 +103,65 @@ def smc_log_prob(
     particles : int
         K.
     numbers : Tensor
-        float64 in [0, 1), (B, K + 1, U): row k drives particle k as in ``proposal.sample``; of the
+        float64 in [0, 1), (F, K + 1, U): row k drives particle k as in ``proposal.sample``; of the
         last row, number t drives the resampling after word t.
     temperature : float
         τ of the proposal.
     threshold : float
         Resample when the effective sample size is below this share of K; 0: never.
+    instances : Tensor, optional
+        int64, (F,): place in the batch of each filter's instance; by default one filter each.
 
     Returns
     -------
     Estimate
-        An instance's numbers do not depend on the others of the batch.
+        What a filter finds does not depend on the others.
     """
-    lengths, device = batch.lengths[TOKENS], numbers.device
+    device = numbers.device
+    if instances is None:
+        instances = torch.arange(len(batch), device=device)  # (F,)
+    lengths = batch.lengths[TOKENS][instances]  # (F,)
     longest, own = int(lengths.max()), torch.arange(particles, device=device)  # (K,)
-    effective = numbers.new_full((len(batch), longest + 1), math.nan)  # (B, T + 1)
-    log_probs = numbers.new_zeros(len(batch))  # (B,)
-    alive = torch.arange(len(batch), device=device)  # (B',): instances that have not ended
-    weights = numbers.new_zeros(len(batch), particles)  # (B', K): logarithms
-    owner = alive.repeat_interleave(particles)  # (B K,)
+    effective = numbers.new_full((len(lengths), longest + 1), math.nan)  # (F, T + 1)
+    log_probs = numbers.new_zeros(len(lengths))  # (F,)
+    alive = torch.arange(len(lengths), device=device)  # (F',): filters that have not ended
+    weights = numbers.new_zeros(len(lengths), particles)  # (F', K): logarithms
+    owner = instances.repeat_interleave(particles)  # (F K,)
     followed, state = proposal.start(batch, owner), model.start(batch, owner)
     for time in range(longest + 1):
-        ended = lengths[alive] == time  # (B',)
+        ended = lengths[alive] == time  # (F',)
         if ended.any():
             final = (weights + model.finish(state, time).view_as(weights))[ended]  # (E, K)
             effective[alive[ended], time] = effective_size(final)
             log_probs[alive[ended]] += final.logsumexp(1) - math.log(particles)
-            rows = _rows((~ended).nonzero(), own)  # ((B' − E) K,)
+            rows = _rows((~ended).nonzero(), own)  # ((F' − E) K,)
             followed, state = followed.select(rows), state.select(rows)
             alive, weights = alive[~ended], weights[~ended]
         if time == longest:
             break
         first = time * proposal.word_draws
-        drawn_by = numbers[alive, :particles, first : first + proposal.word_draws]  # (B', K, D)
+        drawn_by = numbers[alive, :particles, first : first + proposal.word_draws]  # (F', K, D)
         drawn = proposal.propose(followed, time, drawn_by.flatten(0, 1), temperature)
         choice, log_q, followed = drawn
         log_p, state = model.extend(state, time, choice)
-        weights = weights + (log_p - log_q).view_as(weights)  # (B', K)
-        sizes = effective_size(weights)  # (B',)
+        weights = weights + (log_p - log_q).view_as(weights)  # (F', K)
+        sizes = effective_size(weights)  # (F',)
         effective[alive, time] = sizes
-        poor = sizes < threshold * particles  # (B',)
+        poor = sizes < threshold * particles  # (F',)
         if poor.any():
-            mean = weights.logsumexp(1) - math.log(particles)  # (B',)
+            mean = weights.logsumexp(1) - math.log(particles)  # (F',)
             log_probs[alive] += mean.masked_fill(~poor, 0.0)
-            drawn_anew = systematic(weights, numbers[alive, particles, time])  # (B', K)
-            kept = torch.where(poor[:, None], drawn_anew, own)  # (B', K)
+            drawn_anew = systematic(weights, numbers[alive, particles, time])  # (F', K)
+            kept = torch.where(poor[:, None], drawn_anew, own)  # (F', K)
             rows = _rows(torch.arange(len(alive), device=device)[:, None], kept)
             followed, state = followed.select(rows), state.select(rows)
             weights = weights.masked_fill(poor[:, None], 0.0)
     return Estimate(log_probs, effective)
 
 
-def _rows(instances: Tensor, places: Tensor) -> Tensor:
-    """Return the rows of places, (B', K) or (K,), of instances, (B', 1)."""
-    return (instances * places.shape[-1] + places).flatten()
+def _rows(filters: Tensor, places: Tensor) -> Tensor:
+    """Return the rows of places, (F', K) or (K,), of filters, (F', 1)."""
+    return (filters * places.shape[-1] + places).flatten()
 
 
 def effective_size(weights: Tensor) -> Tensor:
@@ -183,29 +192,22 @@ def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
     return torch.minimum(torch.searchsorted(heights, marks, right=True), last)
 
 
-class InstanceEstimate(NamedTuple):
-    """The estimate of one instance: log p̂ in nats, and the smallest effective sample size."""
-
-    instance_id: int
-    n_tokens: int
-    log_prob: float
-    smallest_ess: float
-
-
-def smc_instances(
-    pair: Pair, instances: Iterable[Instance], particles: int, temperature: float
-) -> Iterator[InstanceEstimate]:
-    """Estimate p(x) of each instance; its random numbers are keyed by its id.
+@torch.inference_mode()
+def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> Iterator[Columns]:
+    """Estimate p(x) of each instance by runs that are independent of each other.
 
     Parameters
     ----------
     pair : Pair
         A `SequentialModel` and a `SequentialProposal`.
     instances : iterable of Instance
-    particles : int
-        K.
-    temperature : float
-        τ of the proposal.
+    options : SMCOptions
+
+    Yields
+    ------
+    dict of str to numpy.ndarray
+        Columns of schema ``smc``, all runs of an instance at a time. The random
+        numbers of a run are keyed by its number, the instance and the temperature.
 
     Raises
     ------
@@ -215,15 +217,23 @@ def smc_instances(
     model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
     if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
         raise InputError("the model cannot be scored word by word; use importance sampling")
-    items, device = torch.arange(particles + 1), pair.model.device  # (K + 1,)
+    particles, runs, device = options.particles, options.runs, pair.model.device
+    items = torch.arange(runs * (particles + 1))  # (F (K + 1),)
+    own = torch.zeros(runs, dtype=torch.int64, device=device)  # (F,)
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(device)
-        purpose, draws = f"smc/{pair.purpose}/{instance.instance_id}", pair.proposal.draws(batch)
-        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)[None]  # (1, K + 1, U)
-        found = smc_log_prob(model, proposal, batch, particles, numbers, temperature)
-        yield InstanceEstimate(
-            instance.instance_id,
-            int(pair.model.n_tokens(batch)[0]),
-            float(found.log_prob[0]),
-            float(found.effective[0].nan_to_num(math.inf).min()),
+        purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"
+        draws = pair.proposal.draws(batch)
+        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
+        numbers = numbers.view(runs, particles + 1, draws)  # (F, K + 1, U)
+        found = smc_log_prob(
+            model, proposal, batch, particles, numbers, options.temperature, instances=own
         )
+        smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
+        yield {
+            **instance_columns(pair.model, batch, runs),
+            "run": np.arange(runs, dtype=np.int32),
+            "n_particles": np.full(runs, particles, np.int32),
+            "log_likelihood": found.log_prob.cpu().numpy(),
+            "ess_min": smallest.cpu().numpy(),
+        }

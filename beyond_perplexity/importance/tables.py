@@ -4,7 +4,8 @@ Of an estimate (schema ``estimates``):
 
 ``method``
     ``importance_sampling``; ``jackknife`` (the same, debiased); ``mixture`` (multiple importance
-    sampling over the temperatures); ``beam`` (beam marginalization); ``beam_plus_tail``.
+    sampling over the temperatures); ``beam`` (beam marginalization); ``beam_plus_tail``; ``smc``
+    (sequential Monte Carlo, the mean of ``replicates`` runs).
 ``aggregation``, ``pairing``
     ``instance``: Π_n p̂(x_n). ``corpus``: the mean over samples of products over the corpus, with
     the samples paired by their ids (``sample_id``, the paper's) or at random (``random``: the mean
@@ -18,11 +19,13 @@ Of an estimate (schema ``estimates``):
     Of ``value``: by the delta method and by bootstrap over samples, the corpus being fixed; and by
     bootstrap over instances, the corpus being a sample.
 ``n_samples``
-    K; the least K of an instance when they differ. Of the mixture: over all temperatures.
+    K; the least K of an instance when they differ. Of the mixture: over all temperatures. Of
+    sequential Monte Carlo: the particles of a run.
 ``n_infinite``
     Instances with p̂ = 0.
 ``ess_*``, ``largest_weight_*``, ``unique_share``, ``k_hat_*``
-    Summary over the instances; of the corpus level, of its K products.
+    Summary over the instances; of the corpus level, of its K products. Of sequential Monte Carlo:
+    the smallest effective sample size of an instance after any word, and nothing else.
 
 Columns that do not apply are null.
 """
@@ -48,6 +51,7 @@ from beyond_perplexity.importance.diagnostics import (
 )
 from beyond_perplexity.importance.estimators import log_mean_exp, perplexity
 from beyond_perplexity.importance.reduction import InstanceResults, Reduction, TemperatureResults
+from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.subsets import prefix_log_means
 from beyond_perplexity.shards import SCHEMAS
 
@@ -277,12 +281,25 @@ def _temperature_estimates(reduction: Reduction, results: TemperatureResults) ->
         yield _instance_estimate(tail, extra, n_samples)
 
 
+def _smc_estimate(results: InstanceResults, runs: SMCRuns) -> Estimate:
+    of_samples = ("k_hat_threshold", "k_hat_above", "k_hat_undefined")
+    labels: Row = {
+        "method": "smc",
+        "temperature": runs.temperature,
+        "replicates": runs.log_likelihood.shape[1],
+        **dict.fromkeys(of_samples),
+    }
+    return _instance_estimate(results, labels, runs.n_particles)
+
+
 def _estimates(reduction: Reduction) -> Iterator[Estimate]:
     for results in reduction.temperatures:
         yield from _temperature_estimates(reduction, results)
     if reduction.mixture:
         n_samples = int(reduction.reader.n_samples.sum(0).min())
         yield _instance_estimate(reduction.mixture, {"method": "mixture"}, n_samples)
+    if reduction.smc and reduction.runs:
+        yield _smc_estimate(reduction.smc, reduction.runs)
     for size, values in reduction.beams.items():
         infinite = int(np.isneginf(values).sum())
         yield Estimate(
@@ -400,10 +417,14 @@ def diagnostics_table(reduction: Reduction) -> pa.Table:
     ]
     if reduction.mixture:
         found.append(("mixture", None, reduction.mixture, reader.n_samples.sum(0)))
+    if reduction.smc and reduction.runs:
+        particles = np.full(len(reader.instance_ids), reduction.runs.n_particles)
+        found.append(("smc", reduction.runs.temperature, reduction.smc, particles))
     rows: list[Row] = []
     for method, temperature, results, n_samples in found:
         errors = np.sqrt(results.variance)
         for index, one in enumerate(results.diagnostics):
+            threshold = None if method == "smc" else k_hat_threshold(int(n_samples[index]))
             row = {
                 "model": reader.labels.model,
                 "proposal": reader.labels.proposal,
@@ -417,7 +438,7 @@ def diagnostics_table(reduction: Reduction) -> pa.Table:
                 "log_likelihood_jackknife": results.jackknife[index],
                 "standard_error": errors[index],
                 "standard_error_samples": results.standard_error_samples[index],
-                "k_hat_threshold": k_hat_threshold(int(n_samples[index])),
+                "k_hat_threshold": threshold,
             }
             rows.append(row | one._asdict())
     return _table("importance_diagnostics", rows)

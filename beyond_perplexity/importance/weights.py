@@ -109,7 +109,8 @@ def _score(
     return log_p[places], log_q[places]
 
 
-def _instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
+def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
+    """Return the columns that say what instance rows are of: its id, T and unknown tokens."""
     tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
     n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
     return {
@@ -163,7 +164,7 @@ def weigh(
             log_p, log_q = _score(pair, batch, latents, temperatures)  # (K,), (K, A)
             log_q_host = log_q.double().cpu().numpy()
             columns = {
-                **_instance_columns(pair.model, batch, len(numbers)),
+                **instance_columns(pair.model, batch, len(numbers)),
                 "sample_id": numbers.numpy(),
                 "log_p": log_p.double().cpu().numpy(),
                 "log_q": log_q_host[:, 0],
@@ -201,7 +202,7 @@ def search(pair: Pair, instances: Iterable[Instance], sizes: Sequence[int]) -> I
         latents = found[(found != FILLING).any(1)]  # (k, W)
         log_p, log_q = _score(pair, batch, latents, [1.0])  # (k,), (k, 1)
         columns = {
-            **_instance_columns(pair.model, batch, len(latents)),
+            **instance_columns(pair.model, batch, len(latents)),
             "rank": np.arange(len(latents), dtype=np.int32),
             "log_p": log_p.double().cpu().numpy(),
             "log_q": log_q[:, 0].double().cpu().numpy(),

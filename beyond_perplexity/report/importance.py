@@ -200,6 +200,7 @@ METHODS = {
     "mixture": "Mixture of all temperatures",
     "beam": "Beam marginalization",
     "beam_plus_tail": "Beam plus sampled tail",
+    "smc": "Sequential Monte Carlo",
 }
 
 
@@ -233,7 +234,8 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         "How far the instance-level estimates can be trusted",
         "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
         "charged for the types it stands for. Effective samples: (Σw)²/Σw² of an "
-        "instance. k̂ above its limit: instances whose largest weights decide the estimate. "
+        "instance; of sequential Monte Carlo the fewest after any word. k̂ above its limit: "
+        "instances whose largest weights decide the estimate. "
         f"Of {len(models.families)} models.",
         columns,
         rows,

@@ -59,3 +59,11 @@ def test_the_tables_say_where_the_annotation_comes_from():
     assert plan("configs/paper-importance.yaml").data()["rnng"] == (
         "treebank (test), trees of the corpus"
     )
+
+
+def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo():
+    held = plan("config.yaml", instances=40, instances_per_shard=20)
+    folder = "<results>/smc/kglm/kglm-peeking"
+    assert held.smc_files("kglm-peeking") == [f"{folder}/00000.parquet", f"{folder}/00001.parquet"]
+    assert held.smc_files("rnng-crf") == []
+    assert plan("config.yaml", smc=None).smc_files("kglm-peeking") == []

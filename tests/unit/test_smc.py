@@ -13,15 +13,22 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.smc import (
     effective_size,
-    smc_instances,
+    run_smc,
     smc_log_prob,
     systematic,
 )
+from beyond_perplexity.importance.smc_runs import SMCRuns
+from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
 from beyond_perplexity.importance.weights import Pair
 from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.randomness import stream
+from beyond_perplexity.shards import ShardWriter
 from tests.unit.entitynlm_reference import all_codes
 from tests.unit.test_entitynlm import (
     CONTEXTS,
@@ -111,21 +118,88 @@ def test_systematic_resampling():
     assert effective_size(edge).tolist() == pytest.approx([1, 2])
 
 
-def test_an_instances_estimate_depends_on_its_id_and_the_seed_alone():
-    """Oracle: the sum over all z, within 10%; the same instances in another order."""
+def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone():
+    """Oracle: the sum over all z, within 15%; the same instances in another order, fewer runs."""
     pair = Pair(make_model(), make_proposal(), 5, "entitynlm/tagger")
     arrays = {"tokens": np.array(TOKENS), "latents": np.zeros(len(TOKENS), int)}
     data = [Instance(number, arrays) for number in (3, 4)]
-    found = list(smc_instances(pair, data, 3000, 1.0))
-    assert list(smc_instances(pair, data[::-1], 3000, 1.0)) == found[::-1]
+    found = list(run_smc(pair, data, SMCOptions(2000, 3)))
+    again = list(run_smc(pair, data[::-1], SMCOptions(2000, 2)))[::-1]
+    for columns, fewer in zip(found, again, strict=True):
+        for name, values in columns.items():
+            assert np.array_equal(values[:2], fewer[name])
     truth = float(scored(pair.model, TOKENS, all_codes(len(TOKENS), 3, 2)).logsumexp(0))
-    for estimate in found:
-        assert estimate.log_prob == pytest.approx(truth, abs=0.1)
-        assert estimate.n_tokens == len(TOKENS) + 1
-    assert found[0].log_prob != found[1].log_prob
+    estimates = np.concatenate([columns["log_likelihood"] for columns in found])
+    assert np.exp(estimates - truth).mean() == pytest.approx(1.0, abs=0.15)
+    assert len(set(estimates)) == 6
+    assert found[0]["n_tokens"].tolist() == [len(TOKENS) + 1] * 3
+    assert (found[0]["ess_min"] >= 1).all()
 
 
 def test_a_model_that_does_not_go_word_by_word_is_refused():
     pair = Pair(ToyModel(7), ToyProposal(7), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
-        list(smc_instances(pair, [Instance(1, {"tokens": np.array([3])})], 4, 1.0))
+        list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4)))
+
+
+# ---- reading and averaging runs ----
+
+
+def files_of_runs(folder, log_likelihoods, temperature=1.0):
+    """Write weights and runs, (N, F), of N instances of 5 tokens in two shards each."""
+    count, runs = log_likelihoods.shape
+    labels = Labels("p", "q", temperature, "words", None).in_record({})
+    weights, paths = folder / "weights.parquet", [folder / "0.parquet", folder / "1.parquet"]
+    common = {"n_tokens": np.full(count * 2, 5), "n_unknown": np.zeros(count * 2, int)}
+    with ShardWriter(weights, "log_weights", labels) as writer:
+        rows = {"instance_id": np.repeat(np.arange(count), 2), "sample_id": [0, 1] * count}
+        flat = dict.fromkeys(("log_p", "log_q"), np.full(count * 2, -3.0))
+        writer.write({**common, **rows, **flat, "latent_hash": np.arange(count * 2)})
+    for path, part in zip(paths, (range(1), range(1, count)), strict=True):
+        with ShardWriter(path, "smc", labels) as writer:
+            for instance in part:
+                whole = dict.fromkeys(("n_tokens", "n_particles"), np.full(runs, 5))
+                whole |= {"instance_id": np.full(runs, instance), "run": np.arange(runs)}
+                whole |= {"n_unknown": np.zeros(runs, int), "ess_min": 1.5 + np.arange(runs)}
+                writer.write({**whole, "log_likelihood": log_likelihoods[instance]})
+    return WeightReader([weights]), paths
+
+
+def test_runs_are_averaged_like_weights(tmp_path):
+    """Oracle: the mean of the runs' p̂ and its standard error, by numpy."""
+    log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
+    reader, paths = files_of_runs(tmp_path, log_likelihoods)
+    reduction = reduce_weights(reader, runs=SMCRuns(paths[::-1], reader))
+    rows = [row for row in estimates_table(reduction).to_pylist() if row["method"] == "smc"]
+    row = rows[0]
+    likelihoods = np.exp(log_likelihoods)
+    expected = np.log(likelihoods.mean(1)).sum()
+    assert row["log_likelihood"] == pytest.approx(expected)
+    assert row["value"] == pytest.approx(np.exp(-expected / 15))
+    relative = likelihoods.var(1, ddof=1) / 4 / likelihoods.mean(1) ** 2
+    assert row["standard_error"] == pytest.approx(row["value"] * relative.sum() ** 0.5 / 15)
+    assert (row["n_samples"], row["replicates"], row["temperature"]) == (5, 4, 1.0)
+    assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
+    held = [row for row in diagnostics_table(reduction).to_pylist() if row["method"] == "smc"]
+    assert [one["log_likelihood"] for one in held] == pytest.approx(
+        np.log(likelihoods.mean(1)).tolist()
+    )
+
+
+def test_runs_that_do_not_belong_together_are_refused(tmp_path):
+    values = np.full((3, 2), -20.0)
+    reader, paths = files_of_runs(tmp_path, values)
+    with pytest.raises(InputError, match="a run twice or lacks one"):
+        SMCRuns(paths[:1], reader)
+    with pytest.raises(InputError, match="a run twice or lacks one"):
+        SMCRuns([*paths, paths[0]], reader)
+    (tmp_path / "other").mkdir()
+    _, others = files_of_runs(tmp_path / "other", values, temperature=2.0)
+    with pytest.raises(InputError, match="several temperatures"):
+        SMCRuns([paths[0], others[1]], reader)
+    wrong = values.copy()
+    wrong[2, 1] = np.nan
+    (tmp_path / "wrong").mkdir()
+    reader, paths = files_of_runs(tmp_path / "wrong", wrong)
+    with pytest.raises(InputError, match=r"1\.parquet: row 4: log_likelihood is nan"):
+        SMCRuns(paths, reader)

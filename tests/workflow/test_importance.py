@@ -5,6 +5,7 @@ Needs no network. Oracles: the results of the same run when nothing disturbs it.
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from tests.workflow.conftest import Checkout, copy_checkout, copy_results, kill_when
@@ -26,6 +27,9 @@ def test_a_run_ends_in_tables_and_figures(weighed):
         for suffix in ("csv", "tex", "html"):
             path = results / f"tables/importance/table_{table}.{suffix}"
             assert path.stat().st_size > 0
+    methods = pd.read_csv(results / "tables/importance/table_diagnostics.csv")
+    smc = methods.loc[methods["method"] == "smc", "proposal"]
+    assert set(smc) == {"entitynlm-peeking", "entitynlm-no-peeking", "kglm-peeking"}
     for figure in range(1, 5):
         assert (results / f"figures/importance/figure_{figure}.svg").stat().st_size > 0
     assert "Nothing to be done" in weighed.snakemake(*IMPORTANCE).stdout

@@ -19,9 +19,14 @@ from beyond_perplexity.corpus.options import (
     ExtractionOptions,
     annotated_preprocessing,
 )
+from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
 from beyond_perplexity.importance.plan import JOINT, LATENT_FAMILIES, PROPOSALS_OF
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.tendencies.options import Options as MeasurementOptions
+from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.training_options import TrainingOptions
 
 Config = dict[str, Any]
 
@@ -54,7 +59,7 @@ def _key(path: Iterable[str | int]) -> str:
 def _explain(error: ValidationError) -> str:
     """Say in one line which key is wrong, how, and what is allowed."""
     if error.context:  # of several alternatives, report the one that came closest
-        closest = max(error.context, key=lambda e: (len(e.absolute_path), e.validator == "type"))
+        closest = max(error.context, key=lambda e: (len(e.absolute_path), e.validator != "type"))
         return _explain(closest)
     where, rule, value = _key(error.absolute_path), error.validator, error.validator_value
     schema: Any = error.schema
@@ -134,7 +139,7 @@ def _check_reduction(config: Config) -> None:
     chosen = importance["proposals"]
     if not (config["proposals"] if chosen is None else chosen):
         return
-    reduction = ReductionOptions(**importance["reduction"])
+    reduction = parse_options(ReductionOptions, importance["reduction"], "importance.reduction")
     if reduction.replicate_samples > importance["samples"]:
         raise InputError(
             f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "
@@ -144,6 +149,25 @@ def _check_reduction(config: Config) -> None:
         raise InputError("importance.reduction.subsets: the report needs at least 2")
     if not importance["beams"]:
         raise InputError("importance.beams: the report needs at least one size")
+
+
+def _check_values(config: Config) -> None:
+    """Refuse values that a job would refuse, where telling takes no heavy library."""
+    importance, tendencies = config["importance"], config["tendencies"]
+    checked: list[tuple[str, type[Any], Any]] = [
+        ("importance.smc", SMCOptions, importance["smc"] or {}),
+        ("tendencies.measurement", MeasurementOptions, tendencies["measurement"]),
+        ("tendencies.sample_size", SampleSizeOptions, tendencies["sample_size"]),
+        ("tendencies.sensitivity", SensitivityOptions, tendencies["sensitivity"]),
+    ]
+    for section in ("models", "proposals"):
+        for name, held in config[section].items():
+            if "training" in held:
+                checked.append((f"{section}.{name}.training", TrainingOptions, held["training"]))
+    for name, decoding in config["decodings"].items():
+        checked.append((f"decodings.{name}", DecodingOptions, decoding))
+    for where, kind, values in checked:
+        parse_options(kind, values, f"config: {where}")
 
 
 def _check_proposals(config: Config) -> None:
@@ -259,6 +283,7 @@ def validate(config: Config, schema_path: str | Path) -> None:
     _expand_patterns(config)
     _check_sources(config)
     _check_splits(config)
+    _check_values(config)
     _check_references(config)
     _check_lengths(config, schema["$defs"])
     _check_proposals(config)

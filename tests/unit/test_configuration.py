@@ -77,6 +77,11 @@ def test_defaults_are_filled_in_and_equal_what_the_schema_says():
         (("models", "trigram", "family"), "lsmt", "models.trigram.family: 'lsmt' is not allowed"),
         (("generation", "documents"), "many", "generation.documents: 'many' is not of type"),
         (("seed",), -1, "seed: -1 is less than the minimum"),
+        (("decodings", "beam", "size"), 0, "config: decodings.beam: size: is 0"),
+        (("models", "lstm", "training"), {"learning_rate": -1.0}, "config: models.lstm.training"),
+        (("tendencies", "measurement"), {"permutations": -3}, "tendencies.measurement: perm"),
+        (("importance",), {"smc": {"particles": 0}}, "config: importance.smc: particles: is 0"),
+        (("importance",), {"smc": {"particels": 9}}, "importance.smc.particels: unknown key"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_path(path, value, message):

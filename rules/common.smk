@@ -39,6 +39,7 @@ FIGURES = [
     for suffix in ["svg", "pdf"]
 ]
 IMPORTANCE_TABLES = ["1", "2", "diagnostics"]
+IMPORTANCE_FIGURES = ["bounds", "1", "2", "3", "4"]
 IMPORTANCE = (
     expand("<results>/tables/importance/table_{table}.html", table=IMPORTANCE_TABLES)
     + PLAN.estimate_files("diagnostics")

@@ -313,7 +313,8 @@ rule report_importance:
         ),
         figures=report(
             expand(
-                "<results>/figures/importance/figure_{figure}.svg", figure=range(1, 5)
+                "<results>/figures/importance/figure_{figure}.svg",
+                figure=IMPORTANCE_FIGURES,
             ),
             caption="report/importance.rst",
             category="Importance sampling",
@@ -324,7 +325,8 @@ rule report_importance:
             suffix=["csv", "tex"],
         )
         + expand(
-            "<results>/figures/importance/figure_{figure}.pdf", figure=range(1, 5)
+            "<results>/figures/importance/figure_{figure}.pdf",
+            figure=IMPORTANCE_FIGURES,
         ),
     log:
         "<logs>/report_importance.log",

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.importance import aggregation, densities, sample_size
 from beyond_perplexity.figures.latents import latent_states
 from beyond_perplexity.figures.style import save
@@ -47,6 +48,7 @@ def main() -> None:
         "2": sample_size(curves),
         "3": aggregation(curves, long),
         "4": densities(read_tables(given.replicates, "importance_replicates")),
+        "bounds": bounds(estimates),
     }
     for name, figure in figures.items():
         base = Path(given.figures) / f"figure_{name}"

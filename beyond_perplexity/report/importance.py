@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.bounds import METHODS
 from beyond_perplexity.figures.importance import KEYS, Settings
 from beyond_perplexity.report.layout import Column, Table
 
@@ -192,16 +193,6 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
         rows,
         chosen,
     )
-
-
-METHODS = {
-    "importance_sampling": "Importance sampling",
-    "jackknife": "The same, jackknife",
-    "mixture": "Mixture of all temperatures",
-    "beam": "Beam marginalization",
-    "beam_plus_tail": "Beam plus sampled tail",
-    "smc": "Sequential Monte Carlo",
-}
 
 
 def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.importance import Settings, aggregation, densities, sample_size
 from beyond_perplexity.figures.latents import latent_states
 from beyond_perplexity.figures.style import save
@@ -179,6 +180,29 @@ def test_densities_need_eight_replicates_and_skip_the_infinite():
         assert max(line.get_ydata()) == pytest.approx(1.0)
     with pytest.raises(InputError, match="replicates"):
         densities(many.iloc[:0])
+
+
+def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
+    table = estimates()
+    smc = {"method": "smc", "aggregation": "instance", "measure": "perplexity", "value": 90.0}
+    smc |= {"model": "mine", "proposal": "mine-no-peeking", "bound": "stochastic"}
+    smc["standard_error"] = 2.0
+    table.loc[len(table)] = pd.Series(smc)
+    mine, other = bounds(table).axes
+    names = [label.get_text() for label in mine.get_yticklabels()]
+    assert names == [
+        "Beam marginalization, k = 1",
+        "Beam marginalization, k = 10",
+        "Importance sampling",
+        "Sequential Monte Carlo",
+    ]
+    points = [line.get_xydata()[0] for line in mine.lines]
+    drawn = {(round(y), x) for x, y in points}
+    assert (3, 90.0) in drawn
+    assert {values for place, values in drawn if place == 2} == {100.0, 102.0}
+    assert len(other.lines) == 3
+    with pytest.raises(InputError, match="no finite bound"):
+        bounds(table.iloc[:0])
 
 
 def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):

@@ -1,0 +1,118 @@
+"""Upper bounds of one perplexity by every method, side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import PALETTE
+from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
+
+METHODS = {
+    "importance_sampling": "Importance sampling",
+    "jackknife": "The same, jackknife",
+    "mixture": "Mixture of all temperatures",
+    "beam": "Beam marginalization",
+    "beam_plus_tail": "Beam plus sampled tail",
+    "smc": "Sequential Monte Carlo",
+}
+MARKS = {"strict": "s", "stochastic": "o"}
+ROWS = ("beam", "importance_sampling", "mixture", "beam_plus_tail", "smc")  # from top to bottom
+
+
+def _best(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Keep the lowest bound of each model, proposal and row of the figure, with the row's label."""
+    instance = estimates[
+        (estimates["aggregation"] == "instance")
+        & (estimates["measure"] == "perplexity")
+        & estimates["method"].isin(ROWS)
+        & np.isfinite(estimates["value"])
+    ].copy()
+    if instance.empty:
+        raise InputError("there is nothing to draw: the table has no finite bound")
+    instance["row"] = instance["method"].map(METHODS)
+    beam = instance["method"] == "beam"
+    sizes = instance.loc[beam, "beam_size"].map("{:.0f}".format)
+    instance.loc[beam, "row"] += ", k = " + sizes
+    place = instance["method"].map(ROWS.index) + instance["beam_size"].where(beam, 0.0) / 1e9
+    instance = instance.assign(place=place).sort_values(["place", "value"], kind="stable")
+    return instance.drop_duplicates(["model", "proposal", "row"])
+
+
+def bounds(estimates: pd.DataFrame) -> Figure:
+    """Draw the instance-level upper bounds of each model by method and proposal.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Schema ``estimates``. Of several temperatures (and sizes of the beam whose tail is
+        sampled) the lowest is shown.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per model, a line per method, a mark per proposal; two standard errors over the
+        samples on both sides where they are known.
+
+    Raises
+    ------
+    InputError
+        When the table has no finite bound.
+    """
+    chosen = _best(estimates)
+    order = list(dict.fromkeys(estimates["model"]))
+    models = [name for name in order if name in set(chosen["model"])]
+    labels = list(dict.fromkeys(chosen["row"]))
+    names = list(dict.fromkeys(_short(*key) for key in _keys(estimates)))
+    colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
+    with package_style():
+        height = 0.24 * len(labels) + 1.3
+        figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
+        grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
+        for model, axis in zip(models, grid, strict=True):
+            _draw(axis, chosen[chosen["model"] == model], labels, colours)
+            axis.set_title(model)
+            axis.set_xlabel("Perplexity")
+        grid[0].set_yticks(range(len(labels)), labels)
+        grid[0].set_ylim(len(labels) - 0.5, -0.5)
+        shown = [handle(name, colours[name], None) for name in names]
+        kinds = {"strict": "strict upper bound", "stochastic": "stochastic upper bound"}
+        shown += [_mark(text, MARKS[kind]) for kind, text in kinds.items()]
+        legend_below(figure, shown)
+    return figure
+
+
+def _keys(table: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(table["model"], table["proposal"], strict=True))
+
+
+def _short(model: str, proposal: str) -> str:
+    """Name a proposal without its model."""
+    return proposal.removeprefix(f"{model}-").replace("-", " ")
+
+
+def _mark(label: str, marker: str) -> Line2D:
+    entry = handle(label, "0.3", marker)
+    entry.set_linestyle("none")
+    return entry
+
+
+def _draw(axis: Axes, rows: pd.DataFrame, labels: list[str], colours: dict[str, str]) -> None:
+    proposals = list(dict.fromkeys(rows["proposal"]))
+    for (model, proposal), group in rows.groupby(["model", "proposal"], sort=False):
+        shift = 0.22 * (proposals.index(proposal) - (len(proposals) - 1) / 2)
+        for row in group.to_dict("records"):
+            axis.errorbar(
+                row["value"],
+                labels.index(row["row"]) + shift,
+                xerr=2 * np.nan_to_num(row["standard_error"]),
+                color=colours[_short(str(model), str(proposal))],
+                marker=MARKS[row["bound"]],
+                markersize=4,
+                linestyle="none",
+            )
+    axis.grid(axis="y", visible=False)

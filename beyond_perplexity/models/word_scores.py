@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.rows import round_up
+from beyond_perplexity.rows import QUANTUM, round_up
 from beyond_perplexity.vocabulary import EOS
 
 # Positions and words of a tile. On a CPU half a mebibyte, which the second level of cache holds.
 TILES = {"cpu": (128, 1024), "cuda": (2048, 8192)}
+CHUNK_ENTRIES = 1 << 26  # logits of a chunk that training holds at most
 
 
 class Words(NamedTuple):
@@ -63,7 +64,9 @@ class _OutputLayer:
     """Tiles of an output layer, all words but ``<s>``: (S, D + 2) each, of weight, bias and 1."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        self.rows, self.columns = TILES.get(weight.device.type, TILES["cpu"])
+        rows, self.columns = TILES.get(weight.device.type, TILES["cpu"])
+        fitting = CHUNK_ENTRIES // len(weight) // QUANTUM * QUANTUM
+        self.rows = max(QUANTUM, min(rows, fitting))
         self.all = torch.cat(
             [weight[EOS:], bias[EOS:, None], torch.ones_like(bias[EOS:, None])], 1
         )  # (V − 1, D + 2)

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from nltk import Tree
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE
 from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
 
@@ -23,6 +22,7 @@ MARGIN, TITLE = 0.1, 0.3  # inches
 NAMES_HEIGHT = 0.34  # inches of the names of the entities
 REFLEXIVE = "@@REFLEXIVE@@"  # the relation of an entity to itself
 LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
+NOTHING = "No sentence or document of the split can be shown: all are too short or too long."
 UNLABELLED = "X"  # what binary trees have for a label
 LEVEL = 0.26  # inches of a level of a tree
 
@@ -35,21 +35,19 @@ def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
     described : sequence of dict
         For each model ``model``, ``title`` (which latents these are), ``tokens`` and either
         ``tree`` (Penn brackets over ``#0 #1 ...``) or ``mentions``; see `LatentModel.readable`.
+        May be empty: the figure says so.
 
     Returns
     -------
     matplotlib.figure.Figure
         One panel per entry: a tree over its words, or the words with their mentions underlined,
         one colour an entity.
-
-    Raises
-    ------
-    InputError
-        When there is nothing to draw.
     """
-    if not described:
-        raise InputError("there is nothing to draw: no latents are given")
     with package_style():
+        if not described:
+            figure = Figure(figsize=(PAGE_WIDTH, LINE_HEIGHT))
+            figure.text(0.5, 0.5, NOTHING, ha="center", va="center")
+            return figure
         heights = [_height(entry) for entry in described]
         total = sum(heights)
         figure = Figure(figsize=(PAGE_WIDTH, total))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,17 +13,66 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
-LOOKED_AT = 400  # instances of the split
+LOOKED_AT = 40_000  # words of the split
 UNKNOWN_COST = 5.0
 FEWEST_WORDS, MOST_WORDS, MOST_OF_A_TREE = 7, 60, 12
+STRIDE = 20  # words from one window of a long document to the next
+Described = dict[str, Any]
 
 
-def _richness(described: dict[str, Any]) -> float:
+class _Choice(NamedTuple):
+    """A part of an instance that could be shown: words from `start` on, and how much is to see."""
+
+    worth: float
+    instance: Instance
+    start: int
+    described: Described
+
+
+def _richness(described: Described) -> float:
     """Say how much there is to see: brackets of a tree, or mentions and re-mentions."""
     if described.get("tree"):
         return float(str(described["tree"]).count("("))
     entities = [mention["entity"] for mention in described["mentions"]]
     return len(entities) + 5.0 * (len(entities) - len(set(entities)))
+
+
+def _window(described: Described, start: int) -> Described:
+    """Keep the mentions that lie in `MOST_WORDS` words from a place on, and count from there."""
+    kept = [
+        {**mention, "start": mention["start"] - start, "end": mention["end"] - start}
+        for mention in described["mentions"]
+        if mention["start"] >= start and mention["end"] <= start + MOST_WORDS
+    ]
+    return {"mentions": kept}
+
+
+def _choices(
+    pair: Pair, instances: Iterable[Instance], vocabulary: Vocabulary
+) -> Iterator[_Choice]:
+    """List what could be shown: short sentences under trees, windows of documents."""
+    seen = 0
+    for instance in instances:
+        words = _known(instance, vocabulary)
+        seen += len(words)
+        if seen > LOOKED_AT:
+            return
+        if len(words) < FEWEST_WORDS:
+            continue
+        batch = InstanceBatch.of([instance]).to(pair.model.device)
+        described = pair.model.readable(instance, pair.model.annotated(batch)[0])
+        if described.get("tree"):
+            windows = [(0, described)] if len(words) <= MOST_OF_A_TREE else []
+        elif "mentions" in described:
+            starts = range(0, max(1, len(words) - MOST_WORDS + STRIDE), STRIDE)
+            windows = [(start, _window(described, start)) for start in starts]
+        else:
+            continue  # a tree that the model cannot have
+        for start, part in windows:
+            shown = words[start : start + MOST_WORDS]
+            unknown = np.count_nonzero(shown == UNK) / len(shown)
+            worth = _richness(part) / len(shown) - UNKNOWN_COST * unknown
+            yield _Choice(worth, instance, start, part)
 
 
 def _known(instance: Instance, vocabulary: Vocabulary) -> np.ndarray:
@@ -36,8 +84,8 @@ def _known(instance: Instance, vocabulary: Vocabulary) -> np.ndarray:
 @torch.inference_mode()
 def describe(
     pair: Pair, name: str, instances: Iterable[Instance], vocabulary: Vocabulary
-) -> list[dict[str, Any]]:
-    """Choose an instance with much to see and describe its latents.
+) -> list[Described]:
+    """Choose an instance, or a part of a long document, with much to see; describe its latents.
 
     Parameters
     ----------
@@ -46,7 +94,7 @@ def describe(
     name : str
         What the model is called.
     instances : iterable of Instance
-        A split; its first 400 are looked at.
+        A split; its first 40,000 words are looked at.
     vocabulary : Vocabulary
         Of the words.
 
@@ -54,33 +102,25 @@ def describe(
     -------
     list of dict
         ``model``, ``title``, ``instance_id``, ``tokens`` and what `LatentModel.readable` gives: of
-        the annotation, then of the most probable latent that a beam of 10 finds; empty when no
-        instance has from 7 to 60 words (12 under a tree).
+        the annotation, then of the most probable latent that a beam of 10 finds. Of a document
+        with more than 60 words a part is shown, with the mentions that lie in it. Empty when no
+        sentence under a tree has from 7 to 12 words, or no document 7.
     """
-    best: tuple[float, Instance, dict[str, Any]] | None = None
-    for instance in islice(instances, LOOKED_AT):
-        words = _known(instance, vocabulary)
-        if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
-            continue
-        batch = InstanceBatch.of([instance]).to(pair.model.device)
-        described = pair.model.readable(instance, pair.model.annotated(batch)[0])
-        if not described.get("tree") and "mentions" not in described:
-            continue  # a tree that the model cannot have
-        if described.get("tree") and len(words) > MOST_OF_A_TREE:
-            continue
-        unknown = np.count_nonzero(words == UNK) / len(words)
-        worth = _richness(described) / len(words) - UNKNOWN_COST * unknown
-        if best is None or worth > best[0]:
-            best = (worth, instance, described)
+    best = max(_choices(pair, instances, vocabulary), key=lambda c: c.worth, default=None)
     if best is None:
         return []
-    _, instance, annotated = best
-    batch = InstanceBatch.of([instance]).to(pair.model.device)
+    batch = InstanceBatch.of([best.instance]).to(pair.model.device)
     found = pair.proposal.beam(batch, 10)[0]  # (10, W)
-    likeliest = pair.model.readable(instance, found[(found != FILLING).any(1)][0])
-    tokens = vocabulary.decode([np.array([word]) for word in _known(instance, vocabulary)])
-    common = {"model": name, "instance_id": instance.instance_id, "tokens": tokens}
+    likeliest = pair.model.readable(best.instance, found[(found != FILLING).any(1)][0])
+    if "mentions" in likeliest:
+        likeliest = _window(likeliest, best.start)
+    words = _known(best.instance, vocabulary)
+    shown = words[best.start : best.start + MOST_WORDS]
+    tokens = vocabulary.decode([np.array([word]) for word in shown])
+    end = best.start + len(shown)
+    part = f", words {best.start + 1} to {end} of {len(words)}" if len(shown) < len(words) else ""
+    common = {"model": name, "instance_id": best.instance.instance_id, "tokens": tokens}
     return [
-        {**common, "title": "annotation", **annotated},
-        {**common, "title": "most probable under the proposal", **likeliest},
+        {**common, "title": f"annotation{part}", **best.described},
+        {**common, "title": f"most probable under the proposal{part}", **likeliest},
     ]

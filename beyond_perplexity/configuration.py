@@ -21,8 +21,9 @@ from beyond_perplexity.corpus.options import (
 )
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
-from beyond_perplexity.importance.plan import JOINT, LATENT_FAMILIES, PROPOSALS_OF
+from beyond_perplexity.importance.checks import check_latent_models, require
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.importance.plan import LATENT_FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.tendencies.options import Options as MeasurementOptions
 from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
@@ -79,12 +80,6 @@ def _explain(error: ValidationError) -> str:
     return f"{where}: {error.message}"
 
 
-def _require(key: str, name: str, known: Iterable[str], kind: str) -> None:
-    known = list(known)
-    if name not in known:
-        raise InputError(f"{key}: no {kind} is named '{name}'; defined are {', '.join(known)}")
-
-
 def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterable[str]) -> None:
     given = "vocabulary" in model
     if model["family"] in BROUGHT_FAMILIES and given:
@@ -96,7 +91,7 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
         return
     if not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
-    _require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+    require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
 
 
 def _check_references(config: Config) -> None:
@@ -105,18 +100,18 @@ def _check_references(config: Config) -> None:
     for name, model in config["models"].items():
         if name == RESERVED_MODEL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
-        _require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
+        require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
         _check_vocabulary(name, model, config["vocabularies"])
     for name in config["generation"]["models"]:
-        _require("generation.models", name, config["models"], "model")
+        require("generation.models", name, config["models"], "model")
         family = config["models"][name]["family"]
         if family in LATENT_FAMILIES:
             raise InputError(f"generation.models: '{name}' ({family}) has latent variables; remove")
     for name in config["generation"]["decodings"]:
-        _require("generation.decodings", name, config["decodings"], "decoding")
+        require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
         key = f"external_samples.{name}.corpus"
-        _require(key, external["corpus"], config["corpora"], "corpus")
+        require(key, external["corpus"], config["corpora"], "corpus")
 
 
 def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
@@ -131,24 +126,6 @@ def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
                 f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
                 f"tokens at most; lower it or raise models.{name}.architecture.context_length"
             )
-
-
-def _check_reduction(config: Config) -> None:
-    """Refuse, before hours of work, what leaves the report nothing to show."""
-    importance = config["importance"]
-    chosen = importance["proposals"]
-    if not (config["proposals"] if chosen is None else chosen):
-        return
-    reduction = parse_options(ReductionOptions, importance["reduction"], "importance.reduction")
-    if reduction.replicate_samples > importance["samples"]:
-        raise InputError(
-            f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "
-            f"importance.samples, {importance['samples']}; lower it"
-        )
-    if reduction.subsets < 2:
-        raise InputError("importance.reduction.subsets: the report needs at least 2")
-    if not importance["beams"]:
-        raise InputError("importance.beams: the report needs at least one size")
 
 
 def _check_values(config: Config) -> None:
@@ -170,30 +147,6 @@ def _check_values(config: Config) -> None:
         parse_options(kind, values, f"config: {where}")
 
 
-def _check_proposals(config: Config) -> None:
-    for name, proposal in config["proposals"].items():
-        if name in config["models"]:
-            raise InputError(f"proposals.{name}: a model has this name too; rename one of them")
-        _require(f"proposals.{name}.model", proposal["model"], config["models"], "model")
-        family = config["models"][proposal["model"]]["family"]
-        if family not in LATENT_FAMILIES:
-            raise InputError(
-                f"proposals.{name}.model: '{proposal['model']}' ({family}) has no latent variables"
-            )
-        if proposal["family"] not in PROPOSALS_OF[family]:
-            allowed = ", ".join(PROPOSALS_OF[family])
-            raise InputError(f"proposals.{name}.family: of {family} it is one of {allowed}")
-        how = config["models"][proposal["model"]]["architecture"].get("training")
-        if proposal["family"] == JOINT and how != "unsupervised":
-            raise InputError(
-                f"proposals.{name}.family: joint needs architecture.training: unsupervised in "
-                f"models.{proposal['model']}"
-            )
-    _check_reduction(config)
-    for name in config["importance"]["proposals"] or []:
-        _require("importance.proposals", name, config["proposals"], "proposal")
-
-
 def _check_splits(config: Config) -> None:
     for name, corpus in config["corpora"].items():
         given = isinstance(corpus["source"]["paths"], dict)
@@ -205,6 +158,9 @@ def _check_splits(config: Config) -> None:
             raise InputError(
                 f"corpora.{name}: key 'split' is missing; give the share of each split"
             )
+        if not given and min(corpus["split"].values()) <= 0:
+            empty = min(corpus["split"], key=corpus["split"].get)
+            raise InputError(f"corpora.{name}.split.{empty}: is 0; every split needs documents")
         total = sum(corpus["split"].values()) if not given else 1.0
         if abs(total - 1.0) > 1e-9:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
@@ -286,4 +242,4 @@ def validate(config: Config, schema_path: str | Path) -> None:
     _check_values(config)
     _check_references(config)
     _check_lengths(config, schema["$defs"])
-    _check_proposals(config)
+    check_latent_models(config, schema["$defs"])

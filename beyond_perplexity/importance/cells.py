@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.weights import Pair, choose_instances, load_pair
 from beyond_perplexity.instances.store import CorpusFiles, Instance
 from beyond_perplexity.models.checkpoint import WEIGHTS
@@ -55,12 +56,16 @@ def open_cell(given: argparse.Namespace, script: str, temperature: float | None 
     Raises
     ------
     InputError
-        See `weights.load_pair`.
+        See `weights.load_pair`; or when the split has no instances.
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
     split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
     chosen = choose_instances(split, given.instances, given.seed)
+    if not chosen:
+        raise InputError(
+            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can read"
+        )
     options = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
     record = run_record(script, options, seed=given.seed, device=given.device, checkpoint=weights)

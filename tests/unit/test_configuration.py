@@ -157,6 +157,61 @@ def test_a_proposal_that_is_for_another_model_is_named(changes, message):
         validate(config, SCHEMA)
 
 
+def latent() -> dict:
+    return load("configs/smoke-importance.yaml")
+
+
+def test_a_proposal_has_the_caps_of_its_model():
+    config = latent()
+    config["models"]["entitynlm"]["architecture"] = {"maximum_length": 25}
+    validate(config, SCHEMA)
+    own = config["proposals"]["entitynlm-no-peeking"]["architecture"]
+    assert own == {"context": "causal", "maximum_length": 25, "maximum_entities": 50}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            ("proposals", "entitynlm-peeking", "architecture"),
+            {"maximum_length": 25},
+            "proposals.entitynlm-peeking.architecture.maximum_length: is 25, but 8 in",
+        ),
+        (("vocabularies", "words"), {"kind": "bpe", "size": 300}, "vocabulary: 'words' is bpe"),
+        (("corpora", "wikipedia", "trees"), {"kind": "none"}, "models.rnng.corpus: rnng needs tre"),
+        (
+            ("corpora", "wikipedia", "source"),
+            {"format": "text", "paths": ["a.txt"]},
+            "models.entitynlm.corpus: entitynlm needs mentions",
+        ),
+        (
+            ("corpora", "wikipedia", "source"),
+            {"format": "conll", "paths": ["a.conll"]},
+            "models.kglm.corpus: kglm needs a knowledge graph",
+        ),
+        (("importance", "reduction"), {"confidence": 2.0}, "importance.reduction: confidence"),
+        (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures: nan"),
+        (("importance", "temperatures"), [1e-320], "importance.temperatures: 1e-320"),
+        (("importance", "temperatures"), [float("inf")], "importance.temperatures: inf"),
+        (("corpora", "wikipedia", "split", "test"), 0.0, "corpora.wikipedia.split.test: is 0"),
+        (
+            ("corpora", "wikipedia", "source", "paths"),
+            {"train": ["a"], "valid": ["b"]},
+            "source.paths: key 'test' is missing",
+        ),
+    ],
+)
+def test_what_latent_models_need_is_asked_for_before_the_first_job(path, value, message):
+    config = latent()
+    level = config
+    for key in path[:-1]:
+        level = level[key]
+    level[path[-1]] = value
+    with pytest.raises(InputError) as error:
+        validate(config, SCHEMA)
+    assert message in str(error.value)
+
+
 def test_models_with_latent_variables_do_not_generate():
     config = load("config.yaml")
     config["generation"]["models"].append("rnng")

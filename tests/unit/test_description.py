@@ -6,7 +6,6 @@ Oracles: the mentions that were put into a document, by their places.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from beyond_perplexity.importance.description import MOST_WORDS, describe
 from beyond_perplexity.importance.weights import Pair

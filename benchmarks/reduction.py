@@ -21,7 +21,8 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.subsets import subset_sizes
-from beyond_perplexity.shards import ShardWriter, temperature_column, temperature_columns
+from beyond_perplexity.schemas import temperature_column, temperature_columns
+from beyond_perplexity.shards import ShardWriter
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
 SHARD_INSTANCES = 10

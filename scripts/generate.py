@@ -1,6 +1,6 @@
 """Generate one shard of documents from a trained model.
 
-Columns of the shard: see ``samples`` in `beyond_perplexity.shards`. A document's text depends on
+Columns of the shard: see ``samples`` in `beyond_perplexity.schemas`. A document's text depends on
 (seed, name, document id) and the model alone, not on the shard or the batch. The footer says in
 which precision the model ran.
 """

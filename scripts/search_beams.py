@@ -1,6 +1,6 @@
 """Write one shard of the latents that beam searches under a proposal end with.
 
-Columns of the shard: see ``beams`` in `beyond_perplexity.shards`.
+Columns of the shard: see ``beams`` in `beyond_perplexity.schemas`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write one shard of sequential Monte Carlo estimates of log p(x), several runs an instance.
 
 For models that go through a text word by word (EntityNLM, KGLM). Columns of the shard: see
-``smc`` in `beyond_perplexity.shards`.
+``smc`` in `beyond_perplexity.schemas`.
 """
 
 from __future__ import annotations

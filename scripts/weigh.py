@@ -1,6 +1,6 @@
 """Draw latents from a proposal and write one shard of importance weights.
 
-Columns of the shard: see ``log_weights`` in `beyond_perplexity.shards`. A weight depends on
+Columns of the shard: see ``log_weights`` in `beyond_perplexity.schemas`. A weight depends on
 (seed, name, temperature, instance, sample) and the two models alone, not on the shard.
 """
 
@@ -14,7 +14,8 @@ from tqdm import tqdm
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.cells import add_flags, open_cell
 from beyond_perplexity.importance.weights import weigh
-from beyond_perplexity.shards import ShardWriter, temperature_columns
+from beyond_perplexity.schemas import temperature_columns
+from beyond_perplexity.shards import ShardWriter
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ AUTOMATIC_TREES = {"shallow": "automatic: textblob"}
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that an extraction writes: five tables of `shards.SCHEMAS` and a JSON report."""
+    """The files that an extraction writes: five tables of `schemas.SCHEMAS` and a JSON report."""
 
     documents: Path
     mentions: Path

@@ -1,6 +1,6 @@
 """One function per figure: a tidy table in, a matplotlib figure out.
 
-`FIGURES` names every figure with the kind of table it draws (a key of `shards.SCHEMAS`) and the
+`FIGURES` names every figure with the kind of table it draws (a key of `schemas.SCHEMAS`) and the
 function that draws it; `draw` looks a figure up by its name. A further kind of table has its flag
 in `FLAGS`, and its files in `workflow.Run.figure_inputs`.
 """

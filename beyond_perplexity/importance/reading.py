@@ -18,7 +18,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.files import Batch, TableFile
 from beyond_perplexity.importance.labels import Labels, read_labels
-from beyond_perplexity.shards import temperature_column
+from beyond_perplexity.schemas import temperature_column
 
 BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")

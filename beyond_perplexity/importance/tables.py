@@ -53,7 +53,7 @@ from beyond_perplexity.importance.estimators import log_mean_exp, perplexity
 from beyond_perplexity.importance.reduction import InstanceResults, Reduction, TemperatureResults
 from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.subsets import prefix_log_means
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 
 MEASURES = ("perplexity", "unknown_penalized_perplexity")
 Row = dict[str, Any]

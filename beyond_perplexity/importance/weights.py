@@ -24,7 +24,7 @@ from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.randomness import stream_key
 from beyond_perplexity.rows import round_up
-from beyond_perplexity.shards import temperature_column
+from beyond_perplexity.schemas import temperature_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 BLOCK = 1024  # samples at once
@@ -145,7 +145,7 @@ def weigh(
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``log_weights`` with those of `shards.temperature_columns`, a block of
+        Columns of schema ``log_weights`` with those of `schemas.temperature_columns`, a block of
         samples of one instance at a time.
     """
     device = pair.model.device

@@ -24,7 +24,7 @@ TOKENS = "tokens"
 
 
 class CorpusFiles(NamedTuple):
-    """The tables of one corpus (see `shards.SCHEMAS`) and what was made of them.
+    """The tables of one corpus (see `schemas.SCHEMAS`) and what was made of them.
 
     Attributes
     ----------

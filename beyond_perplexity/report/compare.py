@@ -22,7 +22,8 @@ from beyond_perplexity.provenance import run_record
 from beyond_perplexity.report.bodies import Body, check_same_counting, read_body
 from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
 from beyond_perplexity.report.layout import to_text
-from beyond_perplexity.shards import SCHEMAS, atomic_path
+from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.shards import atomic_path
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure
 from beyond_perplexity.tendencies.options import Options

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.shards import SCHEMAS, check_schema
+from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.shards import check_schema
 
 Paths = Sequence[str | Path]
 

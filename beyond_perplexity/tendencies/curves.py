@@ -35,7 +35,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.histograms import distribution
 from beyond_perplexity.tendencies.options import Options

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.randomness import stream_key
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies.measures import Row, measure_rows
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import Pair, subset

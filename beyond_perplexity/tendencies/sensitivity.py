@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.options import Options, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.figures.labels import REFERENCE
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
 MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}

@@ -28,7 +28,8 @@ from beyond_perplexity.importance.tables import (
     estimates_table,
     replicates_table,
 )
-from beyond_perplexity.shards import SCHEMAS, read_batches, temperature_columns
+from beyond_perplexity.schemas import SCHEMAS, temperature_columns
+from beyond_perplexity.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
 

@@ -20,7 +20,7 @@ from beyond_perplexity.report.importance import (
     diagnostics_table,
     sampling_table,
 )
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 
 MODELS = Models({"mine": "entitynlm", "other": "rnng"}, {"mine": "books (test)", "other": "trees"})
 PROPOSALS = {

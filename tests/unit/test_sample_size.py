@@ -14,7 +14,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import unigrams
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions

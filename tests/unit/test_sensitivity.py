@@ -16,7 +16,7 @@ from scipy.stats import norm
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.sensitivity import sensitivity_table
-from beyond_perplexity.shards import SCHEMAS
+from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.histograms import PairedHistogram

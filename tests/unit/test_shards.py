@@ -11,6 +11,7 @@ import pytest
 
 from beyond_perplexity import shards
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas import temperature_columns
 
 ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
 
@@ -102,8 +103,7 @@ def test_columns_on_top_of_a_schema_are_written_checked_and_read(tmp_path):
     shards.write_shard(path, "knowledge_graph", {**ROWS, "weight": [0.5, 2.0]}, {}, extra)
     (batch,) = shards.read_batches(path, "knowledge_graph", ["weight"], extra=extra)
     assert batch.column("weight").to_pylist() == [0.5, 2.0]
-    other = shards.temperature_columns([1])
+    other = temperature_columns([1])
     with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
         list(shards.read_batches(path, "knowledge_graph", ["subject"], extra=other))
-    names = shards.log_weights_schema([0.5, 2]).names
-    assert names == [*shards.SCHEMAS["log_weights"].names, "log_q_tau_0.5", "log_q_tau_2.0"]
+    assert temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]

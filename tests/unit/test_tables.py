@@ -28,7 +28,8 @@ from beyond_perplexity.report.tables import (
     model_table,
     reference_table,
 )
-from beyond_perplexity.shards import SCHEMAS, write_shard
+from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.shards import write_shard
 from scripts import tabulate
 from tests.unit.synthetic_tables import make_measures, sources_of
 

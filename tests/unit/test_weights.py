@@ -21,7 +21,7 @@ from beyond_perplexity.importance.weights import (
 )
 from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.shards import temperature_column
+from beyond_perplexity.schemas import temperature_column
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
 GRID = [0.5, 1.0, 2.0]

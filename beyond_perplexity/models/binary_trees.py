@@ -7,7 +7,7 @@ Node 0 is the empty stack, node n what action n − 1 pushed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -138,10 +138,33 @@ def readable_tree(latent: Tensor) -> dict[str, Any]:
 
 
 class BinaryTreeModule(LatentModule):
-    """The binary RNNG and its proposal: how they are made and what they read."""
+    """The binary RNNG and its proposal: how they are made and what they read.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        See `options_kind`.
+    unknown_classes : sequence of str
+        Classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
 
     options_kind: ClassVar[type[TreeOptions]]
-    unknown_classes: tuple[str, ...]
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(vocabulary_size, architecture)
+        self.unknown_classes = tuple(unknown_classes)
 
     @property
     def shapes(self) -> dict[str, Any]:

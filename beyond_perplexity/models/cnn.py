@@ -11,7 +11,7 @@ B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,8 +20,7 @@ from torch.nn import functional
 
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words, skips_layer
-from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
 
 
 @dataclass(frozen=True)
@@ -164,25 +163,17 @@ class GatedConvolution(nn.Module):
         return functional.glu(both, 1), window[:, 1:]  # (B, C'), (B, K − 1, C)
 
 
-class CNN(FactoredModel):
+class CNN(FactoredNetwork):
     """Embedding, gated convolutions with residual connections, output layer.
 
     The contract's `context_length` is None: there is no limit to a prefix, only to what is seen.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `CNNOptions`.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `FactoredNetwork`; the options are `CNNOptions`.
     """
+
+    family = "cnn"
+    options_kind = CNNOptions
+    options: CNNOptions
 
     def __init__(
         self,
@@ -190,11 +181,8 @@ class CNN(FactoredModel):
         architecture: Mapping[str, Any],
         open_vocabulary: bool = False,
     ) -> None:
-        super().__init__()
-        options = parse_options(CNNOptions, architecture, "architecture")
-        self.vocabulary_size = vocabulary_size
-        self.open_vocabulary = open_vocabulary
-        self.options = options
+        super().__init__(vocabulary_size, architecture, open_vocabulary)
+        options = self.options
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
         nn.init.normal_(self.embedding.weight)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(options.layers))
@@ -233,16 +221,6 @@ class CNN(FactoredModel):
                 GatedConvolution(middle, options.width, 1, normalized, gain),
             ]
         )
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": "cnn",
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "open_vocabulary": self.open_vocabulary,
-        }
 
     @property
     def receptive_field(self) -> int:

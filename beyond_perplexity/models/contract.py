@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
+from dataclasses import asdict
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+
+from beyond_perplexity.options import parse_options
 
 
 class State(ABC):
@@ -111,6 +114,56 @@ class TrainedModel(nn.Module, ABC):
     def parameter_count(self) -> int:
         """Count the trained parameters, tied ones once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+class ConfiguredModel(TrainedModel):
+    """A model that is made from the size of a vocabulary and the options of its family.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        Options of the family.
+
+    Attributes
+    ----------
+    family : str
+        Name of the family.
+    options_kind : type
+        The dataclass of its options.
+    options : instance of `options_kind`
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    family: ClassVar[str]
+    options_kind: ClassVar[type[Any]]
+    options: Any
+    vocabulary_size: int
+
+    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.options = parse_options(self.options_kind, architecture, "architecture")
+        self.vocabulary_size = vocabulary_size
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": self.family,
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            **self.shapes,
+        }
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """What builds the same model beside its architecture; JSON-serializable."""
+        return {}
 
 
 class LanguageModel(TrainedModel):

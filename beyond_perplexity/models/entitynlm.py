@@ -40,7 +40,6 @@ from beyond_perplexity.models.entity_scores import Scores, score
 from beyond_perplexity.models.entity_steps import EntityState, advance
 from beyond_perplexity.models.entity_walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import EOS
 
@@ -152,12 +151,12 @@ class EntityNLM(EntityModule, LatentModel):
     """
 
     family = "entitynlm"
+    options_kind = EntityNLMOptions
     options: EntityNLMOptions
 
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__()
-        options = parse_options(EntityNLMOptions, architecture, "architecture")
-        self.vocabulary_size, self.options = vocabulary_size, options
+        super().__init__(vocabulary_size, architecture)
+        options = self.options
         size = options.size
         self.text = TextStates(vocabulary_size, size, options.layers, options.dropout, False)
         self.entities = DynamicEntities(

@@ -6,13 +6,15 @@ N positions, D features, V ids.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel
 
 
 class OutputLayer(nn.Module, ABC):
@@ -110,3 +112,36 @@ class FactoredModel(LanguageModel):
     def forward(self, tokens: Tensor) -> Tensor:
         """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
         return self.output.logits(self.features(tokens))
+
+
+class FactoredNetwork(ConfiguredModel, FactoredModel):
+    """A factored model that is made untrained from the options of its family.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `options_kind`.
+    open_vocabulary : bool
+        ``<unk>`` gets no probability.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__(vocabulary_size, architecture)
+        self.open_vocabulary = open_vocabulary
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Whether the vocabulary is open."""
+        return {"open_vocabulary": self.open_vocabulary}

@@ -44,7 +44,6 @@ from beyond_perplexity.models.kglm_latents import (
 )
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
@@ -92,15 +91,14 @@ class KGLM(GraphModule, LatentModel):
     alias_words: Tensor
 
     family = "kglm"
+    options_kind = KGLMOptions
     options: KGLMOptions
 
     def __init__(
         self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
     ) -> None:
-        super().__init__()
-        options = parse_options(KGLMOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
+        super().__init__(vocabulary_size, architecture)
+        options = self.options
         size = options.embedding_size
         self.embedding = nn.Embedding(vocabulary_size, size)
         self.heads = LatentHeads(size, KnowledgeGraph(graph))

@@ -13,39 +13,22 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from torch import Tensor
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.contract import ConfiguredModel
 from beyond_perplexity.vocabulary import Vocabulary
 
 FILLING = -1
 
 
-class LatentModule(TrainedModel):
-    """What a latent model and a proposal have in common: how they are made and trained."""
+class LatentModule(ConfiguredModel):
+    """What a latent model and a proposal have in common: how they are made and trained.
 
-    family: ClassVar[str]
-    options: Any
-    vocabulary_size: int
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same module, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            **self.shapes,
-        }
-
-    @property
-    def shapes(self) -> dict[str, Any]:
-        """What builds the same module beside its architecture; JSON-serializable."""
-        return {}
+    Parameters and errors are those of `ConfiguredModel`.
+    """
 
     @property
     def support(self) -> dict[str, Any]:

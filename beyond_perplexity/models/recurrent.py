@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words
-from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
 
 
 @dataclass(frozen=True)
@@ -80,34 +79,21 @@ class RecurrentState(State):
         return self.memory
 
 
-class RecurrentModel(FactoredModel):
+class RecurrentModel(FactoredNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `RecurrentOptions`.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
+    Parameters and errors are those of `FactoredNetwork`; the options are `RecurrentOptions`.
 
     Attributes
     ----------
-    family : str
-        Name of the family.
     kind : type
         torch's class of the layers.
     memories : int
         Tensors that a state consists of; the first is what a layer gives out.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
     """
 
-    family: ClassVar[str]
+    options_kind = RecurrentOptions
+    options: RecurrentOptions
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     memories: ClassVar[int]
 
@@ -117,11 +103,8 @@ class RecurrentModel(FactoredModel):
         architecture: Mapping[str, Any],
         open_vocabulary: bool = False,
     ) -> None:
-        super().__init__()
-        options = parse_options(RecurrentOptions, architecture, "architecture")
-        self.vocabulary_size = vocabulary_size
-        self.open_vocabulary = open_vocabulary
-        self.options = options
+        super().__init__(vocabulary_size, architecture, open_vocabulary)
+        options = self.options
         width = options.embedding_size if options.tie_weights else options.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
         self.layers = self.kind(
@@ -138,16 +121,6 @@ class RecurrentModel(FactoredModel):
         nn.init.zeros_(self.output.bias)
         if options.tie_weights:
             self.output.weight = self.embedding.weight
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "open_vocabulary": self.open_vocabulary,
-        }
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or H), for tokens (B, T)."""

@@ -39,7 +39,6 @@ from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import Prefixes, StackLSTM, StackMemory, share_prefixes
 from beyond_perplexity.models.word_scores import Words, score_words
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.rows import round_up, sum_rows
 from beyond_perplexity.vocabulary import BOS, EOS
@@ -114,24 +113,12 @@ class _Scores(NamedTuple):
 class RNNG(BinaryTreeModule, LatentModel):
     """Binary RNNG; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `RNNGOptions`.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
+    Parameters and errors are those of `BinaryTreeModule`; the options are `RNNGOptions`.
 
     Attributes
     ----------
     proposal : SpanCRF or None
         The proposal that unsupervised training has trained along.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
     """
 
     family = "rnng"
@@ -144,11 +131,8 @@ class RNNG(BinaryTreeModule, LatentModel):
         architecture: Mapping[str, Any],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__()
-        options = parse_options(RNNGOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
-        self.unknown_classes = tuple(unknown_classes)
+        super().__init__(vocabulary_size, architecture, unknown_classes)
+        options = self.options
         size, ids = options.size, vocabulary_size + len(self.unknown_classes)
         self.embedding = nn.Embedding(ids, size)
         self.word_bias = nn.Parameter(torch.zeros(ids))

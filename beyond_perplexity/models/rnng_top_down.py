@@ -33,7 +33,6 @@ from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import share_prefixes
 from beyond_perplexity.models.top_down import (
     LabelledTreeModule,
-    StackEncoder,
     TopDownOptions,
     action_log_probs,
     allowed,
@@ -41,9 +40,9 @@ from beyond_perplexity.models.top_down import (
     follow,
     known_actions,
     readable_labelled_tree,
+    word_lstm,
 )
 from beyond_perplexity.models.word_scores import Words, score_words
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import BOS
 
@@ -67,21 +66,7 @@ class TopDownRNNGOptions(TopDownOptions):
 class TopDownRNNG(LabelledTreeModule, LatentModel):
     """Labelled, top-down RNNG; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `TopDownRNNGOptions`.
-    labels : sequence of str
-        Labels of phrases.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownRNNGOptions`.
     """
 
     family = "rnng-top-down"
@@ -95,22 +80,10 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         labels: Sequence[str],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__()
-        options = parse_options(TopDownRNNGOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
-        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
-        ids = vocabulary_size + len(self.unknown_classes)
-        self.encoder = StackEncoder(ids, len(self.labels), options)
-        self.terminals = nn.LSTM(
-            options.size,
-            options.size,
-            options.layers,
-            batch_first=True,
-            dropout=options.dropout if options.layers > 1 else 0.0,
-        )
-        self.choice = nn.Linear(options.size, FIRST_LABEL + len(self.labels))
-        self.word_bias = nn.Parameter(torch.zeros(ids))
+        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+        self.terminals = word_lstm(self.options)
+        self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
+        self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
 
     @property
     def t_definition(self) -> str:

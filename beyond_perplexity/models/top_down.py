@@ -189,6 +189,13 @@ def allowed(nodes: Nodes, at: Tensor, options: TopDownOptions, labels: int) -> T
     return torch.stack(columns, 1)
 
 
+def word_lstm(options: TopDownOptions) -> nn.LSTM:
+    """Make the LSTM that reads the words beside the stack and the actions."""
+    between = options.dropout if options.layers > 1 else 0.0
+    size, layers = options.size, options.layers
+    return nn.LSTM(size, size, layers, batch_first=True, dropout=between)
+
+
 class StackEncoder(nn.Module):
     """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1).
 
@@ -399,11 +406,38 @@ def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0)
 
 
 class LabelledTreeModule(LatentModule):
-    """The labelled, top-down RNNG and its proposal: how they are made and what they read."""
+    """The labelled, top-down RNNG and its proposal: how they are made and what they read.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        See `options_kind`; the limits of a proposal have to be those of the model.
+    labels : sequence of str
+        Labels of phrases.
+    unknown_classes : sequence of str
+        Classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
 
     options_kind: ClassVar[type[TopDownOptions]]
-    labels: tuple[str, ...]
-    unknown_classes: tuple[str, ...]
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        labels: Sequence[str],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(vocabulary_size, architecture)
+        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
+        ids = vocabulary_size + len(self.unknown_classes)
+        self.encoder = StackEncoder(ids, len(self.labels), self.options)
 
     @property
     def shapes(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,8 +19,7 @@ from torch.nn import functional
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.dropout import check_probabilities, drop_words, skips_layer
-from beyond_perplexity.models.factored import FactoredModel, FullSoftmax, OutputLayer
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 BUCKET = 32
@@ -235,29 +234,10 @@ def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) ->
     return mixed
 
 
-class Transformer(FactoredModel):
+class Transformer(FactoredNetwork):
     """A stack of blocks between an embedding with positions and the output layer.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `TransformerOptions`.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
-
-    Attributes
-    ----------
-    family : str
-        Name of the family.
-    options_kind : type
-        The dataclass of its options.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `FactoredNetwork`; the options are `TransformerOptions`.
     """
 
     family: ClassVar[str] = "transformer"
@@ -273,11 +253,8 @@ class Transformer(FactoredModel):
         architecture: Mapping[str, Any],
         open_vocabulary: bool = False,
     ) -> None:
-        super().__init__()
-        options = parse_options(self.options_kind, architecture, "architecture")
-        self.vocabulary_size = vocabulary_size
-        self.open_vocabulary = open_vocabulary
-        self.options = options
+        super().__init__(vocabulary_size, architecture, open_vocabulary)
+        options = self.options
         self.context_length = options.context_length
         self.embedding = self._make_embedding()
         table = sinusoids(options.context_length, options.width)  # (context, D)
@@ -313,16 +290,6 @@ class Transformer(FactoredModel):
                 adds = name.endswith("_output")
                 nn.init.xavier_uniform_(layer.weight, gain=shrink if adds else 1.0)
                 nn.init.zeros_(layer.bias)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "open_vocabulary": self.open_vocabulary,
-        }
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""

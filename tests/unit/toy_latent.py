@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,12 +30,19 @@ def _instances(corpus: CorpusFiles, split: str, vocabulary: Vocabulary) -> Itera
                 yield Instance(row["doc_id"], {"tokens": tokens, "bits": tokens % 2})
 
 
+@dataclass(frozen=True)
+class ToyOptions:
+    """There are none."""
+
+
 class ToyModel(LatentModel):
     """p(x, z)."""
 
-    def __init__(self, vocabulary_size: int) -> None:
-        super().__init__()
-        self.vocabulary_size = vocabulary_size
+    family = "toy"
+    options_kind = ToyOptions
+
+    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any] | None = None) -> None:
+        super().__init__(vocabulary_size, architecture or {})
         self.words = nn.Parameter(torch.randn(2, vocabulary_size, dtype=torch.float64))
         self.bits = nn.Parameter(torch.randn(3, 2, dtype=torch.float64))
 
@@ -43,10 +51,6 @@ class ToyModel(LatentModel):
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
     ) -> ToyModel:
         return cls(vocabulary.size)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"family": "toy", "vocabulary_size": self.vocabulary_size}
 
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
@@ -81,17 +85,15 @@ class ToyModel(LatentModel):
 class ToyProposal(Proposal):
     """q(z | x)."""
 
-    def __init__(self, vocabulary_size: int) -> None:
-        super().__init__()
-        self.vocabulary_size = vocabulary_size
+    family = "toy-proposal"
+    options_kind = ToyOptions
+
+    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any] | None = None) -> None:
+        super().__init__(vocabulary_size, architecture or {})
         self.logits = nn.Parameter(torch.randn(vocabulary_size, 2, dtype=torch.float64))
 
     create = classmethod(ToyModel.create.__func__)  # type: ignore[attr-defined]
     instances = ToyModel.instances  # type: ignore[assignment]
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"family": "toy-proposal", "vocabulary_size": self.vocabulary_size}
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         bits = ToyModel.annotated(self, batch)  # type: ignore[arg-type]

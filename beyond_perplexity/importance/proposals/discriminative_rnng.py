@@ -31,7 +31,6 @@ from beyond_perplexity.models.top_down import (
     Course,
     LabelledTreeModule,
     Nodes,
-    StackEncoder,
     TopDownOptions,
     action_log_probs,
     allowed,
@@ -39,8 +38,8 @@ from beyond_perplexity.models.top_down import (
     finished,
     follow,
     known_actions,
+    word_lstm,
 )
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import EOS
 
@@ -51,21 +50,7 @@ BLOCK = 512
 class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     """Discriminative RNNG; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `TopDownOptions`; its limits have to be those of the model.
-    labels : sequence of str
-        Labels of phrases.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownOptions`.
     """
 
     family = "discriminative-rnng"
@@ -79,21 +64,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         labels: Sequence[str],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__()
-        options = parse_options(TopDownOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
-        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
-        ids = vocabulary_size + len(self.unknown_classes)
-        self.encoder = StackEncoder(ids, len(self.labels), options)
-        self.buffer = nn.LSTM(
-            options.size,
-            options.size,
-            options.layers,
-            batch_first=True,
-            dropout=options.dropout if options.layers > 1 else 0.0,
-        )
-        self.choice = nn.Linear(options.size, FIRST_LABEL + len(self.labels))
+        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+        self.buffer = word_lstm(self.options)
+        self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated trees."""

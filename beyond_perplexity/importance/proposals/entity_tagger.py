@@ -32,7 +32,6 @@ from beyond_perplexity.models.entity_steps import EntityState, advance, propose_
 from beyond_perplexity.models.entity_walks import DRAWS, TextStates, sample
 from beyond_perplexity.models.entitynlm import EntityOptions
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.options import parse_options
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,12 @@ class EntityTagger(EntityModule, Proposal):
     word_draws = DRAWS
 
     family = "entity-tagger"
+    options_kind = EntityTaggerOptions
     options: EntityTaggerOptions
 
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__()
-        options = parse_options(EntityTaggerOptions, architecture, "architecture")
-        self.vocabulary_size, self.options = vocabulary_size, options
+        super().__init__(vocabulary_size, architecture)
+        options = self.options
         both = options.context == "bidirectional"
         self.text = TextStates(vocabulary_size, options.size, options.layers, options.dropout, both)
         self.entities = DynamicEntities(

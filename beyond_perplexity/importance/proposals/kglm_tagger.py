@@ -37,7 +37,6 @@ from beyond_perplexity.models.kglm_latents import (
 )
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
@@ -76,15 +75,14 @@ class KGLMTagger(GraphModule, Proposal):
     """
 
     family = "kglm-tagger"
+    options_kind = TaggerOptions
     options: TaggerOptions
 
     def __init__(
         self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
     ) -> None:
-        super().__init__()
-        options = parse_options(TaggerOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
+        super().__init__(vocabulary_size, architecture)
+        options = self.options
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
         self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(graph))
         width = self.heads.width

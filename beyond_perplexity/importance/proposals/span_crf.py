@@ -35,7 +35,6 @@ from beyond_perplexity.instances.trees import (
 from beyond_perplexity.models.binary_trees import BinaryTreeModule, from_closings, spans, trace
 from beyond_perplexity.models.dropout import check_probabilities
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.options import parse_options
 from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import BOS, EOS
 
@@ -79,19 +78,7 @@ class SpanCRFOptions(TreeOptions):
 class SpanCRF(BinaryTreeModule, Proposal):
     """Span CRF; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `SpanCRFOptions`.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `BinaryTreeModule`; the options are `SpanCRFOptions`.
     """
 
     family = "span-crf"
@@ -104,11 +91,8 @@ class SpanCRF(BinaryTreeModule, Proposal):
         architecture: Mapping[str, Any],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__()
-        options = parse_options(SpanCRFOptions, architecture, "architecture")
-        self.options = options
-        self.vocabulary_size = vocabulary_size
-        self.unknown_classes = tuple(unknown_classes)
+        super().__init__(vocabulary_size, architecture, unknown_classes)
+        options = self.options
         width, hidden, scorer = options.embedding_size, options.hidden_size, options.scorer_size
         self.embedding = nn.Embedding(vocabulary_size + len(self.unknown_classes), width)
         self.position = nn.Embedding(options.positions, width)
@@ -162,13 +146,6 @@ class SpanCRF(BinaryTreeModule, Proposal):
             rows = from_closings(closings, torch.full_like(closings[:, 0], length))  # (K, W)
             found[place, : len(rows), : rows.shape[1]] = rows
         return found
-
-    def entropy(self, batch: InstanceBatch, temperature: float = 1.0) -> Tensor:
-        """Return the entropy of q_τ(· | x), exactly, nats, float64, (B,)."""
-        scores = self._scores(batch) / temperature  # (B, T, T)
-        entropy = inside(scores, batch.lengths[TOKENS], with_entropy=True).entropy
-        assert entropy is not None
-        return entropy
 
     # ---- for the unsupervised training of a model, whose gradients need the scores ----
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.draws import invert
 from beyond_perplexity.models.dynamic_entities import (
     DynamicEntities,
     Memory,
@@ -67,16 +68,8 @@ class TextStates(nn.Module):
 
 
 def draw(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S).
-
-    The place is the first whose cumulated probability is above the row's number, (R,) in [0, 1).
-    """
-    heights = logits.softmax(1).cumsum(1)  # (R, S)
-    aim = (uniforms * heights[:, -1])[:, None]  # (R, 1)
-    place = torch.searchsorted(heights, aim, right=True)[:, 0]  # (R,)
-    places = torch.arange(logits.shape[1], device=logits.device)  # (S,)
-    last = (places * (logits > -torch.inf)).amax(1)  # (R,)
-    return torch.minimum(place, last)
+    """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
+    return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
 
 def draw_start(

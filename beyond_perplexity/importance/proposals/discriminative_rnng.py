@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from beyond_perplexity.draws import invert
 from beyond_perplexity.instances.store import TOKENS, InstanceBatch
 from beyond_perplexity.instances.trees import (
     ACTIONS,
@@ -203,9 +204,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             possible = self._possible(batch, course.nodes, at)  # (R, A)
             scores = self.choice(course.contexts[-1])  # (R, A)
             shares = action_log_probs(scores, possible, temperature).exp().cumsum(1)  # (R, A)
-            goal = uniforms[:, len(columns), None] * shares[:, -1:]  # (R, 1)
-            last = possible.shape[1] - 1 - possible.flip(1).long().argmax(1)  # (R,)
-            action = torch.minimum((shares <= goal).sum(1), last)  # (R,)
+            number = uniforms[:, len(columns), None]  # (R, 1)
+            action = invert(shares, number)[:, 0]  # (R,)
             columns.append(torch.where(done, FILLING, action))
             # A finished row goes on by words that nobody looks at, so that all rows keep step.
             at = course.extend(at, torch.where(done, SHIFT, action))  # (R,)

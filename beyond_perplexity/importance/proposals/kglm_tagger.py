@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.draws import goals, invert
 from beyond_perplexity.instances.linked import (
     LATENTS,
     NEW,
@@ -158,7 +159,7 @@ class KGLMTagger(GraphModule, Proposal):
         memory = _Memory(self.graph, len(owner))
         for place in range(width):
             draws = uniforms[:, DRAWS * place : DRAWS * (place + 1)]  # (R, 3)
-            kind = _inverse(kinds[owner, place, memory.mask()], draws[:, 0])  # (R,)
+            kind = invert(kinds[owner, place, memory.mask()], draws[:, :1])[:, 0]  # (R,)
             entity = torch.where(kind == ONGOING, memory.current, -1)  # (R,)
             for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
                 rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
@@ -184,8 +185,7 @@ class KGLMTagger(GraphModule, Proposal):
         flat = torch.arange(len(streams.lengths), device=owner.device) * streams.positions + place
         logits = self.heads.entity_logits(streams, flat).double() / temperature  # (B, N)
         sums = (logits - logits.amax(1, keepdim=True)).exp_().cumsum(1)  # (B, N)
-        goal = draws[:, 1] * sums[owner, -1]  # (Q,)
-        goal = torch.minimum(goal, sums[owner, -1].nextafter(goal.new_zeros(())))  # (Q,)
+        goal = goals(sums[owner, -1], draws[:, 1])  # (Q,)
         found = torch.searchsorted(sums, goal.expand(len(sums), -1).contiguous(), right=True)
         return found[owner, torch.arange(len(owner), device=owner.device)]
 
@@ -335,14 +335,8 @@ class _Memory:
         self.current, self.recent = self.current[rows], self.recent[rows]
 
 
-def _inverse(sums: Tensor, uniforms: Tensor) -> Tensor:
-    """Return the first place where the running sums (Q, X) pass uniforms (Q,) times the last."""
-    last = sums[:, -1]  # (Q,)
-    goal = torch.minimum(uniforms * last, last.nextafter(last.new_zeros(())))  # (Q,)
-    return torch.searchsorted(sums, goal[:, None], right=True)[:, 0]
-
-
 def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
     """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
     masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
-    return _inverse((masked - masked.amax(1, keepdim=True)).exp().cumsum(1), uniforms)
+    sums = (masked - masked.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, X)
+    return invert(sums, uniforms[:, None])[:, 0]

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from beyond_perplexity.draws import invert
+
 
 class Chart(NamedTuple):
     """The inside scores of N charts.
@@ -111,9 +113,8 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
         paths = paths + chart.by_last[owner[:, None], end[:, None], right]  # (R, T − 1)
         paths = paths.masked_fill(widths >= width[:, None], -torch.inf)
         shares = (paths - paths.amax(1, keepdim=True).clamp(min=-1e300)).exp().cumsum(1)
-        goal = uniforms[:, step, None] * shares[:, -1:]  # (R, 1)
-        split = 1 + (shares <= goal).sum(1)  # (R,)
-        split = torch.minimum(split, (width - 1).clamp(min=1))  # (R,)
+        # Where a row is not active the split is of no meaning.
+        split = 1 + invert(shares, uniforms[:, step, None])[:, 0]  # (R,)
         count = count - active.long()
         for start, size in ((first + split, width - split), (first, split)):
             pushed = (active & (size >= 2)).long()  # (R,)

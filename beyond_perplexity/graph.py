@@ -20,7 +20,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.linked import read_mentions
+from beyond_perplexity.instances.mentions import read_mentioned
 from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.knowledge_graph import pack_strings
 from beyond_perplexity.models.transe import TransEOptions, embed
@@ -88,7 +88,8 @@ def embed_corpus_graph(
     Raises
     ------
     InputError
-        When a table is missing or has other columns, or there is no entity.
+        When a table is missing or has other columns, there is no entity, or a mention is of no
+        document.
     """
     triples = sorted({*_rows(corpus.knowledge_graph, "knowledge_graph")})
     surfaces = _surfaces(corpus)
@@ -146,17 +147,12 @@ def _rows(path: Path, kind: str) -> Iterator[tuple[str, ...]]:
 def _surfaces(corpus: CorpusFiles) -> dict[str, Counter[str]]:
     """Count, for each mentioned entity, what its mentions in the training split read."""
     found: dict[str, Counter[str]] = {}
-    mentions = read_mentions(corpus.mentions)
-    waiting = next(mentions, None)
-    for batch in read_batches(corpus.documents, "documents", ["doc_id", "split", "text"]):
-        for row in batch.to_pylist():
-            words = row["text"].split(" ")
-            while waiting is not None and waiting[0] <= row["doc_id"]:
-                doc_id, start, end, entity = waiting
-                counts = found.setdefault(entity, Counter())
-                if row["split"] == "train" and doc_id == row["doc_id"]:
-                    counts[" ".join(words[start:end])] += 1
-                waiting = next(mentions, None)
+    for document in read_mentioned(corpus):
+        words = document.text.split(" ")
+        for start, end, entity in document.spans:
+            counts = found.setdefault(entity, Counter())
+            if document.split == "train":
+                counts[" ".join(words[start:end])] += 1
     return found
 
 

@@ -18,10 +18,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.proposals.entity_tagger import EntityTagger
 from beyond_perplexity.instances.entities import (
     RADIX,
-    Span,
     chosen_mentions,
     mention_codes,
 )
+from beyond_perplexity.instances.mentions import Span
 from beyond_perplexity.instances.store import (
     CorpusFiles,
     Instance,
@@ -427,7 +427,10 @@ def test_documents_without_mentions_or_words(tmp_path):
 
 @pytest.mark.parametrize(
     ("mention", "message"),
-    [((1, 1, 3, "x", "gold"), "not inside document 1"), ((2, 0, 1, "x", "gold"), "no document")],
+    [
+        ((1, 1, 3, "x", "gold"), r"document 1, mention \[1, 3\) of 'x': is outside .* 2 tokens"),
+        ((2, 0, 1, "x", "gold"), "the mentions of document 2 belong to no document"),
+    ],
 )
 def test_wrong_mentions_are_errors(tmp_path, mention, message):
     corpus = write_corpus(tmp_path, [(1, "test", "", "Ada sees", 2)], [mention])

@@ -27,6 +27,7 @@ from beyond_perplexity.instances.linked import (
     encode_latents,
     linked_documents,
 )
+from beyond_perplexity.instances.mentions import read_mentioned
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.models.kglm import KGLM
 from beyond_perplexity.models.knowledge_graph import (
@@ -251,6 +252,10 @@ def test_bad_input_is_named(tmp_path):
     write_corpus(tmp_path, MENTIONS[::-1])
     with pytest.raises(InputError, match="document 0 comes after one of 1; sort the mentions"):
         list(linked_documents(corpus, "train", words(), graph))
+    write_corpus(tmp_path, [*MENTIONS, (9, 0, 1, "England")])
+    for reading in (linked_documents(corpus, "train", words(), graph), read_mentioned(corpus)):
+        with pytest.raises(InputError, match="the mentions of document 9 belong to no document"):
+            list(reading)
     with pytest.raises(ValueError, match="cutoff"):
         GraphOptions(cutoff=0)
 

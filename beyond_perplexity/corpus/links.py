@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 
 from beyond_perplexity.corpus.markup import Paragraph
 
@@ -192,12 +191,7 @@ class Redirects:
     def __enter__(self) -> Redirects:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._database.close()
         self._path.unlink(missing_ok=True)
 

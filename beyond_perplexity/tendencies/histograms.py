@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -171,6 +172,42 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
     return np.stack([stream(seed, purpose, r).multinomial(total, shares) for r in items])
 
 
+def bootstrap_both(
+    reference: np.ndarray,
+    samples: np.ndarray,
+    evaluate: Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]],
+    n: int,
+    seed: int,
+    purpose: str,
+) -> dict[str, np.ndarray]:
+    """Compute statistics under resampling of both bodies' documents.
+
+    Parameters
+    ----------
+    reference, samples : numpy.ndarray of int64, shape (C,)
+        Documents of each cell.
+    evaluate : callable
+        Takes resamples of both, shape (r, C), and returns arrays of shape (r,) by name.
+    n : int
+        Replicates, at least 1.
+    seed, purpose : int, str
+        Replicate r draws from streams keyed by them, the body and r.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray, shape (n,)
+        What `evaluate` returns, of all replicates.
+    """
+
+    def replicates(items: range) -> dict[str, np.ndarray]:
+        return evaluate(
+            resample(reference, items, seed, f"{purpose}/reference"),
+            resample(samples, items, seed, f"{purpose}/samples"),
+        )
+
+    return _gather(n, len(reference), replicates)
+
+
 def bootstrap(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
     """Compute the statistics of `compare` under resampling of both bodies' documents.
 
@@ -188,10 +225,6 @@ def bootstrap(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[
     dict of str to numpy.ndarray of float64, shape (n,)
         The statistics of `compare`.
     """
-
-    def evaluate(items: range) -> dict[str, np.ndarray]:
-        reference = resample(paired.reference, items, seed, f"{purpose}/reference")
-        samples = resample(paired.samples, items, seed, f"{purpose}/samples")
-        return compare(paired.support, reference, samples)
-
-    return _gather(n, len(paired.support), evaluate)
+    return bootstrap_both(
+        paired.reference, paired.samples, partial(compare, paired.support), n, seed, purpose
+    )

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
@@ -150,13 +149,8 @@ class StatisticsCounter:
         self._types.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._types.__exit__(kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self._types.__exit__(*exception)
 
     def add(self, texts: pa.Array) -> None:
         """Count documents (string, shape (D,)), tokens separated by white space."""

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from beyond_perplexity.randomness import stream
-from beyond_perplexity.tendencies.histograms import blocks, resample
+from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
@@ -294,12 +294,11 @@ def bootstrap(
     dict of str to numpy.ndarray of float64, shape (n,)
         The summaries.
     """
-    parts = []
-    for items in blocks(n, len(paired.reference)):
-        reference = resample(paired.reference, items, seed, f"{purpose}/reference")
-        samples = resample(paired.samples, items, seed, f"{purpose}/samples")
-        parts.append(summarize(paired, reference, samples, laws))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def evaluate(reference: np.ndarray, samples: np.ndarray) -> dict[str, np.ndarray]:
+        return summarize(paired, reference, samples, laws)
+
+    return bootstrap_both(paired.reference, paired.samples, evaluate, n, seed, purpose)
 
 
 def bootstrap_fit(histogram: Histogram, n: int, seed: int, purpose: str) -> np.ndarray:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import (
-    draw_line,
+    draw_by_decoding,
     legend_below,
-    model_handles,
-    panels,
     select,
     styled,
 )
@@ -20,20 +18,15 @@ VISIBLE = 0.005  # of the highest density: below it the axis is cut
 
 def _density(table: pd.DataFrame, labels: Labels, curve: str, what: str) -> Figure:
     curves = select(table, curve)
-    sources = labels.sort_sources(curves["source"])
-    looks = Looks(labels, sources)
-    figure, placed = panels(
-        sources, labels, xlabel=f"Fraction of {what}", ylabels=["Density over documents"]
+    figure, axes, entries = draw_by_decoding(
+        curves, labels, xlabel=f"Fraction of {what}", ylabel="Density over documents"
     )
     visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
     right = min(1.0, float(visible["x"].max()) + 0.02)
-    for decoding, (axis,) in placed.items():
-        for name in sources:
-            if parse_source(name).decoding in ("", decoding):
-                draw_line(axis, curves[curves["source"] == name], name, looks)
+    for axis in axes:
         axis.set_xlim(0, right)
         axis.set_ylim(bottom=0)
-    legend_below(figure, model_handles(sources, labels, looks))
+    legend_below(figure, entries)
     return figure
 
 

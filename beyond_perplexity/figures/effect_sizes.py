@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, parse_source
-from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
 from beyond_perplexity.report.numbers import shown, stars
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
@@ -87,9 +87,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     columns = [key for key in EFFECTS if key in held]
     values = _wide(rows, "value", sources, columns)
     p_values = _wide(rows, "p_value", sources, columns)
-    size = (PAGE_WIDTH, 1.1 + 0.24 * len(sources))
-    figure = Figure(figsize=size, layout="constrained")
-    axis = figure.subplots()
+    figure, axis = single_panel(PAGE_WIDTH, 1.1 + 0.24 * len(sources))
     norm = PowerNorm(0.5, 0, max(0.1, float(np.nanmax(values))))
     image = axis.imshow(values, cmap="Blues", norm=norm, aspect="auto")
     _write_numbers(axis, image, values, p_values)

@@ -119,6 +119,26 @@ def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: 
     axis.set_xscale("log")
 
 
+def _curve_figure(
+    settings: Settings,
+    curves: dict[str, pd.DataFrame],
+    ylabel: str,
+    *,
+    height: float,
+    band: bool,
+) -> Figure:
+    """Draw a panel of curves for each title."""
+    figure, axes = _panels(list(curves), height)
+    for title, axis in axes.items():
+        _draw_curves(axis, curves[title], settings, band=band)
+        _limit(axis, curves[title]["mean"])
+        axis.set_title(title)
+        axis.set_xlabel("Samples per instance")
+    next(iter(axes.values())).set_ylabel(ylabel)
+    legend_below(figure, settings.handles())
+    return figure
+
+
 def _require(table: pd.DataFrame, what: str) -> None:
     if table.empty:
         raise InputError(f"there is nothing to draw: the table has no {what}")
@@ -144,25 +164,11 @@ def sample_size(curves: pd.DataFrame) -> Figure:
     """
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance, "instance-level curves")
+    panels = {model: instance[instance["model"] == model] for model in instance["model"].unique()}
     with package_style():
-        settings = Settings(instance)
-        models = list(instance["model"].unique())
-        figure, axes = _panels(models, 2.4)
-        for model, axis in axes.items():
-            chosen = instance[instance["model"] == model]
-            _draw_curves(axis, chosen, settings, band=False)
-            _limit(axis, chosen["mean"])
-            axis.set_title(model)
-            axis.set_xlabel("Samples per instance")
-        axes[models[0]].set_ylabel("Perplexity (instance level)")
-        legend_below(
-            figure,
-            [
-                handle(label, settings.colour(label), settings.marker(label))
-                for label in settings.order
-            ],
+        return _curve_figure(
+            Settings(instance), panels, "Perplexity (instance level)", height=2.4, band=False
         )
-    return figure
 
 
 def aggregation(curves: pd.DataFrame, model: str) -> Figure:
@@ -188,25 +194,10 @@ def aggregation(curves: pd.DataFrame, model: str) -> Figure:
     """
     chosen = curves[curves["model"] == model]
     _require(chosen, f"curves of '{model}'")
+    levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]
+    panels = {f"{model}, {level} level": chosen[chosen["aggregation"] == level] for level in levels}
     with package_style():
-        settings = Settings(chosen)
-        levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]
-        figure, axes = _panels(levels, 2.8)
-        for level, axis in axes.items():
-            points = chosen[chosen["aggregation"] == level]
-            _draw_curves(axis, points, settings, band=True)
-            _limit(axis, points["mean"])
-            axis.set_title(f"{model}, {level} level")
-            axis.set_xlabel("Samples per instance")
-        axes[levels[0]].set_ylabel("Perplexity")
-        legend_below(
-            figure,
-            [
-                handle(label, settings.colour(label), settings.marker(label))
-                for label in settings.order
-            ],
-        )
-    return figure
+        return _curve_figure(Settings(chosen), panels, "Perplexity", height=2.8, band=True)
 
 
 def densities(replicates: pd.DataFrame) -> Figure:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
-from beyond_perplexity.figures.style import COLUMN_WIDTH, select, styled
+from beyond_perplexity.figures.style import COLUMN_WIDTH, select, single_panel, styled
 
 LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
@@ -75,9 +75,7 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
-    size = (COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
-    figure = Figure(figsize=size, layout="constrained")
-    axis = figure.subplots()
+    figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
     for place, name in enumerate(sources):
         box = _box(curves[curves["source"] == name], means.get(name, np.nan))
         _draw_box(axis, box, place, looks.colour(parse_source(name).model))

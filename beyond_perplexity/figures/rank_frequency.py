@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import REFERENCE, Labels
 from beyond_perplexity.figures.style import (
-    draw_line,
+    draw_by_decoding,
     handle,
     legend_below,
-    model_handles,
-    panels,
     select,
     styled,
     thin,
@@ -49,19 +49,17 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     """
     curves = select(table, "rank_frequency")
     fit = table[(table["curve"] == "zipf_fit") & (table["source"] == REFERENCE)].sort_values("x")
-    sources = labels.sort_sources(curves["source"])
-    looks = Looks(labels, sources)
-    figure, placed = panels(
-        sources, labels, xlabel="Rank of the type", ylabels=["Relative frequency"]
+    figure, axes, entries = draw_by_decoding(
+        curves,
+        labels,
+        xlabel="Rank of the type",
+        ylabel="Relative frequency",
+        prepare=partial(thin, log=True),
     )
-    for decoding, (axis,) in placed.items():
+    for axis in axes:
         axis.set(xscale="log", yscale="log")
-        for name in sources:
-            if parse_source(name).decoding in ("", decoding):
-                draw_line(axis, thin(curves[curves["source"] == name], log=True), name, looks)
         if not fit.empty:
             _draw_fit(axis, thin(fit, log=True))
-    entries = model_handles(sources, labels, looks)
     if not fit.empty:
         title = f"Zipf fit, {labels.reference.lower()}"
         entries.append(handle(title, FIT_COLOUR, None, FIT_STYLE))

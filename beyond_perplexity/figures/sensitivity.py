@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import MARKERS, PALETTE, Labels
-from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, styled
+from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
 from beyond_perplexity.report.sensitivity import TENDENCY_NAMES
 
 # Beside the test of the whole distribution, which is solid.
@@ -46,8 +46,7 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     found = table[table["relative"].notna()]
     if found.empty:
         raise InputError("the sensitivity has no shift to draw")
-    figure = Figure(figsize=(COLUMN_WIDTH * 1.4, 3.6), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = single_panel(COLUMN_WIDTH * 1.4, 3.6)
     entries = []
     tendencies = [name for name in TENDENCY_NAMES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):

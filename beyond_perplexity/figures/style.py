@@ -173,6 +173,12 @@ def panels(
     return figure, placed
 
 
+def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
+    """Lay out a figure of one panel, inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
 def draw_line(
     axis: Axes,
     points: pd.DataFrame,
@@ -246,6 +252,56 @@ def legend_below(figure: Figure, handles: Sequence[Line2D]) -> None:
         columnspacing=1.4,
         handlelength=2.4,
     )
+
+
+def draw_by_decoding(
+    curves: pd.DataFrame,
+    labels: Labels,
+    *,
+    xlabel: str,
+    ylabel: str,
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+    band: bool = False,
+) -> tuple[Figure, list[Axes], list[Line2D]]:
+    """Draw a panel per decoding with a line per model and the test set in each of them.
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        Points of one curve, as `select` gives them.
+    labels : Labels
+        Names and order.
+    xlabel, ylabel : str
+        What the axes have.
+    prepare : callable, optional
+        Makes what is drawn from the points of one source.
+    band : bool
+        Whether the test set has its band.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : list of Axes
+        The panels; they share their axes, so limits are set after all are drawn.
+    entries : list of Line2D
+        For the legend.
+
+    Raises
+    ------
+    InputError
+        When there is no source but the reference.
+    """
+    sources = labels.sort_sources(curves["source"])
+    looks = Looks(labels, sources)
+    figure, placed = panels(sources, labels, xlabel=xlabel, ylabels=[ylabel])
+    for decoding, (axis,) in placed.items():
+        for name in sources:
+            if parse_source(name).decoding in ("", decoding):
+                points = curves[curves["source"] == name]
+                points = points if prepare is None else prepare(points)
+                draw_line(axis, points, name, looks, band=band and name == REFERENCE)
+    axes = [axis for (axis,) in placed.values()]
+    return figure, axes, model_handles(sources, labels, looks)
 
 
 def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:

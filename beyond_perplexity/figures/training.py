@@ -12,6 +12,7 @@ from beyond_perplexity.figures.style import (
     handle,
     legend_below,
     model_handles,
+    single_panel,
     styled,
     thin,
 )
@@ -46,8 +47,7 @@ def training(table: pd.DataFrame, labels: Labels) -> Figure:
     models = labels.sort_models(finite["model"])
     sources = [f"{model}/-" for model in models]
     looks = Looks(labels, sources)
-    figure = Figure(figsize=(COLUMN_WIDTH * 1.25, 3.0), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
     for (model, split), points in finite.groupby(["model", "split"], sort=False):
         ordered = points.sort_values("epoch", kind="stable")
         axis.plot(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
+    draw_by_decoding,
     draw_line,
     handle,
     legend_below,
     model_handles,
     panels,
     select,
+    single_panel,
     styled,
 )
 
@@ -99,8 +102,7 @@ def type_token_overview(
     curves = select(table, CURVE)
     chosen = _choose(curves, labels, sources)
     looks = Looks(labels, set(curves["source"]))
-    figure = Figure(figsize=(COLUMN_WIDTH * 1.25, 3.1), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.1)
     entries = []
     for name in [REFERENCE, *chosen]:
         points = curves[curves["source"] == name]
@@ -168,20 +170,18 @@ def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -> Figure:
-    curves = select(table, curve)
-    sources = labels.sort_sources(curves["source"])
-    looks = Looks(labels, sources)
-    figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=[ylabel])
-    for decoding, (axis,) in placed.items():
-        for name in sources:
-            points = _bins(curves[curves["source"] == name])
-            if name == REFERENCE:
-                draw_line(axis, points, name, looks, band=True)
-            elif parse_source(name).decoding == decoding:
-                draw_line(axis, points, name, looks)
+    figure, axes, entries = draw_by_decoding(
+        select(table, curve),
+        labels,
+        xlabel="Length (tokens)",
+        ylabel=ylabel,
+        prepare=_bins,
+        band=True,
+    )
+    for axis in axes:
         axis.set_xlim(left=0)
         axis.set_ylim(bottom=0)
-    legend_below(figure, model_handles(sources, labels, looks))
+    legend_below(figure, entries)
     return figure
 
 
@@ -229,7 +229,9 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
                 axis.plot(points["x"], points["y"], color=colour, alpha=0.2, linewidth=0.6)
                 smooth = points.assign(y=_running_median(points["y"]))
                 draw_line(axis, smooth, name, looks)
-            axis.set_ylim(0, 1.02)
-            axis.set_xlim(left=0)
+    # The panels share their axes: a limit that is set too early cuts off what comes later.
+    for axis in chain.from_iterable(placed.values()):
+        axis.set_ylim(0, 1.02)
+        axis.set_xlim(left=0)
     legend_below(figure, model_handles(sources, labels, looks))
     return figure

@@ -108,6 +108,29 @@ def test_rank_frequency_draws_the_points_of_the_table() -> None:
     assert all(truth[x] == y for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True))
 
 
+@pytest.mark.parametrize("name", ["figure_3", "figure_4", "figure_6", "figure_7"])
+def test_no_line_leaves_its_panel_however_large_the_later_ones_are(name: str) -> None:
+    curves = make_curves(USUAL)
+    later = curves["source"].str.endswith(("/nucleus", "/beam"))
+    curves.loc[later, "x"] *= 3
+    if name != "figure_4":  # whose distances end at 1
+        curves.loc[later, ["y", "low", "high"]] *= 5
+    for axis in draw(name, curves, Labels()).axes:
+        (left, right), (bottom, top) = axis.get_xlim(), axis.get_ylim()
+        for line in axis.lines:
+            x, y = line.get_data()
+            assert left <= x.min() <= x.max() <= right
+            assert bottom <= y.min() <= y.max() <= top
+
+
+@pytest.mark.parametrize("name", ["figure_8", "figure_9"])
+def test_no_density_leaves_its_panel_upwards(name: str) -> None:
+    curves = make_curves(USUAL)
+    curves.loc[curves["source"].str.endswith("/beam"), "y"] *= 5
+    for axis in draw(name, curves, Labels()).axes:
+        assert all(line.get_ydata().max() <= axis.get_ylim()[1] for line in axis.lines)
+
+
 def test_main_figure_prints_each_distance_with_its_stars() -> None:
     measures = make_measures(USUAL)
     figure = draw("main", measures, Labels())

@@ -1,13 +1,23 @@
-"""A tiny treebank, and derivatives along a direction, for the tests of the RNNGs."""
+"""What the tests of the RNNGs share: a tiny treebank, rows of trees, training, derivatives."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
-from beyond_perplexity.instances.store import CorpusFiles
+from beyond_perplexity.instances.store import (
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+    InstanceStore,
+    WholeInstances,
+)
 from beyond_perplexity.instances.trees import parse
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.shards import write_shard
+from beyond_perplexity.training import train
+from beyond_perplexity.training_options import TrainingOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown
@@ -46,6 +56,52 @@ def write_corpus(folder):
     rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
     write_shard(folder / "trees.parquet", "trees", rows, {})
     return CorpusFiles.of(folder)
+
+
+def make_batch(sentences, trees):
+    """Make a batch of sentences, lists of ids, with the actions of a tree each."""
+    pairs = zip(sentences, trees, strict=True)
+    return InstanceBatch.of(
+        Instance(number, {"tokens": np.array(words), "actions": np.array(actions)})
+        for number, (words, actions) in enumerate(pairs)
+    )
+
+
+def rows_of(trees, width=None):
+    """Fill trees of several lengths up to one width."""
+    width = width or max(map(len, trees))
+    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+
+
+def fit(model, corpus, folder, epochs):
+    """Train a model and check that the training tells its loss of the validation split.
+
+    Returns that loss before and after, summed, in nats, and the batches of the split.
+    """
+    stores = [
+        InstanceStore.write(folder, name, model.instances(corpus, name, VOCABULARY))
+        for name in ("train", "valid")
+    ]
+    sources = tuple(WholeInstances(store, 256) for store in stores)
+    batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
+
+    @torch.no_grad()
+    def measure():
+        model.eval()
+        for batch in batches:
+            batch.cache.clear()
+        return sum(float(model.loss(batch)) for batch in batches)
+
+    before = measure()
+    options = TrainingOptions(
+        maximum_epochs=epochs, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
+    )
+    device = torch.device("cpu")
+    result = train(model.train(), sources, options, 1, folder / "checkpoints", device)
+    after = measure()
+    counted = sum(batch.predictions for batch in batches)
+    assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
+    return before, after, batches
 
 
 def slope_along(value, parameters, direction, step=1e-5):

@@ -26,6 +26,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.randomness import stream
 from tests.unit.decoding_models import TableModel
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 UNK = 2
 DECODINGS = [
     {"kind": "ancestral"},
@@ -39,15 +40,6 @@ DECODINGS = [
     {"kind": "min_p", "p": 0.3},
     {"kind": "min_p", "p": 0.2, "unknown": "exclude", "temperature": 1.5},
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:

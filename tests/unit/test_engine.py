@@ -9,7 +9,7 @@ shapes that depend on them. Needs nothing beyond the package.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
 from tests.unit.decoding_models import TableModel
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = {
     "cnn": {"layers": 2, "embedding_size": 16, "width": 32},
     "gru": {"layers": 1, "embedding_size": 16, "hidden_size": 32},
@@ -42,15 +43,6 @@ KINDS = {
     "beam": {"kind": "beam", "size": 2, "temperature": 2.0},
 }
 LENGTH, COUNT = 40, 40
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small_model(family: str, size: int = 30) -> LanguageModel:

@@ -11,7 +11,6 @@ import copy
 import json
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +36,9 @@ from beyond_perplexity.shards import write_shard
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
 WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", params=MAKERS)

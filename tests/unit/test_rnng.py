@@ -18,18 +18,21 @@ from beyond_perplexity.importance.proposals.span_crf import SpanCRF
 from beyond_perplexity.instances.store import (
     Instance,
     InstanceBatch,
-    InstanceStore,
-    WholeInstances,
 )
 from beyond_perplexity.instances.trees import find_labels, parse
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng import RNNG
 from beyond_perplexity.models.stack_memory import StackMemory
 from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training import train
-from beyond_perplexity.training_options import TrainingOptions
 from tests.unit import rnng_reference as reference
-from tests.unit.rnng_corpus import VOCABULARY, slope_along, write_corpus
+from tests.unit.rnng_corpus import (
+    VOCABULARY,
+    fit,
+    make_batch,
+    rows_of,
+    slope_along,
+    write_corpus,
+)
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}
@@ -45,18 +48,8 @@ def make(kind=RNNG, vocabulary=9, double=True, **architecture):
 
 
 def batch_of(*sentences, trees=None):
-    found = []
-    for number, words in enumerate(sentences):
-        right = [0] * len(words) + [1] * (len(words) - 1)
-        actions = trees[number] if trees else right
-        arrays = {"tokens": np.array(words), "actions": np.array(actions)}
-        found.append(Instance(number, arrays))
-    return InstanceBatch.of(found)
-
-
-def rows_of(trees, width=None):
-    width = width or max(map(len, trees))
-    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+    right = [[0] * len(words) + [1] * (len(words) - 1) for words in sentences]
+    return make_batch(sentences, trees or right)
 
 
 def owners(*counts):
@@ -503,26 +496,7 @@ def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
     else:
         widths = {"size": 16, "proposal_size": 8, "dropout": 0.1, "samples": 4}
         model = RNNG.create({**widths, "training": kind}, VOCABULARY, corpus)
-    stores = [
-        InstanceStore.write(tmp_path, name, model.instances(corpus, name, VOCABULARY))
-        for name in ("train", "valid")
-    ]
-    sources = tuple(WholeInstances(store, 256) for store in stores)
-    batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
-    model.eval()
-    with torch.no_grad():
-        before = sum(float(model.loss(batch)) for batch in batches)
-    options = TrainingOptions(
-        maximum_epochs=3, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
-    )
-    result = train(
-        model.train(), sources, options, 1, tmp_path / "checkpoints", torch.device("cpu")
-    )
-    model.eval()
-    with torch.no_grad():
-        after = sum(float(model.loss(batch)) for batch in batches)
-    counted = sum(batch.predictions for batch in batches)
-    assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
+    before, after, batches = fit(model, corpus, tmp_path, epochs=3)
     assert after < (0.3 if kind == "crf" else 0.75) * before
     rebuilt = type(model).from_tensors(model.config, model.state_dict()).eval()
     with torch.no_grad():

@@ -15,15 +15,20 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.proposals.discriminative_rnng import DiscriminativeRNNG
-from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore, WholeInstances
+from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.instances.trees import labelled_actions, parse
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng_top_down import TopDownRNNG
 from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training import train
-from beyond_perplexity.training_options import TrainingOptions
 from tests.unit import rnng_top_down_reference as reference
-from tests.unit.rnng_corpus import VOCABULARY, slope_along, write_corpus
+from tests.unit.rnng_corpus import (
+    VOCABULARY,
+    fit,
+    make_batch,
+    rows_of,
+    slope_along,
+    write_corpus,
+)
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 # (labels, phrases opened in a row): trees over 1, 2, ... words
@@ -51,17 +56,8 @@ def make(kind=TopDownRNNG, vocabulary=9, labels=("A", "B"), double=True, **archi
 
 
 def batch_of(*sentences, trees=None):
-    found = []
-    for number, words in enumerate(sentences):
-        actions = trees[number] if trees else [2, *[0] * len(words), 1]
-        arrays = {"tokens": np.array(words), "actions": np.array(actions)}
-        found.append(Instance(number, arrays))
-    return InstanceBatch.of(found)
-
-
-def rows_of(trees, width=None):
-    width = width or max(map(len, trees))
-    return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
+    flat = [[2, *[0] * len(words), 1] for words in sentences]
+    return make_batch(sentences, trees or flat)
 
 
 def trees_of(model, length):
@@ -306,27 +302,7 @@ def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
     options = {"size": 16, "dropout": 0.1, "unknown_classes": True}
     model = kind.create(options, VOCABULARY, corpus)
     assert model.labels == ("NP", "PP", "S", "VP", "X")
-    stores = [
-        InstanceStore.write(tmp_path, name, model.instances(corpus, name, VOCABULARY))
-        for name in ("train", "valid")
-    ]
-    sources = tuple(WholeInstances(store, 256) for store in stores)
-    batches = [sources[1].batch(pieces) for pieces in sources[1].ordered()]
-    model.eval()
-    with torch.no_grad():
-        before = sum(float(model.loss(batch)) for batch in batches)
-    settings = TrainingOptions(
-        maximum_epochs=2, learning_rate=0.02, warmup_steps=5, batch_tokens=256, precision="32"
-    )
-    device = torch.device("cpu")
-    result = train(model.train(), sources, settings, 1, tmp_path / "checkpoints", device)
-    model.eval()
-    for batch in batches:
-        batch.cache.clear()
-    with torch.no_grad():
-        after = sum(float(model.loss(batch)) for batch in batches)
-    counted = sum(batch.predictions for batch in batches)
-    assert after / counted == pytest.approx(result.valid_loss, rel=1e-4)
+    before, after, batches = fit(model, corpus, tmp_path, epochs=2)
     assert after < 0.75 * before
     rebuilt = kind.from_tensors(model.config, model.state_dict()).eval()
     with torch.no_grad():

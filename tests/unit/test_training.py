@@ -34,6 +34,7 @@ from beyond_perplexity.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.shards import read_batches, write_shard
 from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.threads import set_one_thread
 
 CPU = torch.device("cpu")
 TRAINING = {
@@ -76,12 +77,8 @@ def data(tmp_path_factory):
 
 def fit(data, output, checkpoints, config=CONFIG, seed=1):
     files = data / "documents.parquet", data / "vocabulary.json"
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with set_one_thread():
         fit_files(*files, config, seed, CPU, output, checkpoints)
-    finally:
-        torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ a batch, L entries of the longest array of a name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.shards import atomic_path, write_json
 
 TOKENS = "tokens"
+
+T = TypeVar("T")
 
 
 class CorpusFiles(NamedTuple):
@@ -117,6 +119,22 @@ class InstanceBatch:
         array = self.arrays[name]  # (B, L)
         places = torch.arange(array.shape[1], device=array.device)  # (L,)
         return array.masked_fill(places >= self.lengths[name][:, None], value)
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` gives: made once and held in the cache, unless gradients are wanted.
+
+        Parameters
+        ----------
+        key : hashable
+            Begins with the module that it belongs to.
+        make : callable
+        """
+        if torch.is_grad_enabled():
+            return make()
+        if key not in self.cache:
+            self.cache[key] = make()
+        held: T = self.cache[key]
+        return held
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -104,7 +104,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        reading = self._reading(batch)  # (B, T + 1, D)
+        reading = self.reading(batch)  # (B, T + 1, D)
         blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
         return torch.cat(
             [self._block(batch, reading, owner[rows], latents[rows])[1] for rows in blocks]
@@ -114,20 +114,13 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         """Return −Σ log p(x, z) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         rows = batch.filled(ACTIONS, FILLING)  # (B, W)
-        return -self._block(batch, self._reading(batch), everyone, rows)[0].float()
+        return -self._block(batch, self.reading(batch), everyone, rows)[0].float()
 
-    def _reading(self, batch: InstanceBatch) -> Tensor:
+    def _read(self, batch: InstanceBatch) -> Tensor:
         """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
-        key = (self, "reading")
-        if not torch.is_grad_enabled() and key in batch.cache:
-            held: Tensor = batch.cache[key]
-            return held
         words = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
-        output, _ = self.terminals(self.encoder.drop(self.encoder.embedding(words)))
-        if not torch.is_grad_enabled():
-            batch.cache[key] = output
-        found: Tensor = output
-        return found
+        output: Tensor = self.terminals(self.encoder.drop(self.encoder.embedding(words)))[0]
+        return output
 
     def _block(
         self, batch: InstanceBatch, reading: Tensor, owner: Tensor, latents: Tensor

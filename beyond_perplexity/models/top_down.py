@@ -11,6 +11,7 @@ layers.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.instances.trees import (
     FIRST_LABEL,
     REDUCE,
@@ -466,3 +467,11 @@ class LabelledTreeModule(LatentModule):
         return labelled_instances(
             corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
         )
+
+    @abstractmethod
+    def _read(self, batch: InstanceBatch) -> Tensor:
+        """Run the LSTM over the words: its output at each place, (B, T + 1, D)."""
+
+    def reading(self, batch: InstanceBatch) -> Tensor:
+        """Return what the LSTM over the words gives at each place, (B, T + 1, D)."""
+        return batch.keep((self, "reading"), lambda: self._read(batch))

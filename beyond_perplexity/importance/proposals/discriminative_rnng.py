@@ -85,7 +85,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x), nats, float64, (R, A); −inf where z is no tree over x."""
-        reading = self._reading(batch)  # (B, T + 1, D)
+        reading = self.reading(batch)  # (B, T + 1, D)
         blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
         return torch.cat(
             [self._block(batch, reading, owner[b], latents[b], temperatures) for b in blocks]
@@ -96,7 +96,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     ) -> Tensor:
         """Draw trees action by action; see `Proposal.sample`."""
         with torch.no_grad():
-            reading = self._reading(batch)  # (B, T + 1, D)
+            reading = self.reading(batch)  # (B, T + 1, D)
             blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
             parts = [
                 self._draw(batch, reading, owner[rows], uniforms[rows], temperature)
@@ -114,7 +114,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         kept, and the search ends when no prefix can come among them.
         """
         with torch.no_grad():
-            reading = self._reading(batch)  # (B, T + 1, D)
+            reading = self.reading(batch)  # (B, T + 1, D)
             found = [
                 self._search(batch, reading, place, size, temperature)
                 for place in range(len(batch))
@@ -127,12 +127,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
 
     # ---- parts ----
 
-    def _reading(self, batch: InstanceBatch) -> Tensor:
+    def _read(self, batch: InstanceBatch) -> Tensor:
         """Run the LSTM over the buffer: its output from each place to the end, (B, T + 1, D)."""
-        key = (self, "reading")
-        if not torch.is_grad_enabled() and key in batch.cache:
-            held: Tensor = batch.cache[key]
-            return held
         lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
         place = torch.arange(longest + 1, device=lengths.device)  # (T + 1,)
         back = (lengths[:, None] - place).clamp(min=0)  # (B, T + 1): the sentence read backwards
@@ -147,10 +143,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         output, _ = pad_packed_sequence(
             self.buffer(packed)[0], batch_first=True, total_length=longest + 1
         )  # (B, T + 1, D)
-        found: Tensor = output.gather(1, back[..., None].expand_as(output))  # (B, T + 1, D)
-        if not torch.is_grad_enabled():
-            batch.cache[key] = found
-        return found
+        return output.gather(1, back[..., None].expand_as(output))  # (B, T + 1, D)
 
     def _possible(self, batch: InstanceBatch, nodes: Nodes, at: Tensor) -> Tensor:
         """Tell which actions can still lead to a tree over the sentence, bool, (P, A)."""

@@ -214,22 +214,13 @@ class SpanCRF(BinaryTreeModule, Proposal):
         return torch.where(traced.valid, sum_rows(found), -torch.inf)
 
     def _scores(self, batch: InstanceBatch) -> Tensor:
-        if torch.is_grad_enabled():
-            return self.scores(batch)
-        key = (self, "scores")
-        if key not in batch.cache:
-            batch.cache[key] = self.scores(batch)
-        found: Tensor = batch.cache[key]
-        return found
+        return batch.keep((self, "scores"), lambda: self.scores(batch))
 
     def _chart(self, batch: InstanceBatch, temperature: float) -> Chart:
-        if torch.is_grad_enabled():
-            return inside(self.scores(batch) / temperature, batch.lengths[TOKENS])
-        key = (self, "chart", temperature)
-        if key not in batch.cache:
-            batch.cache[key] = inside(self._scores(batch) / temperature, batch.lengths[TOKENS])
-        found: Chart = batch.cache[key]
-        return found
+        return batch.keep(
+            (self, "chart", temperature),
+            lambda: inside(self._scores(batch) / temperature, batch.lengths[TOKENS]),
+        )
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)

@@ -41,7 +41,6 @@ from tests.unit.test_entitynlm import (
     make_batch,
     make_model,
     make_proposal,
-    scored,
 )
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -222,21 +221,23 @@ def test_systematic_resampling():
     assert effective_size(edge).tolist() == pytest.approx([1, 2])
 
 
-def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone():
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name):
     """Oracle: the sum over all z, within 15%; the same instances in another order, fewer runs."""
-    pair = Pair(make_model(), make_proposal(), 5, "entitynlm/tagger")
-    arrays = {"tokens": np.array(TOKENS), "latents": np.zeros(len(TOKENS), int)}
+    family = FAMILIES[name]
+    pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
+    arrays = {"tokens": np.array(family.short), "latents": np.zeros(length, int)}
     data = [Instance(number, arrays) for number in (3, 4)]
     found = list(run_smc(pair, data, SMCOptions(2000, 3)))
     again = list(run_smc(pair, data[::-1], SMCOptions(2000, 2)))[::-1]
     for columns, fewer in zip(found, again, strict=True):
-        for name, values in columns.items():
-            assert np.array_equal(values[:2], fewer[name])
-    truth = float(scored(pair.model, TOKENS, all_codes(len(TOKENS), 3, 2)).logsumexp(0))
+        for column, values in columns.items():
+            assert np.array_equal(values[:2], fewer[column])
+    truth = enumerated(family, pair.model)
     estimates = np.concatenate([columns["log_likelihood"] for columns in found])
     assert np.exp(estimates - truth).mean() == pytest.approx(1.0, abs=0.15)
     assert len(set(estimates)) == 6
-    assert found[0]["n_tokens"].tolist() == [len(TOKENS) + 1] * 3
+    assert found[0]["n_tokens"].tolist() == [length + 1] * 3
     assert (found[0]["ess_min"] >= 1).all()
 
 

@@ -63,7 +63,10 @@ class SequentialModel(Protocol[P]):
         """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
 
     def finish(self, state: P, time: int) -> Tensor:
-        """Return log p of the end after `time` words, float64, (K,)."""
+        """Return log p of the end after `time` words, float64, (K,).
+
+        Only particles count whose instance ends there.
+        """
 
 
 class Estimate(NamedTuple):

@@ -11,8 +11,9 @@ word is then generated or, in a mention, copied from an alias of the entity: one
 and p(x) sums all that give x. The end is a word like any other that only no mention generates: the
 last latent is none, at the cost of its probability. The parts of h are `Streams`.
 
-B instances, R rows, T tokens, V ids, N entities, D embedding size, d of the graph's embeddings,
-S aliases of an entity, L words of an alias, X pairs of a position and an entity.
+B instances, R rows, T tokens, P positions (at least T + 1), K particles, V ids, N entities, D
+embedding size, d of the graph's embeddings, S aliases of an entity, L words of an alias, Q
+mentions, X pairs of a position and an entity.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.linked import (
     LATENTS,
+    NONE,
     RELATED,
     decode_latents,
 )
@@ -42,8 +44,10 @@ from beyond_perplexity.models.kglm_latents import (
     Streams,
     read_latents,
 )
+from beyond_perplexity.models.kglm_steps import LatentState, advance, kind_log_prob
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.rows import QUANTUM
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
@@ -66,6 +70,39 @@ class KGLMOptions(AWDOptions):
         super().__post_init__()
         if min(self.aliases, self.alias_words) < 1:
             raise ValueError("aliases and alias_words must be at least 1")
+
+
+class Encoded(NamedTuple):
+    """What does not depend on z.
+
+    Attributes
+    ----------
+    streams : Streams
+    targets : Tensor
+        int64, (B, P): the words and the end.
+    generated : Tensor
+        float64, (B, P): log p of these without a mention.
+    """
+
+    streams: Streams
+    targets: Tensor
+    generated: Tensor
+
+    @property
+    def end(self) -> Tensor:
+        """float64, (B,): log p(</s>) after the last word."""
+        return self.generated.gather(1, self.streams.lengths[:, None])[:, 0]
+
+
+class Particles(NamedTuple):
+    """What particles have done so far, and the documents that they read."""
+
+    latents: LatentState
+    encoded: Encoded
+
+    def select(self, rows: Tensor) -> Particles:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(latents=self.latents.select(rows))
 
 
 class KGLM(GraphModule, LatentModel):
@@ -135,15 +172,16 @@ class KGLM(GraphModule, LatentModel):
         """Return the annotated codes, int64, (B, T)."""
         return batch.filled(LATENTS, FILLING)
 
-    def encode(self, batch: InstanceBatch, keep: bool) -> tuple[Streams, Tensor]:
-        """Read the words before each position, T + 1 of them; also the penalty per token."""
-        tokens = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
-        hidden, penalty = self.encoder(embed_words(self.embedding, tokens, self.options))
-        return self.heads.split(hidden, batch.lengths[TOKENS], keep), penalty
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the words before each position, T + 1 of them; see `GraphModule.encode`."""
+        before = functional.pad(tokens, (1, 0), value=BOS)  # (B, T + 1)
+        hidden, penalty = self.encoder(embed_words(self.embedding, before, self.options))
+        return hidden, penalty  # (B, T + 1, D + 2 d)
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
-        streams, penalty = self.encode(batch, keep=False)
+        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
         reading = read_latents(
             batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
         )
@@ -152,7 +190,7 @@ class KGLM(GraphModule, LatentModel):
         end = self._end_kind(streams, owner, reading)  # (B,)
         mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
-        targets = with_end(batch)  # (B, T + 1)
+        targets = with_end(batch, streams.positions)  # (B, T + 1)
         copied = self._pairs(streams, targets, places, reading.entities[mentioned])  # (Q,)
         free = torch.arange(streams.positions, device=self.device) <= streams.lengths[:, None]
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
@@ -169,32 +207,52 @@ class KGLM(GraphModule, LatentModel):
     @torch.no_grad()
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,)."""
-        streams, generated = self._prepared(batch)
+        encoded = self._prepared(batch)
+        streams = encoded.streams
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
         total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
         total = total + self._end_kind(streams, owner, reading)  # (R,)
         mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
-        copied = self._unique_pairs(
-            streams, with_end(batch), places, reading.entities[mentioned]
-        )  # (Q,)
-        words = torch.where(reading.inside, generated[owner, :width], 0.0)  # (R, T)
-        words[mentioned] = copied
-        end = generated.gather(1, streams.lengths[:, None])[owner, 0]  # (R,)
-        return total + words.sum(1) + end
+        words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
+        words[mentioned] = self._unique_pairs(encoded, places, reading.entities[mentioned])
+        return total + words.sum(1) + encoded.end[owner]
 
-    def _prepared(self, batch: InstanceBatch) -> tuple[Streams, Tensor]:
-        """Return the streams of a batch and log p(x | no mention), float64, (B, T + 1)."""
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> Particles:
+        """Return the state of particles; see `importance.smc.SequentialModel`."""
+        encoded = self._prepared(batch)
+        return Particles(LatentState.of(self.graph, encoded.streams, owner), encoded)
+
+    @torch.no_grad()
+    def extend(self, state: Particles, time: int, choice: Tensor) -> tuple[Tensor, Particles]:
+        """Read a word with its code; see `importance.smc.SequentialModel`."""
+        log_prob, latents = advance(self.heads, state.latents, time, choice, 1.0)
+        words = state.encoded.generated[latents.owner, time]  # (K,)
+        mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
+        words[mentioned] = self._unique_pairs(
+            state.encoded, latents.places(time)[mentioned], latents.memory.current[mentioned]
+        )
+        return log_prob + words, state._replace(latents=latents)
+
+    @torch.no_grad()
+    def finish(self, state: Particles, time: int) -> Tensor:
+        """Read the end; see `importance.smc.SequentialModel`."""
+        kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
+        return kinds + state.encoded.end[state.latents.owner]
+
+    def _prepared(self, batch: InstanceBatch) -> Encoded:
         if self not in batch.cache:
-            streams, _ = self.encode(batch, keep=True)
-            batch.cache[self] = streams, self._generated(streams, with_end(batch))
-        found: tuple[Streams, Tensor] = batch.cache[self]
+            streams = self.read(batch)
+            targets = with_end(batch, streams.positions)  # (B, P)
+            batch.cache[self] = Encoded(streams, targets, self._generated(streams, targets))
+        found: Encoded = batch.cache[self]
         return found
 
     def _generated(self, streams: Streams, targets: Tensor) -> Tensor:
-        features = self.mix_words(streams.token).flatten(0, 1)  # (B (T + 1), D)
-        goals = targets.flatten()[:, None]  # (B (T + 1), 1)
+        features = self.mix_words(streams.token).flatten(0, 1)  # (B P, D)
+        goals = targets.flatten()[:, None]  # (B P, 1)
         parts = []
         for start in range(0, len(features), CHUNK):
             goal = goals[start : start + CHUNK]  # (C, 1)
@@ -208,15 +266,14 @@ class KGLM(GraphModule, LatentModel):
         masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
         return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
 
-    def _unique_pairs(
-        self, streams: Streams, targets: Tensor, places: Tensor, entities: Tensor
-    ) -> Tensor:
+    def _unique_pairs(self, encoded: Encoded, places: Tensor, entities: Tensor) -> Tensor:
         """Score each pair of a place and an entity once, in pieces of `CHUNK`, float64, (Q,)."""
         keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
-        filled = functional.pad(keys, (0, -len(keys) % CHUNK))  # (X,)
+        filled = functional.pad(keys, (0, -len(keys) % QUANTUM))  # (X,)
         place, entity = filled // self.graph.n_entities, filled % self.graph.n_entities
+        known = encoded.streams, encoded.targets
         parts = [
-            self._pairs(streams, targets, place[i : i + CHUNK], entity[i : i + CHUNK])
+            self._pairs(*known, place[i : i + CHUNK], entity[i : i + CHUNK])
             for i in range(0, len(filled), CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, dtype=torch.float64)
@@ -228,7 +285,7 @@ class KGLM(GraphModule, LatentModel):
         ----------
         streams : Streams
         targets : Tensor
-            int64, (B, T + 1).
+            int64, (B, P).
         places : Tensor
             int64, (X,): positions of the flat batch.
         entities : Tensor
@@ -268,7 +325,7 @@ class KGLM(GraphModule, LatentModel):
         held = words[..., 0] != FILLING  # (Y, S)
         longest = int((words != FILLING).sum(2).max()) if len(words) else 0  # L' ≤ L
         rows = words[held][:, :longest]  # (Z, L')
-        rows = functional.pad(rows, (0, 0, 0, -len(rows) % CHUNK))  # (Z', L')
+        rows = functional.pad(rows, (0, 0, 0, -len(rows) % QUANTUM))  # (Z', L')
         slots = self.embedding.weight.new_zeros(*words.shape, self.alias_output.out_features)
         if rows.numel():
             embedded = self.embedding(rows.clamp_min(0))  # (Z', L', D)
@@ -286,7 +343,7 @@ class KGLM(GraphModule, LatentModel):
         edges that the latent sums over.
         """
         batch = InstanceBatch.of([instance]).to(self.device)
-        streams, _ = self.encode(batch, keep=True)
+        streams = self._prepared(batch).streams
         codes = latent.to(self.device)[None]  # (1, W)
         reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
         names, relations = self.graph.entity_names(), self.graph.names_of_relations()
@@ -303,7 +360,7 @@ class KGLM(GraphModule, LatentModel):
         return {"mentions": mentions}
 
 
-def with_end(batch: InstanceBatch) -> Tensor:
-    """Return the words with ``</s>`` after the last, int64, (B, T + 1)."""
-    wide = functional.pad(batch.tokens, (0, 1))  # (B, T + 1)
+def with_end(batch: InstanceBatch, positions: int) -> Tensor:
+    """Return the words with ``</s>`` after the last, filled up to P positions, int64, (B, P)."""
+    wide = functional.pad(batch.tokens, (0, positions - batch.tokens.shape[1]))  # (B, P)
     return wide.scatter(1, batch.lengths[TOKENS][:, None], EOS)

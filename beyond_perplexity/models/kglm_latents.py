@@ -13,23 +13,26 @@ At each token, with three vectors of an encoder (`Streams`):
 An entity is recent when one of the last C tokens is of a mention of it (C is the graph's cutoff).
 At a temperature τ each of the four logit vectors is divided by τ.
 
-B instances, R rows, T tokens, P positions of an encoder (T or T + 1), D the width of ``token``,
-d of the graph's embeddings, N entities, A temperatures, Q and X flat lists.
+B instances, R rows, T tokens, P positions of an encoder (at least T or T + 1), D the width of
+``token``, d of the graph's embeddings, N entities, A temperatures, Q and X flat lists.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.instances.linked import NEW, NONE, ONGOING, RELATED, linked_documents
-from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.rows import QUANTUM
 from beyond_perplexity.vocabulary import Vocabulary
 
 CHUNK = 64
@@ -96,6 +99,18 @@ class Reading:
     possible: Tensor
 
 
+def split_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Read codes, int64 of any shape: their kinds, and the entities that begin (−1: none)."""
+    begins = codes >= NEW  # (...)
+    kinds = torch.where(begins, NEW + codes % 2, codes)  # (...)
+    return kinds, torch.where(begins, (codes - NEW) // 2, -1)
+
+
+def join_codes(kinds: Tensor, entities: Tensor) -> Tensor:
+    """Write codes, int64; `entities` count where one begins. Undoes `split_codes`."""
+    return torch.where(kinds >= NEW, kinds + 2 * entities, kinds)
+
+
 def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     """Read codes (R, W) of instances of the given lengths (R,) as T = `positions` tokens."""
     wide = latents.new_full((len(latents), positions), NONE)  # (R, T)
@@ -105,9 +120,7 @@ def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     inside = place < lengths[:, None]  # (R, T)
     coded = (wide >= 0) & ((place < width) | ~inside)  # (R, T)
     codes = torch.where(inside & coded, wide, NONE)  # (R, T)
-    begins = codes >= NEW  # (R, T)
-    kinds = torch.where(begins, NEW + codes % 2, codes)  # (R, T)
-    own = torch.where(begins, (codes - NEW) // 2, -1)  # (R, T)
+    kinds, own = split_codes(codes)  # (R, T), (R, T)
     source = torch.where(kinds == ONGOING, -1, place).cummax(1).values  # (R, T)
     entities = torch.where(source >= 0, own.gather(1, source.clamp_min(0)), -1)  # (R, T)
     broken = (kinds == ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
@@ -151,7 +164,7 @@ class LatentHeads(nn.Module):
         return self.kind.in_features + 2 * self.graph.sizes["dimension"]
 
     def split(self, hidden: Tensor, lengths: Tensor, keep: bool) -> Streams:
-        """Split an encoder's output (B, P, D + 2 d)."""
+        """Split an encoder's output (B, P, D + 2 d); `keep` as in `Streams`."""
         width, size = self.kind.in_features, self.graph.sizes["dimension"]
         token, head, relation = hidden.split([width, size, size], 2)
         return Streams(token, head, relation, lengths, {} if keep else None)
@@ -236,11 +249,15 @@ class LatentHeads(nn.Module):
         places = owner[:, None] * streams.positions + place  # (R, T)
         kinds = self.chosen_kinds(streams, places, reading, temperatures)  # (R, T, A)
         total = (kinds * reading.inside[..., None]).sum(1)  # (R, A)
-        for kind, score in ((NEW, self._new), (RELATED, self._related)):
+        for kind in (NEW, RELATED):
             rows, columns = (reading.kinds == kind).nonzero(as_tuple=True)  # (Q,), (Q,)
             if len(rows):
-                flat = places[rows, columns]  # (Q,)
-                found = score(streams, reading, (rows, columns, flat), temperatures)  # (Q, A)
+                begun = places[rows, columns], reading.entities[rows, columns]  # (Q,), (Q,)
+                if kind == NEW:
+                    found = self.new_log_probs(streams, *begun, temperatures)  # (Q, A)
+                else:
+                    parents = self.parents(reading, rows, columns)  # (X,), (X,)
+                    found = self.related_log_probs(streams, *begun, parents, temperatures)
                 dense = found.new_zeros(*reading.kinds.shape, len(temperatures))  # (R, T, A)
                 total = total + dense.index_put((rows, columns), found).sum(1)  # (R, A)
         return torch.where(reading.possible[:, None], total, -torch.inf)
@@ -252,8 +269,8 @@ class LatentHeads(nn.Module):
         able = (entities >= 0) & (self.graph.degrees[entities.clamp_min(0)] > 0)  # (R, T)
         far = -self.graph.cutoff - 1
         last = torch.where(able, place[:-1], far).cummax(1).values  # (R, T)
-        last = nn.functional.pad(last, (1, 0), value=far)  # (R, T + 1)
-        ongoing = nn.functional.pad(entities >= 0, (1, 0))  # (R, T + 1)
+        last = functional.pad(last, (1, 0), value=far)  # (R, T + 1)
+        ongoing = functional.pad(entities >= 0, (1, 0))  # (R, T + 1)
         return ongoing + 2 * (place - last <= self.graph.cutoff)  # (R, T + 1)
 
     def chosen_kinds(
@@ -269,51 +286,59 @@ class LatentHeads(nn.Module):
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         return torch.stack(found, -1)  # (R, T, A)
 
-    def _new(
-        self,
-        streams: Streams,
-        reading: Reading,
-        chosen: tuple[Tensor, Tensor, Tensor],
-        temperatures: Sequence[float],
+    def new_log_probs(
+        self, streams: Streams, places: Tensor, entities: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
-        """Return log p_τ(e) of the Q tokens where a new entity begins, (Q, A)."""
-        rows, columns, places = chosen
-        entities = reading.entities[rows, columns]  # (Q,)
+        """Return log p_τ(e) of new entities (Q,) at flat positions (Q,), float64, (Q, A)."""
         mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
         logits = (mixed * self.graph.entities[entities]).sum(1) + self.entity_bias[entities]  # (Q,)
         totals = self._entity_totals(streams, temperatures, places)  # (B P, A)
         divided = [logits.double() / t for t in temperatures]  # each (Q,)
         return torch.stack(divided, 1) - totals[places]  # (Q, A)
 
-    def _related(
+    def related_log_probs(
         self,
         streams: Streams,
-        reading: Reading,
-        chosen: tuple[Tensor, Tensor, Tensor],
+        places: Tensor,
+        entities: Tensor,
+        parents: tuple[Tensor, Tensor],
         temperatures: Sequence[float],
     ) -> Tensor:
-        """Return log p_τ(o) of the Q tokens where a related entity begins, (Q, A)."""
-        rows, columns, places = chosen
-        query, parents = self.parents(reading, rows, columns)  # (X,), (X,)
-        below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=rows.device)  # (A,)
-        scores = self.parent_logits(streams, places[query], parents)[:, None] * below  # (X, A)
+        """Return log p_τ(o) of related entities, float64, (Q, A); −inf where no edge leads there.
+
+        Parameters
+        ----------
+        streams : Streams
+        places, entities : Tensor
+            int64, (Q,): flat positions, and the o that begin there.
+        parents : tuple of Tensor
+            int64, (X,) each: places in the list of Q, rising, and the recent entities with edges
+            there, each once. Their order decides how sums round: the most recent first.
+        temperatures : sequence of float
+        """
+        query, subjects = parents
+        below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=places.device)  # (A,)
+        scores = self.parent_logits(streams, places[query], subjects)[:, None] * below  # (X, A)
         relations = self.relation_logits(streams)  # (B P, relations)
-        keys = places[query] * self.graph.n_entities + parents  # (X,)
+        keys = places[query] * self.graph.n_entities + subjects  # (X,)
         unique, back = keys.unique(return_inverse=True)  # (Y,), (X,)
         position, parent = unique // self.graph.n_entities, unique % self.graph.n_entities
         pair, edge = self.graph.edges_from(parent)  # (Z,), (Z,)
         logits = relations[position[pair], self.graph.edge_relations[edge]]  # (Z,)
         totals = segment_logsumexp(logits[:, None] * below, pair, len(unique))[back]  # (X, A)
-        pair, edge = self.graph.edges_between(parents, reading.entities[rows, columns][query])
+        pair, edge = self.graph.edges_between(subjects, entities[query])
         logits = relations[places[query][pair], self.graph.edge_relations[edge]]  # (Z,)
         parallel = segment_logsumexp(logits[:, None] * below, pair, len(query))  # (X, A)
-        above = segment_logsumexp(scores + parallel - totals, query, len(rows))  # (Q, A)
-        total = segment_logsumexp(scores, query, len(rows))  # (Q, A)
+        above = segment_logsumexp(scores + parallel - totals, query, len(places))  # (Q, A)
+        total = segment_logsumexp(scores, query, len(places))  # (Q, A)
         # Without a parent both are −inf, and their difference would be NaN.
         return torch.where(above == -torch.inf, above, above - total)
 
     def parents(self, reading: Reading, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the recent entities with edges, each once, at Q tokens: (query, entity), (X,)."""
+        """Find the recent entities with edges, each once, at Q tokens: (query, entity), (X,).
+
+        Of a query the most recent comes first.
+        """
         entities = reading.entities  # (R, T)
         back = torch.arange(1, self.graph.cutoff + 1, device=rows.device)  # (C,)
         place = columns[:, None] - back  # (Q, C)
@@ -343,8 +368,8 @@ def _next_mention(entities: Tensor) -> Tensor:
     """Return the next token of the same row and entity, int64, (R, T); T where there is none."""
     width = entities.shape[1]
     ordered, order = entities.sort(dim=1, stable=True)  # (R, T), (R, T)
-    following = nn.functional.pad(order[:, 1:], (0, 1), value=width)  # (R, T)
-    same = nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))  # (R, T)
+    following = functional.pad(order[:, 1:], (0, 1), value=width)  # (R, T)
+    same = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))  # (R, T)
     return torch.empty_like(order).scatter_(1, order, torch.where(same, following, width))
 
 
@@ -367,6 +392,33 @@ class GraphModule(LatentModule):
     def support(self) -> dict[str, Any]:
         """The entities and edges of the graph, and how long an entity is recent."""
         return self.graph.support
+
+    @abstractmethod
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read documents: what `LatentHeads.split` takes, and the penalty per token.
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B, T).
+        lengths : Tensor
+            int64, (B,): how many of them are words.
+        """
+
+    def read(self, batch: InstanceBatch) -> Streams:
+        """Read each document by itself.
+
+        The positions are rounded up, so that on a CPU no number depends on what else is in the
+        batch; see `rows`.
+        """
+        lengths = batch.lengths[TOKENS]  # (B,)
+        parts = [
+            self.encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])[0][0]
+            for row, length in enumerate(lengths.tolist())
+        ]  # (P_b, D + 2 d) each
+        hidden = nn.utils.rnn.pad_sequence(parts, batch_first=True)  # (B, P', D + 2 d)
+        hidden = functional.pad(hidden, (0, 0, 0, -hidden.shape[1] % QUANTUM))  # (B, P, D + 2 d)
+        return self.heads.split(hidden, lengths, keep=True)
 
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary

@@ -16,7 +16,7 @@ import torch
 from scipy import stats
 
 from beyond_perplexity.importance.proposals.kglm_tagger import KGLMTagger
-from beyond_perplexity.instances.linked import LATENTS, encode_latents
+from beyond_perplexity.instances.linked import LATENTS, NEW, RELATED, encode_latents
 from beyond_perplexity.instances.store import (
     TOKENS,
     Instance,
@@ -27,6 +27,7 @@ from beyond_perplexity.instances.store import (
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.models.kglm import KGLM
+from beyond_perplexity.models.kglm_steps import advance
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, pack_strings
 from beyond_perplexity.training import train
 from beyond_perplexity.training_options import TrainingOptions
@@ -256,10 +257,50 @@ def test_rows_do_not_depend_on_their_neighbours():
         zeros, length = torch.zeros(64, dtype=torch.int64), len(document)
         again = proposal.sample(alone, zeros, uniforms[mine][:, : 3 * length], 1.1)
         assert torch.equal(again, codes[mine][:, :length])
+        # The terms are the same; sums over longer rows of float64 round otherwise.
         other = model.log_joint(alone, zeros, again)
-        torch.testing.assert_close(other, log_p[mine], atol=1e-4, rtol=1e-6)
+        torch.testing.assert_close(other, log_p[mine], atol=1e-11, rtol=0)
         other = proposal.log_prob(alone, zeros, again, TEMPERATURES)
-        torch.testing.assert_close(other, log_q[mine], atol=1e-4, rtol=1e-6)
+        torch.testing.assert_close(other, log_q[mine], atol=1e-11, rtol=0)
+
+
+@torch.no_grad()
+def by_steps(model, proposal, batch, owner, codes, temperature):
+    """Score codes of documents of full length token by token: log p and log q, (R,)."""
+    state, followed = model.start(batch, owner), proposal.start(batch, owner)
+    log_p, log_q = torch.zeros(2, len(codes), dtype=torch.float64)
+    for time in range(codes.shape[1]):
+        term_p, state = model.extend(state, time, codes[:, time])
+        term_q, followed = advance(proposal.heads, followed, time, codes[:, time], temperature)
+        log_p, log_q = log_p + term_p, log_q + term_q
+    return log_p + model.finish(state, codes.shape[1]), log_q
+
+
+@pytest.mark.parametrize("edges", [EDGES, []])
+def test_steps_score_every_row_possible_or_not_as_a_whole(edges):
+    graph = make_graph(edges)
+    model, proposal = make(graph=graph), make(KGLMTagger, graph=graph, seed=3)
+    every = torch.tensor(list(itertools.product(range(10), repeat=3)))
+    batch, owner = batch_of([3, 4, 2]), torch.zeros(len(every), dtype=torch.int64)
+    log_p, log_q = by_steps(model, proposal, batch, owner, every, 0.5)
+    whole = model.log_joint(batch, owner, every)
+    assert whole.isinf().any()
+    torch.testing.assert_close(log_p, whole, rtol=0, atol=1e-11)
+    whole = proposal.log_prob(batch, owner, every, [0.5])[:, 0]
+    torch.testing.assert_close(log_q, whole, rtol=0, atol=1e-11)
+
+
+def test_steps_of_long_samples_score_as_a_whole():
+    """The terms are the same, of float32 too; they are added up in another order."""
+    model, proposal, documents = larger(length=60)
+    batch, owner = batch_of(documents[0], documents[0][::-1]), torch.arange(2).repeat(64)
+    uniforms = torch.from_numpy(np.random.default_rng(1).random((128, proposal.draws(batch))))
+    codes = proposal.sample(batch, owner, uniforms, 2.0)
+    assert (codes.ge(NEW) & (codes % 2 == RELATED % 2)).any(), "some are related"
+    log_p, log_q = by_steps(model, proposal, batch, owner, codes, 2.0)
+    torch.testing.assert_close(log_p, model.log_joint(batch, owner, codes), rtol=0, atol=1e-10)
+    whole = proposal.log_prob(batch, owner, codes, [2.0])[:, 0]
+    torch.testing.assert_close(log_q, whole, rtol=0, atol=1e-10)
 
 
 def test_long_samples_score_as_in_the_plain_implementation():

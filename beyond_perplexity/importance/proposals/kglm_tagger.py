@@ -5,7 +5,7 @@ peeking), the word itself too (``peeking``), or the whole document (``bidirectio
 temperature divides each logit vector: of kinds, entities, parents and relations.
 
 B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
-beam, Q and X flat lists.
+beam or particles, Q and X flat lists.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.draws import goals, invert
+from beyond_perplexity.draws import invert
 from beyond_perplexity.instances.linked import (
     LATENTS,
     NEW,
@@ -33,9 +33,11 @@ from beyond_perplexity.models.kglm_latents import (
     GraphModule,
     LatentHeads,
     Streams,
+    join_codes,
     read_latents,
     segment_logsumexp,
 )
+from beyond_perplexity.models.kglm_steps import LatentState, Memory, advance
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.vocabulary import BOS, Vocabulary
@@ -69,11 +71,18 @@ class KGLMTagger(GraphModule, Proposal):
     graph : dict of str to int
         Sizes of the graph, see `KnowledgeGraph`.
 
+    Attributes
+    ----------
+    word_draws : int
+        Random numbers of a word.
+
     Raises
     ------
     InputError
         When an option is unknown or wrong.
     """
+
+    word_draws = DRAWS
 
     family = "kglm-tagger"
     options_kind = TaggerOptions
@@ -103,9 +112,8 @@ class KGLMTagger(GraphModule, Proposal):
         proposal.graph.load_state_dict(graph.state_dict())
         return proposal
 
-    def encode(self, batch: InstanceBatch, keep: bool) -> tuple[Streams, Tensor]:
-        """Read the words, T positions; also the penalty per token."""
-        tokens, lengths = batch.tokens, batch.lengths[TOKENS]  # (B, T), (B,)
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the words, T positions; see `GraphModule.encode`."""
         if self.options.context == "causal":
             tokens = functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         embedded = embed_words(self.embedding, tokens, self.options)  # (B, T, E)
@@ -116,11 +124,12 @@ class KGLMTagger(GraphModule, Proposal):
             backward, more = self.backward_encoder(embedded.take_along_dim(turned, 1))
             joined = torch.cat([hidden, backward.take_along_dim(turned, 1)], 2)
             hidden, penalty = self.join(joined), penalty + more  # (B, T, D + 2 d)
-        return self.heads.split(hidden, lengths, keep), penalty
+        return hidden, penalty
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated z, nats; in training also the penalties."""
-        streams, penalty = self.encode(batch, keep=False)
+        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
         reading = read_latents(
             batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
         )
@@ -130,7 +139,7 @@ class KGLMTagger(GraphModule, Proposal):
 
     def _prepared(self, batch: InstanceBatch) -> Streams:
         if self not in batch.cache:
-            batch.cache[self] = self.encode(batch, keep=True)[0]
+            batch.cache[self] = self.read(batch)
         streams: Streams = batch.cache[self]
         return streams
 
@@ -152,25 +161,46 @@ class KGLMTagger(GraphModule, Proposal):
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:
         """Draw one z ~ q_τ(· | x) a row, int64, (R, T)."""
-        streams = self._prepared(batch)
+        state = self.start(batch, owner)
         width = batch.tokens.shape[1]
-        kinds = self.heads.kind_log_probs(streams, temperature).exp().cumsum(-1)  # (B, T, 4, 4)
         codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
-        memory = _Memory(self.graph, len(owner))
         for place in range(width):
             draws = uniforms[:, DRAWS * place : DRAWS * (place + 1)]  # (R, 3)
-            kind = invert(kinds[owner, place, memory.mask()], draws[:, :1])[:, 0]  # (R,)
-            entity = torch.where(kind == ONGOING, memory.current, -1)  # (R,)
-            for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
-                rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
-                if len(rows):
-                    entity[rows] = draw(
-                        streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
-                    )
-            codes[:, place] = torch.where(kind >= NEW, kind + 2 * entity, kind)
-            memory.add(entity, place)
-        inside = torch.arange(width, device=owner.device) < streams.lengths[owner, None]  # (R, T)
+            code = self._draw(state, place, draws, temperature)  # (R,)
+            codes[:, place] = code
+            state = state._replace(memory=state.memory.follow(code, place))
+        lengths = state.streams.lengths[owner, None]  # (R, 1)
+        inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
         return codes.masked_fill(~inside, FILLING)
+
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
+        """Return the state of particles; see `importance.smc.SequentialProposal`."""
+        return LatentState.of(self.graph, self._prepared(batch), owner)
+
+    @torch.no_grad()
+    def propose(
+        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, LatentState]:
+        """Draw the codes of a word; see `importance.smc.SequentialProposal`."""
+        codes = self._draw(state, time, uniforms, temperature)  # (K,)
+        log_q, after = advance(self.heads, state, time, codes, temperature)
+        return codes, log_q, after
+
+    def _draw(self, state: LatentState, place: int, draws: Tensor, temperature: float) -> Tensor:
+        """Draw the codes of a token, (K,), with numbers (K, 3)."""
+        streams, owner, memory = state
+        kinds = self.heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)
+        sums = kinds[owner, place, memory.mask].exp().cumsum(-1)  # (K, kinds)
+        kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
+        entity = torch.full_like(kind, -1)  # (K,)
+        for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
+            rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
+            if len(rows):
+                entity[rows] = draw(
+                    streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
+                )
+        return join_codes(kind, entity)
 
     def _draw_new(
         self,
@@ -182,12 +212,16 @@ class KGLMTagger(GraphModule, Proposal):
         temperature: float,
     ) -> Tensor:
         """Draw entities (Q,) at a token."""
-        flat = torch.arange(len(streams.lengths), device=owner.device) * streams.positions + place
-        logits = self.heads.entity_logits(streams, flat).double() / temperature  # (B, N)
-        sums = (logits - logits.amax(1, keepdim=True)).exp_().cumsum(1)  # (B, N)
-        goal = goals(sums[owner, -1], draws[:, 1])  # (Q,)
-        found = torch.searchsorted(sums, goal.expand(len(sums), -1).contiguous(), right=True)
-        return found[owner, torch.arange(len(owner), device=owner.device)]
+        found = torch.empty_like(owner)  # (Q,)
+        # One instance at a time: products of few rows depend on how many there are.
+        for number in owner.unique().tolist():
+            flat = number * streams.positions + place
+            logits = self.heads.entity_logits(streams, slice(flat, flat + 1)).double()  # (1, N)
+            scaled = logits / temperature  # (1, N)
+            sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
+            rows = (owner == number).nonzero()[:, 0]  # (Q',)
+            found[rows] = invert(sums, draws[rows, 1][None])[0]
+        return found
 
     def _draw_related(
         self,
@@ -236,7 +270,7 @@ class KGLMTagger(GraphModule, Proposal):
     ) -> Tensor:
         codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
         scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
-        memory = _Memory(self.graph, 1)
+        memory = Memory.empty(self.graph, 1)
         for place in range(length):
             origin, code, gain = self._continuations(
                 streams, number, place, memory, size, temperature
@@ -246,9 +280,7 @@ class KGLMTagger(GraphModule, Proposal):
             origin, code = origin[best], code[best]  # (K,)
             codes = codes[origin]  # (K, length)
             codes[:, place] = code
-            memory.select(origin)
-            own = torch.where(code >= NEW, (code - NEW) // 2, -1)  # (K,)
-            memory.add(torch.where(code == ONGOING, memory.current, own), place)
+            memory = memory.select(origin).follow(code, place)
         return codes
 
     def _continuations(
@@ -256,7 +288,7 @@ class KGLMTagger(GraphModule, Proposal):
         streams: Streams,
         number: int,
         place: int,
-        memory: _Memory,
+        memory: Memory,
         size: int,
         temperature: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -265,7 +297,7 @@ class KGLMTagger(GraphModule, Proposal):
         Of new entities just the `size` most probable, as no more can be in the beam.
         """
         kinds = self.heads.kind_log_probs(streams, temperature)[number, place]  # (4, 4)
-        kinds = kinds[memory.mask()]  # (K, 4)
+        kinds = kinds[memory.mask]  # (K, 4)
         every = torch.arange(len(kinds), device=kinds.device)  # (K,)
         flat = number * streams.positions + place
         logits = self.heads.entity_logits(streams, slice(flat, flat + 1))[0].double()  # (N,)
@@ -305,34 +337,6 @@ class KGLMTagger(GraphModule, Proposal):
         unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
         summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
         return unique // self.graph.n_entities, unique % self.graph.n_entities, summed[:, 0]
-
-
-class _Memory:
-    """The entity of the token before, (K,), and the recent ones with edges, a ring (K, C).
-
-    A ring holds an entity once; −1 stands for none.
-    """
-
-    def __init__(self, graph: KnowledgeGraph, rows: int) -> None:
-        device = graph.entities.device
-        self.current = torch.full((rows,), -1, device=device)  # (K,)
-        self.recent = torch.full((rows, graph.cutoff), -1, device=device)  # (K, C)
-        self._able = graph.degrees > 0  # (N,)
-
-    def mask(self) -> Tensor:
-        """Return which kinds are possible, (K,); see `models.kglm_latents`."""
-        return (self.current >= 0) + 2 * (self.recent >= 0).any(1)
-
-    def add(self, entities: Tensor, place: int) -> None:
-        """Remember the entities (K,) of a token, −1 for none."""
-        self.current = entities
-        kept = torch.where(self._able[entities.clamp_min(0)], entities, -1)  # (K,)
-        self.recent = self.recent.masked_fill(self.recent == kept[:, None], -1)  # (K, C)
-        self.recent[:, place % self.recent.shape[1]] = kept
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with the given rows."""
-        self.current, self.recent = self.current[rows], self.recent[rows]
 
 
 def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:

@@ -9,6 +9,25 @@ import torch
 from torch import Tensor
 
 
+def goals(totals: Tensor, uniforms: Tensor) -> Tensor:
+    """Return the share of each total that its uniform number says, below the total.
+
+    Parameters
+    ----------
+    totals : Tensor
+        float64.
+    uniforms : Tensor
+        float64 in [0, 1), of a shape that goes with that of the totals.
+
+    Returns
+    -------
+    Tensor
+        float64; 0 where the total is 0.
+    """
+    # The product can round up to a total that is too small for all bits of a number.
+    return torch.minimum(uniforms * totals, totals.nextafter(torch.zeros_like(totals)))
+
+
 def invert(sums: Tensor, uniforms: Tensor) -> Tensor:
     """Return the first place whose running sum is above a share of the last, int64, (Q, Y).
 
@@ -22,7 +41,4 @@ def invert(sums: Tensor, uniforms: Tensor) -> Tensor:
     uniforms : Tensor
         float64 in [0, 1), (Q, Y).
     """
-    totals = sums[:, -1:]  # (Q, 1)
-    # The product can round up to a total that is too small for all bits of a number.
-    below = totals.nextafter(torch.zeros_like(totals))  # (Q, 1)
-    return torch.searchsorted(sums, torch.minimum(uniforms * totals, below), right=True)
+    return torch.searchsorted(sums, goals(sums[:, -1:], uniforms), right=True)

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
 from beyond_perplexity.shards import read_batches
 from scripts import estimate
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
@@ -63,6 +64,45 @@ def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
     with open(output, newline="") as file:
         rows = list(csv.DictReader(file))
     assert float(rows[0]["value"]) == pytest.approx(value, rel=1e-13)
+
+
+def test_the_error_that_is_shown_and_its_source():
+    nothing = dict.fromkeys(ERRORS)
+    assert sampling_error(nothing) == (None, "")
+    assert sampling_error({**nothing, "standard_deviation": 3.0}) == (3.0, "pairings")
+    both = {**nothing, "standard_error": float("nan"), "standard_error_samples": 2.0}
+    assert sampling_error(both) == (2.0, "bootstrap")
+    assert sampling_error({**both, "standard_error": 1.0}) == (1.0, "delta method")
+
+
+def test_an_undefined_k_hat_does_not_read_as_good():
+    assert k_hat_cell(0, 20, 20) == "– (20 undefined)"
+    assert k_hat_cell(26, 10, 40) == "26/30 (10 undefined)"
+    assert k_hat_cell(0, 0, 20) == "0/20"
+    assert k_hat_cell(None, None, 20) == "–"
+
+
+def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, monkeypatch, capsys):
+    few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
+    pq.write_table(pa.table(few), weights)
+    run(monkeypatch, "--weights", weights)
+    said = capsys.readouterr().out
+    assert "– (3 undefined)" in said.splitlines()[1]
+    assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
+    assert "0/3" not in said
+
+
+def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, capsys):
+    table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
+    run(monkeypatch, "--weights", weights, "--diagnostics", table)
+    run(monkeypatch, "--weights", weights, "--diagnostics", text)
+    (batch,) = read_batches(table, "importance_diagnostics", ["instance_id", "ess"])
+    assert batch.column("instance_id").to_pylist() == [3, 10, 17]
+    with open(text, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
+    with pytest.raises(InputError, match=r"--diagnostics d\.txt: expected a name that ends"):
+        run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
 
 
 def test_csv_is_read_as_parquet_is(weights, monkeypatch, capsys):

@@ -3,7 +3,8 @@
 A file (Parquet, or CSV with a line of names) has a row for every sample z_k ~ q(z | x_n):
 instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k) and
 log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown (unknown
-tokens of the instance), latent_hash (an integer, equal for equal latents).
+tokens of the instance, counted in T too), latent_hash (an integer, equal for equal latents), model,
+proposal and temperature (one value in a file: give the samples of each in a file of their own).
 """
 
 from __future__ import annotations

@@ -79,6 +79,15 @@ def _undefined_note(diagnostics: Sequence[Diagnostics], instance_ids: np.ndarray
         )
 
 
+def _bootstrap_note(samples: np.ndarray) -> Iterator[str]:
+    lost = int(np.isneginf(samples).sum())
+    if 0 < lost < len(samples):
+        yield (
+            f"{lost} of {len(samples)} resamples have no positive weight left somewhere: no "
+            "standard error by bootstrap"
+        )
+
+
 def instance_notes(
     results: InstanceResults, n_samples: np.ndarray, instance_ids: np.ndarray
 ) -> list[str]:
@@ -126,10 +135,11 @@ def instance_notes(
             f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
             "and that by bootstrap may be too small"
         )
-    return [*notes, *_undefined_note(results.diagnostics, instance_ids)]
+    undefined = _undefined_note(results.diagnostics, instance_ids)
+    return [*notes, *_bootstrap_note(results.bootstrap), *undefined]
 
 
-def corpus_notes(variance: float, diagnostics: Diagnostics) -> list[str]:
+def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray) -> list[str]:
     """Say what a reader of an estimate from the products over the corpus must know.
 
     Parameters
@@ -138,6 +148,8 @@ def corpus_notes(variance: float, diagnostics: Diagnostics) -> list[str]:
         From `diagnostics.relative_variance`.
     diagnostics : Diagnostics
         Of the products.
+    samples : ndarray, shape (B,), float64
+        log p̂ of bootstrap replicates over the products.
     """
     notes = []
     if np.isnan(variance) and diagnostics.ess > 0:
@@ -148,6 +160,7 @@ def corpus_notes(variance: float, diagnostics: Diagnostics) -> list[str]:
             f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): read the bootstrap, which "
             "may be too small, and the spread over random pairings"
         )
+    notes += _bootstrap_note(samples)
     if np.isnan(diagnostics.k_hat):
         notes.append(f"k̂ is undefined ({diagnostics.tail} tail)")
     return notes

@@ -241,7 +241,8 @@ def _corpus_estimates(reduction: Reduction, results: TemperatureResults) -> Iter
     name = f"bootstrap over samples of the corpus/{results.temperature}"
     random = reduction.draws.of(name)
     paired, variance = diagnose(results.paired), relative_variance(results.paired)
-    qualified = [*notes, *corpus_notes(variance, paired)]
+    samples = bootstrap_samples(results.paired, reduction.options.bootstrap, random)
+    qualified = [*notes, *corpus_notes(variance, paired, samples)]
     yield Estimate(
         {
             **labels,
@@ -251,7 +252,7 @@ def _corpus_estimates(reduction: Reduction, results: TemperatureResults) -> Iter
         },
         float(log_mean_exp(results.paired)),
         np.array([variance]),
-        samples=bootstrap_samples(results.paired, reduction.options.bootstrap, random),
+        samples=samples,
     )
     if len(results.ordered):
         pairings = log_mean_exp(results.ordered, 1)

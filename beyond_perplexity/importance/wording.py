@@ -50,7 +50,7 @@ def number(value: float | None) -> str:
     return f"{value:.3g}" if small or abs(value) >= 1e6 else f"{value:,.2f}"
 
 
-def sampling_error(row: Row) -> tuple[float | None, str]:
+def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
     """Choose the error over samples that is to be read beside an estimate.
 
     Parameters

@@ -162,6 +162,20 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ({**MINIMAL, "instance_id": np.full(90, "a")}, "column 'instance_id' is string"),
         ({**MINIMAL, "n_unknown": np.full(90, -1)}, "row 1: n_unknown is -1, expected 0 or more"),
         (
+            {**MINIMAL, "n_unknown": np.full(90, 3)},
+            "row 1: n_unknown is 3, expected at most n_tokens",
+        ),
+        (
+            {**MINIMAL, "temperature": np.repeat([0.5, 2.0], 45)},
+            "row 46: temperature is 2.0, but 0.5 in the first row; give the samples of each",
+        ),
+        (
+            {**MINIMAL, "proposal": np.repeat(["a", "b"], 45)},
+            "row 46: proposal is 'b', but 'a' in the first row",
+        ),
+        ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
+        ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
+        (
             {name: column[:0] for name, column in MINIMAL.items()},
             "there are no rows",
         ),
@@ -226,6 +240,35 @@ def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
     every = Labels("tiny", "table", None, "words", 50)
     with pytest.raises(InputError, match="its footer names no temperature"):
         WeightReader([*one, plain], every)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_say_what_a_file_is(tmp_path, suffix):
+    """Oracle: the same samples with the same labels in footers."""
+    paths, footers = [], []
+    for tau in (0.5, 1.0):
+        drawn = sample_columns(P, tau, K)
+        footers += write_weights(tmp_path, drawn, tau)
+        named = {"model": "tiny", "proposal": "table", "temperature": tau}
+        columns = {name: drawn[name] for name in MINIMAL}
+        columns |= {name: np.full(3 * K, value) for name, value in named.items()}
+        paths.append(tmp_path / f"{tau}.{suffix}")
+        write = pyarrow.csv.write_csv if suffix == "csv" else pq.write_table
+        write(pa.table(columns), paths[-1])
+    found, wanted = WeightReader(paths), WeightReader(footers)
+    assert found.temperatures == wanted.temperatures == (0.5, 1.0)
+    assert (found.labels.model, found.labels.proposal) == ("tiny", "table")
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours.samples, theirs.samples, strict=True):
+            np.testing.assert_array_equal(one.log_weights, other.log_weights)
+
+
+def test_a_column_that_contradicts_the_footer_is_refused(tmp_path):
+    (path,) = write_weights(tmp_path, ALL, 1.0)
+    table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
+    pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
+    with pytest.raises(InputError, match=r"'temperature' says 2\.0, but the footer 1\.0"):
+        WeightReader([path])
 
 
 def test_a_wrong_temperature_in_the_footer_is_noticed(tmp_path):

@@ -429,6 +429,16 @@ def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
     assert "a single sample of all instances" in corpus["note"]
 
 
+def test_resamples_without_a_positive_weight_are_noted(tmp_path):
+    first = (COLUMNS[1.0]["instance_id"] != 10) | (COLUMNS[1.0]["sample_id"] == 0)
+    columns = {**COLUMNS[1.0], "log_p": np.where(first, COLUMNS[1.0]["log_p"], -np.inf)}
+    wanted = {"method": "importance_sampling", "measure": "perplexity"}
+    rows = select(reduced(tmp_path, columns), **wanted)
+    for row in rows[:2]:  # both levels; a resample misses the one weight in 0.37 of the cases
+        assert row["standard_error"] is row["standard_error_samples"] is None
+        assert "of 50 resamples have no positive weight left" in row["note"]
+
+
 def test_a_probability_above_1_is_noted(tmp_path):
     negated = {**COLUMNS[1.0], "log_p": -COLUMNS[1.0]["log_p"]}
     row = select(reduced(tmp_path, negated), aggregation="instance", measure="perplexity")[0]

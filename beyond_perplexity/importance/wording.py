@@ -112,7 +112,7 @@ def _errors(row: Row) -> Iterator[str]:
         f"{number(row[name])} {words}" for name, words in names.items() if row[name] is not None
     ]
     if known:
-        yield f"Standard error: {', '.join(known)}."
+        yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
 
 
 def _trust(row: Row) -> Iterator[str]:

@@ -3,7 +3,8 @@
 A file (Parquet, or CSV with a line of names) has a row for every sample z_k ~ q(z | x_n):
 instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k) and
 log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown (unknown
-tokens of the instance), latent_hash (an integer, equal for equal latents).
+tokens of the instance, counted in T too), latent_hash (an integer, equal for equal latents), model,
+proposal and temperature (one value in a file: give the samples of each in a file of their own).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError, run_command
@@ -19,14 +21,19 @@ from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.provenance import run_record
 from beyond_perplexity.shards import atomic_path, write_shard
 
+OUTPUTS = {
+    "output": ("estimates", estimates_table),
+    "diagnostics": ("importance_diagnostics", diagnostics_table),
+}
 
-def main() -> None:
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,22 +45,35 @@ def main() -> None:
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
     add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--output", type=Path, help="table to write as well: .csv or .parquet")
-    given = parser.parse_args()
-    if given.output and given.output.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--output {given.output}: expected a name that ends in .csv or .parquet")
+    add("--diagnostics", type=Path, help="table of every instance to write: .csv or .parquet")
+    return parser
+
+
+def _write(path: Path, kind: str, table: pa.Table, given: argparse.Namespace) -> None:
+    if path.suffix == ".csv":
+        with atomic_path(path) as temporary:
+            pyarrow.csv.write_csv(table, temporary)
+        return
+    flags = vars(given) | {name: str(getattr(given, name) or "") for name in OUTPUTS}
+    record = run_record("scripts/estimate.py", flags, seed=given.seed)
+    write_shard(path, kind, table, record)
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    wanted = {name: path for name in OUTPUTS if (path := getattr(given, name))}
+    for name, path in wanted.items():
+        if path.suffix not in (".csv", ".parquet"):
+            raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     reader = WeightReader(given.weights, parse_options(Labels, labels, "the flags"))
     beams = Beams(given.beams, reader) if given.beams else None
-    table = estimates_table(reduce_weights(reader, beams, options, given.seed, progress=True))
-    print(report(table))
-    if given.output and given.output.suffix == ".csv":
-        with atomic_path(given.output) as temporary:
-            pyarrow.csv.write_csv(table, temporary)
-    elif given.output:
-        flags = {**vars(given), "output": str(given.output)}
-        record = run_record("scripts/estimate.py", flags, seed=given.seed)
-        write_shard(given.output, "estimates", table, record)
+    reduction = reduce_weights(reader, beams, options, given.seed, progress=True)
+    print(report(estimates_table(reduction)))
+    for name, path in wanted.items():
+        kind, table = OUTPUTS[name]
+        _write(path, kind, table(reduction), given)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
+from beyond_perplexity.importance.wording import sampling_error
 
 METHODS = {
     "importance_sampling": "Importance sampling",
@@ -25,7 +26,10 @@ ROWS = ("beam", "importance_sampling", "mixture", "beam_plus_tail", "smc")  # fr
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the lowest bound of each model, proposal and row of the figure, with the row's label."""
+    """Keep the lowest bound of each model, proposal and row of the figure.
+
+    Columns are added: ``row``, the row's label, and ``chosen_from``, how many bounds it is of.
+    """
     instance = estimates[
         (estimates["aggregation"] == "instance")
         & (estimates["measure"] == "perplexity")
@@ -40,7 +44,9 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     instance.loc[beam, "row"] += ", k = " + sizes
     place = instance["method"].map(ROWS.index) + instance["beam_size"].where(beam, 0.0) / 1e9
     instance = instance.assign(place=place).sort_values(["place", "value"], kind="stable")
-    return instance.drop_duplicates(["model", "proposal", "row"])
+    keys = ["model", "proposal", "row"]
+    instance["chosen_from"] = instance.groupby(keys)["value"].transform("size")
+    return instance.drop_duplicates(keys)
 
 
 def bounds(estimates: pd.DataFrame) -> Figure:
@@ -50,13 +56,15 @@ def bounds(estimates: pd.DataFrame) -> Figure:
     ----------
     estimates : pandas.DataFrame
         Schema ``estimates``. Of several temperatures (and sizes of the beam whose tail is
-        sampled) the lowest is shown.
+        sampled) the lowest is shown. Chosen by the numbers it is shown among, the lowest of several
+        stochastic bounds is no such bound any more: its logarithm may lie below the true one's in
+        expectation, by up to the errors of those that it is chosen from.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel per model, a line per method, a mark per proposal; two standard errors over the
-        samples on both sides where they are known.
+        A panel per model, a line per method, a mark per proposal; two errors over the samples
+        on both sides where they are known (`wording.sampling_error`).
 
     Raises
     ------
@@ -80,7 +88,9 @@ def bounds(estimates: pd.DataFrame) -> Figure:
         grid[0].set_yticks(range(len(labels)), labels)
         grid[0].set_ylim(len(labels) - 0.5, -0.5)
         shown = [handle(name, colours[name], None) for name in names]
-        kinds = {"strict": "strict upper bound", "stochastic": "stochastic upper bound"}
+        several = (chosen.loc[chosen["bound"] == "stochastic", "chosen_from"] > 1).any()
+        lowest = " (the lowest over τ)" if several else ""
+        kinds = {"strict": "strict upper bound", "stochastic": f"stochastic upper bound{lowest}"}
         shown += [_mark(text, MARKS[kind]) for kind, text in kinds.items()]
         legend_below(figure, shown)
     return figure
@@ -109,7 +119,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, labels: list[str], colours: dict[str, 
             axis.errorbar(
                 row["value"],
                 labels.index(row["row"]) + shift,
-                xerr=2 * np.nan_to_num(row["standard_error"]),
+                xerr=2 * (sampling_error(row)[0] or 0.0),
                 color=colours[_short(str(model), str(proposal))],
                 marker=MARKS[row["bound"]],
                 markersize=4,

@@ -1,19 +1,24 @@
-"""What a file of log weights is about, as its footer says."""
+"""What a file of log weights is about, as its footer or columns of its own say."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.files import TableFile
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.shards import RECORD_KEY
 
 KEY = "weights"
+# Columns that may stand in for a footer, which a CSV file has not.
+COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": pa.float64()}
 
 
 @dataclass(frozen=True)
@@ -72,3 +77,73 @@ def read_labels(path: Path) -> Labels:
         return Labels()
     record = json.loads(metadata[RECORD_KEY])
     return parse_options(Labels, record.get(KEY, {}), f"{path}: {KEY}")
+
+
+def _label_batches(file: TableFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+    if file.path.suffix.lower() == ".csv":
+        convert = pyarrow.csv.ConvertOptions(
+            include_columns=names,
+            column_types={name: COLUMNS[name] for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        with pyarrow.csv.open_csv(file.path, convert_options=convert) as stream:
+            yield from stream
+    else:
+        with pq.ParquetFile(file.path) as table:
+            yield from table.iter_batches(columns=names)
+
+
+def _column_values(file: TableFile) -> dict[str, object]:
+    """Return the one value of each column of `COLUMNS` that a file has."""
+    names = [name for name in COLUMNS if name in file.names]
+    found: dict[str, object] = {}
+    first = 0
+    try:
+        for batch in _label_batches(file, names) if names else ():
+            for name in names:
+                values = batch.column(name).cast(COLUMNS[name])
+                for value in values.unique().to_pylist():
+                    if value == found.setdefault(name, value):
+                        continue
+                    row = first + values.to_pylist().index(value)
+                    raise InputError(
+                        f"{file.place(row)}: {name} is {value!r}, but {found[name]!r} in the first "
+                        f"row; give the samples of each {name} in a file of their own"
+                    )
+            first += batch.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{file.path}: columns {', '.join(names)} cannot be read ({error})"
+        ) from error
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def file_labels(file: TableFile) -> Labels:
+    """Read the labels of a file of log weights: its footer, and its columns `COLUMNS`.
+
+    Parameters
+    ----------
+    file : TableFile
+        Parquet or CSV.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    InputError
+        When a column has several values, or another than the footer says.
+    """
+    csv = file.path.suffix.lower() == ".csv"
+    footer = Labels() if csv else read_labels(file.path)
+    columns = _column_values(file)
+    for name, value in columns.items():
+        said = getattr(footer, name)
+        if said not in (None, value):
+            raise InputError(
+                f"{file.path}: column '{name}' says {value!r}, but the footer {said!r}; "
+                "correct the column or leave it out"
+            )
+    return footer.overridden(parse_options(Labels, columns, f"{file.path}: its columns"))

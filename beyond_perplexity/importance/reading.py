@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.files import Batch, TableFile
-from beyond_perplexity.importance.labels import Labels, read_labels
+from beyond_perplexity.importance.labels import Labels, file_labels
 from beyond_perplexity.schemas import temperature_column
 
 BLOCK_ROWS = 2**19
@@ -82,7 +82,8 @@ class WeightReader:
     ----------
     paths : sequence of path
         Parquet or CSV files with the columns `REQUIRED`; ``n_unknown``, ``latent_hash`` and
-        the temperature columns are used when all files have them.
+        the temperature columns are used when all files have them, and those that say what a file
+        is (`labels.COLUMNS`) when it has them.
     labels : Labels
         What is to replace the labels in the footers.
     block_rows : int
@@ -126,11 +127,7 @@ class WeightReader:
         files = [TableFile(path) for path in paths]
         for file in files:
             file.require(REQUIRED, "files of log weights")
-        csv = [file.path.suffix.lower() == ".csv" for file in files]
-        found = [
-            (Labels() if text else read_labels(file.path)).overridden(given)
-            for file, text in zip(files, csv, strict=True)
-        ]
+        found = [file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
         named = {one.temperature for one in found}
         if None in named and len(named) > 1:
@@ -210,6 +207,8 @@ class WeightReader:
                 )
         if "n_unknown" in columns:
             file.check(batch, "n_unknown", columns["n_unknown"] < 0, "0 or more")
+            more = columns["n_unknown"] > columns["n_tokens"]
+            file.check(batch, "n_unknown", more, "at most n_tokens, which counts them too")
 
     def _check_complete(self) -> None:
         empty = np.argwhere(self.n_samples == 0)

@@ -67,7 +67,7 @@ class InstanceResults:
     Attributes
     ----------
     log_likelihood, variance : ndarray, shape (N,), float64
-        log p̂, and its variance by the delta method (NaN: undefined).
+        log p̂, and Var(p̂) / p̂² (NaN: undefined).
     jackknife, standard_error_samples : ndarray, shape (N,), float64
         log p̂ debiased, and the standard error of log p̂ by bootstrap.
     bootstrap : ndarray, shape (B,), float64
@@ -98,6 +98,27 @@ class InstanceResults:
         self.diagnostics.append(diagnose(log_weights, latent_hash))
         if counts is None:
             self.jackknife[index] = jackknife(log_weights)
+        self._resample(index, log_weights, random, counts)
+
+    def add_tail(
+        self,
+        index: int,
+        log_likelihood: float,
+        log_weights: np.ndarray,
+        random: np.random.Generator,
+    ) -> None:
+        """Add what `estimators.beam_plus_tail` returns for an instance."""
+        self.log_likelihood[index] = log_likelihood
+        self.variance[index] = relative_variance(log_weights)
+        self._resample(index, log_weights, random)
+
+    def _resample(
+        self,
+        index: int,
+        log_weights: np.ndarray,
+        random: np.random.Generator,
+        counts: np.ndarray | None = None,
+    ) -> None:
         replicates = bootstrap_samples(log_weights, len(self.bootstrap), random, counts)
         self.bootstrap += replicates
         if len(replicates) > 1 and np.isfinite(replicates).all():
@@ -151,7 +172,7 @@ class TemperatureResults:
         self.n_samples = reader.n_samples[group]
         self.common = int(self.n_samples.min())
         self.instances = InstanceResults(n, options.bootstrap)
-        self.tails = {size: InstanceResults(n, 0) for size in beam_sizes}
+        self.tails = {size: InstanceResults(n, options.bootstrap) for size in beam_sizes}
         self.paired = np.zeros(self.common)
         self.ordered = np.zeros((options.subsets, self.common))
         self.sizes = subset_sizes(self.common)
@@ -172,7 +193,7 @@ class TemperatureResults:
             self.blocks += log_mean_exp(whole, 1)
         for size, results in self.tails.items():
             assert beams is not None
-            self._add_tail(results, beams, size, instance.position, samples)
+            self._add_tail(results, beams, size, instance, samples)
 
     def _add_orders(self, weights: np.ndarray, instance_id: int) -> None:
         if not self._options.subsets:
@@ -183,14 +204,19 @@ class TemperatureResults:
         self.prefixes += prefix_log_means(orders, self.sizes)
 
     def _add_tail(
-        self, results: InstanceResults, beams: Beams, size: int, index: int, samples: Samples
+        self,
+        results: InstanceResults,
+        beams: Beams,
+        size: int,
+        instance: Instance,
+        samples: Samples,
     ) -> None:
         assert samples.latent_hash is not None
-        outside = beams.outside(size, index, samples.latent_hash)
-        inside = beams.log_likelihood(size, index)
+        outside = beams.outside(size, instance.position, samples.latent_hash)
+        inside = beams.log_likelihood(size, instance.position)
         value, combined = beam_plus_tail(inside, samples.log_weights, outside)
-        results.log_likelihood[index] = value
-        results.variance[index] = relative_variance(combined)
+        random = self._draws.of(f"bootstrap over samples of the tail/{size}", instance.instance_id)
+        results.add_tail(instance.position, value, combined, random)
 
 
 @dataclass(frozen=True)

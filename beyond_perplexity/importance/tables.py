@@ -9,7 +9,8 @@ Of an estimate (schema ``estimates``):
 ``aggregation``, ``pairing``
     ``instance``: Π_n p̂(x_n). ``corpus``: the mean over samples of products over the corpus, with
     the samples paired by their ids (``sample_id``, the paper's) or at random (``random``: the mean
-    over random pairings, ``low`` to ``high`` and ``standard_deviation`` their spread).
+    over random pairings, ``low`` to ``high`` and ``standard_deviation`` their spread: how
+    far one pairing, such as that by ids, may be off; the samples stay the same).
 ``measure``
     ``perplexity`` exp(−log p̂ / T), or ``unknown_penalized_perplexity``, with log p̂ less ln U for
     each unknown token, U = ``unknown_types``; null when either is not known.
@@ -17,7 +18,8 @@ Of an estimate (schema ``estimates``):
     See `estimators.BOUNDS`: of the true perplexity, or the true unknown-penalized perplexity.
 ``standard_error``, ``standard_error_samples``, ``standard_error_instances``
     Of ``value``: by the delta method and by bootstrap over samples, the corpus being fixed; and by
-    bootstrap over instances, the corpus being a sample.
+    bootstrap over instances, the corpus being a sample. The first is null where the delta method
+    does not hold (`diagnostics.delta_variance`); none knows of the bias of log p̂.
 ``n_samples``
     K; the least K of an instance when they differ. Of the mixture: over all temperatures. Of
     sequential Monte Carlo: the particles of a run.
@@ -26,6 +28,8 @@ Of an estimate (schema ``estimates``):
 ``ess_*``, ``largest_weight_*``, ``unique_share``, ``k_hat_*``
     Summary over the instances; of the corpus level, of its K products. Of sequential Monte Carlo:
     the smallest effective sample size of an instance after any word, and nothing else.
+    ``k_hat_above`` counts instances above the threshold of their own K, of those where k̂ is
+    defined; ``k_hat_threshold`` is null when the thresholds differ.
 
 Columns that do not apply are null.
 """
@@ -33,7 +37,7 @@ Columns that do not apply are null.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +46,9 @@ import pyarrow as pa
 
 from beyond_perplexity.importance import estimators
 from beyond_perplexity.importance.diagnostics import (
-    Diagnostics,
     bootstrap_instances,
     bootstrap_samples,
+    delta_variance,
     diagnose,
     k_hat_threshold,
     relative_variance,
@@ -53,6 +57,7 @@ from beyond_perplexity.importance.estimators import log_mean_exp, perplexity
 from beyond_perplexity.importance.reduction import InstanceResults, Reduction, TemperatureResults
 from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.subsets import prefix_log_means
+from beyond_perplexity.importance.summary import corpus_notes, instance_notes, summarize
 from beyond_perplexity.schemas import SCHEMAS
 
 MEASURES = ("perplexity", "unknown_penalized_perplexity")
@@ -67,8 +72,10 @@ class Estimate:
     ----------
     labels : dict
         Columns of the table that say what it is.
-    log_likelihood, variance : float
-        log p̂ of the corpus, nats, and its variance by the delta method.
+    log_likelihood : float
+        log p̂ of the corpus, nats.
+    variances : ndarray, shape (M,)
+        Var(p̂) / p̂² of its independent parts; may be empty.
     samples : ndarray, shape (B,)
         log p̂ of bootstrap replicates over samples; may be empty.
     instances : ndarray, shape (N,), or None
@@ -79,7 +86,7 @@ class Estimate:
 
     labels: Row
     log_likelihood: float
-    variance: float = math.nan
+    variances: np.ndarray = field(default_factory=lambda: np.empty(0))
     samples: np.ndarray = field(default_factory=lambda: np.empty(0))
     instances: np.ndarray | None = None
     pairings: np.ndarray | None = None
@@ -108,28 +115,6 @@ def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]
 def _deviation(values: np.ndarray) -> float:
     enough = len(values) > 1 and np.isfinite(values).all()
     return float(values.std(ddof=1)) if enough else math.nan
-
-
-def _summary(diagnostics: Sequence[Diagnostics], n_samples: int) -> Row:
-    if not diagnostics:
-        return {}
-    ess, largest, unique, k_hat = (
-        np.array([one[place] for one in diagnostics]) for place in range(4)
-    )
-    largest, fitted = largest[~np.isnan(largest)], k_hat[~np.isnan(k_hat)]
-    threshold = k_hat_threshold(n_samples)
-    return {
-        "ess_median": np.median(ess),
-        "ess_min": ess.min(),
-        "largest_weight_median": np.median(largest) if len(largest) else None,
-        "largest_weight_max": largest.max() if len(largest) else None,
-        "unique_share": unique.mean(),
-        "k_hat_median": np.median(fitted) if len(fitted) else None,
-        "k_hat_max": fitted.max() if len(fitted) else None,
-        "k_hat_threshold": threshold,
-        "k_hat_above": int((fitted > threshold).sum()),
-        "k_hat_undefined": len(k_hat) - len(fitted),
-    }
 
 
 class _Builder:
@@ -185,9 +170,11 @@ class _Builder:
                 "replicates": len(values),
             }
         if math.isfinite(value):
-            row["standard_error"] = value * math.sqrt(estimate.variance) / self._total
-        samples = perplexity(estimate.samples - penalty.sum(), self._total)
-        row["standard_error_samples"] = _deviation(samples)
+            variance = delta_variance(estimate.variances)
+            row["standard_error"] = value * math.sqrt(variance) / self._total
+        if not np.isnan(estimate.variances).all():  # resamples of single samples do not vary
+            samples = perplexity(estimate.samples - penalty.sum(), self._total)
+            row["standard_error_samples"] = _deviation(samples)
         if estimate.instances is not None and len(self._t) > 1:
             resampled = bootstrap_instances(
                 estimate.instances - penalty,
@@ -199,22 +186,23 @@ class _Builder:
         return row
 
 
-def _instance_estimate(results: InstanceResults, labels: Row, n_samples: int) -> Estimate:
-    infinite = int(np.isneginf(results.log_likelihood).sum())
-    note = f"p̂ is 0 for {infinite} instances: the perplexity is infinite" if infinite else None
-    summary = _summary(results.diagnostics, n_samples)
+def _instance_estimate(
+    reduction: Reduction, results: InstanceResults, labels: Row, n_samples: np.ndarray
+) -> Estimate:
+    """Make the estimate of the product over instances with K samples each, (N,)."""
+    notes = instance_notes(results, n_samples, reduction.reader.instance_ids)
     return Estimate(
         {
             "aggregation": "instance",
             "bound": estimators.STOCHASTIC,
-            "n_samples": n_samples,
-            "n_infinite": infinite,
-            "note": note,
-            **summary,
+            "n_samples": int(n_samples.min()),
+            "n_infinite": int(np.isneginf(results.log_likelihood).sum()),
+            "note": "; ".join(notes) or None,
+            **summarize(results.diagnostics, n_samples),
             **labels,
         },
         float(results.log_likelihood.sum()),
-        float(results.variance.sum()),
+        results.variance,
         samples=results.bootstrap,
         instances=results.log_likelihood,
     )
@@ -249,57 +237,59 @@ def _corpus_estimates(reduction: Reduction, results: TemperatureResults) -> Iter
         "aggregation": "corpus",
         "bound": estimators.STOCHASTIC,
         "n_samples": common,
-        "note": "; ".join(notes) or None,
     }
     name = f"bootstrap over samples of the corpus/{results.temperature}"
     random = reduction.draws.of(name)
-    paired = diagnose(results.paired)
+    paired, variance = diagnose(results.paired), relative_variance(results.paired)
+    samples = bootstrap_samples(results.paired, reduction.options.bootstrap, random)
+    qualified = [*notes, *corpus_notes(variance, paired, samples)]
     yield Estimate(
-        {**labels, "pairing": "sample_id", **_summary([paired], results.common)},
+        {
+            **labels,
+            "pairing": "sample_id",
+            "note": "; ".join(qualified) or None,
+            **summarize([paired], np.array([common])),
+        },
         float(log_mean_exp(results.paired)),
-        relative_variance(results.paired),
-        samples=bootstrap_samples(results.paired, reduction.options.bootstrap, random),
+        np.array([variance]),
+        samples=samples,
     )
     if len(results.ordered):
         pairings = log_mean_exp(results.ordered, 1)
-        yield Estimate({**labels, "pairing": "random"}, float(pairings.mean()), pairings=pairings)
+        labels |= {"pairing": "random", "note": "; ".join(notes) or None}
+        yield Estimate(labels, float(pairings.mean()), pairings=pairings)
 
 
 def _temperature_estimates(reduction: Reduction, results: TemperatureResults) -> Iterator[Estimate]:
-    n_samples, most = results.common, int(results.n_samples.max())
-    labels: Row = {"temperature": results.temperature, "n_samples": n_samples}
-    plain = _instance_estimate(
-        results.instances, {**labels, "method": "importance_sampling"}, n_samples
-    )
-    if most != n_samples and plain.labels["note"] is None:
-        plain.labels["note"] = f"instances have {n_samples} to {most} samples: all count"
-    yield plain
-    yield _jackknife_estimate(results.instances, labels)
+    labels: Row = {"temperature": results.temperature}
+    counts = results.n_samples
+    plain = {**labels, "method": "importance_sampling"}
+    yield _instance_estimate(reduction, results.instances, plain, counts)
+    yield _jackknife_estimate(results.instances, {**labels, "n_samples": results.common})
     yield from _corpus_estimates(reduction, results)
     for size, tail in results.tails.items():
         extra = {**labels, "method": "beam_plus_tail", "beam_size": size}
-        yield _instance_estimate(tail, extra, n_samples)
+        yield _instance_estimate(reduction, tail, extra, counts)
 
 
-def _smc_estimate(results: InstanceResults, runs: SMCRuns) -> Estimate:
-    of_samples = ("k_hat_threshold", "k_hat_above", "k_hat_undefined")
+def _smc_estimate(reduction: Reduction, results: InstanceResults, runs: SMCRuns) -> Estimate:
     labels: Row = {
         "method": "smc",
         "temperature": runs.temperature,
         "replicates": runs.log_likelihood.shape[1],
-        **dict.fromkeys(of_samples),
     }
-    return _instance_estimate(results, labels, runs.n_particles)
+    particles = np.full(len(runs.log_likelihood), runs.n_particles)
+    return _instance_estimate(reduction, results, labels, particles)
 
 
 def _estimates(reduction: Reduction) -> Iterator[Estimate]:
     for results in reduction.temperatures:
         yield from _temperature_estimates(reduction, results)
     if reduction.mixture:
-        n_samples = int(reduction.reader.n_samples.sum(0).min())
-        yield _instance_estimate(reduction.mixture, {"method": "mixture"}, n_samples)
+        counts = reduction.reader.n_samples.sum(0)
+        yield _instance_estimate(reduction, reduction.mixture, {"method": "mixture"}, counts)
     if reduction.smc and reduction.runs:
-        yield _smc_estimate(reduction.smc, reduction.runs)
+        yield _smc_estimate(reduction, reduction.smc, reduction.runs)
     for size, values in reduction.beams.items():
         infinite = int(np.isneginf(values).sum())
         yield Estimate(
@@ -408,7 +398,8 @@ def replicates_table(reduction: Reduction) -> pa.Table:
 def diagnostics_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_diagnostics``, a row an instance and estimator.
 
-    ``log_likelihood`` is log p̂ in nats, without a penalty; its standard errors are nats too.
+    ``log_likelihood`` is log p̂ in nats, without a penalty; its standard errors are nats too, that
+    by the delta method null where `diagnostics.delta_variance` says that it does not hold.
     """
     reader = reduction.reader
     found: list[tuple[str, float | None, InstanceResults, np.ndarray]] = [
@@ -422,7 +413,7 @@ def diagnostics_table(reduction: Reduction) -> pa.Table:
         found.append(("smc", reduction.runs.temperature, reduction.smc, particles))
     rows: list[Row] = []
     for method, temperature, results, n_samples in found:
-        errors = np.sqrt(results.variance)
+        errors = np.sqrt([delta_variance(results.variance[[n]]) for n in range(len(n_samples))])
         for index, one in enumerate(results.diagnostics):
             threshold = None if method == "smc" else k_hat_threshold(int(n_samples[index]))
             row = {

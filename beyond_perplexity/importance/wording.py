@@ -26,6 +26,13 @@ METHOD_WORDS = {
     "mixture": "the samples of all temperatures together (balance heuristic)",
     "beam": "the sum over the latents of the beam",
     "beam_plus_tail": "the sum over the latents of the beam, and samples for those outside",
+    "smc": "sequential Monte Carlo",
+}
+# Columns of the error over samples, the first that is known first, and how each is found.
+ERRORS = {
+    "standard_error": "delta method",
+    "standard_error_samples": "bootstrap",
+    "standard_deviation": "pairings",
 }
 MEASURE_WORDS = {
     "perplexity": "Perplexity",
@@ -43,6 +50,29 @@ def number(value: float | None) -> str:
     return f"{value:.3g}" if small or abs(value) >= 1e6 else f"{value:,.2f}"
 
 
+def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
+    """Choose the error over samples that is to be read beside an estimate.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of schema ``estimates``; null may be NaN.
+
+    Returns
+    -------
+    error : float or None
+        Of ``value``: the standard error by the delta method where it holds, else by bootstrap over
+        the samples; of random pairings the standard deviation of one. None when none is known.
+    source : str
+        Which it is, a value of `ERRORS`; empty for none.
+    """
+    for name, source in ERRORS.items():
+        value = row[name]
+        if value is not None and not math.isnan(value):
+            return value, source
+    return None, ""
+
+
 def _level(row: Row) -> str:
     pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
     return f"{row['aggregation']} level{pairing[row['pairing']]}"
@@ -58,7 +88,9 @@ def _what(row: Row) -> str:
 
 
 def _size(row: Row) -> str:
-    samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} samples, "
+    runs = f"particles in each of {row['replicates']} runs"
+    drawn = runs if row["method"] == "smc" else "samples"
+    samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} {drawn}, "
     definition = row["t_definition"] or "the sum of n_tokens as given"
     instances = "instance" if row["n_instances"] == 1 else "instances"
     return f"{samples}{row['n_instances']:,} {instances}, T = {row['n_tokens']:,} ({definition})"
@@ -68,7 +100,8 @@ def _errors(row: Row) -> Iterator[str]:
     if row["low"] is not None:
         yield (
             f"Mean over {row['replicates']} random pairings; "
-            f"most of them from {number(row['low'])} to {number(row['high'])}."
+            f"most of them from {number(row['low'])} to {number(row['high'])}, "
+            f"standard deviation {number(row['standard_deviation'])}."
         )
     names = {
         "standard_error": "over samples by the delta method",
@@ -79,7 +112,7 @@ def _errors(row: Row) -> Iterator[str]:
         f"{number(row[name])} {words}" for name, words in names.items() if row[name] is not None
     ]
     if known:
-        yield f"Standard error: {', '.join(known)}."
+        yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
 
 
 def _trust(row: Row) -> Iterator[str]:
@@ -98,12 +131,12 @@ def _trust(row: Row) -> Iterator[str]:
         text += f"; distinct latents {row['unique_share']:.0%}"
     yield text + "."
     if row["k_hat_above"]:
+        own = "the limit of their K" if row["k_hat_threshold"] is None else ""
         yield (
-            f"Pareto k̂ above {number(row['k_hat_threshold'])} in {row['k_hat_above']} of {units}: "
-            "not to be trusted there, more samples or another proposal will change it."
+            f"Pareto k̂ above {own or number(row['k_hat_threshold'])} in {row['k_hat_above']} of "
+            f"{units - row['k_hat_undefined']} where it is defined: not to be trusted there, more "
+            "samples or another proposal will change it."
         )
-    if row["k_hat_undefined"]:
-        yield f"k̂ undefined in {row['k_hat_undefined']} of {units} (see the diagnostics)."
 
 
 def describe(row: Row) -> str:
@@ -136,10 +169,32 @@ def describe(row: Row) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
+    """Write how many sets of weights have a k̂ above its limit, of those where it is defined.
+
+    Parameters
+    ----------
+    above, undefined : int or None
+        Columns ``k_hat_above`` and ``k_hat_undefined``; None for an estimate without k̂.
+    units : int
+        Sets of weights: the instances, or 1 at the level of the corpus.
+
+    Returns
+    -------
+    str
+        Such as ``26/30 (10 undefined)``.
+    """
+    if above is None or undefined is None:
+        return "–"
+    shown = f"{above}/{units - undefined}" if undefined < units else "–"
+    return shown + (f" ({undefined} undefined)" if undefined else "")
+
+
 def _cells(row: Row) -> list[str]:
     temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
     level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
-    trust = f"{row['k_hat_above']}/{row['n_instances']}" if row["aggregation"] == "instance" else ""
+    error, source = sampling_error(row)
+    units = row["n_instances"] if row["aggregation"] == "instance" else 1
     return [
         MEASURE_WORDS[row["measure"]].replace(" perplexity", ""),
         row["method"] + (f" {row['beam_size']}" if row["beam_size"] else ""),
@@ -147,14 +202,16 @@ def _cells(row: Row) -> list[str]:
         temperature,
         "–" if row["n_samples"] is None else str(row["n_samples"]),
         number(row["value"]),
-        number(row["standard_error"]),
+        number(error),
+        source,
         row["bound"],
         number(row["ess_median"]),
-        trust if row["k_hat_above"] is not None else "–",
+        k_hat_cell(row["k_hat_above"], row["k_hat_undefined"], units),
     ]
 
 
-HEADER = ["Measure", "Method", "Level", "τ", "K", "Value", "± s.e.", "Bound", "ESS", "k̂ high"]
+HEADER = ["Measure", "Method", "Level", "τ", "K", "Value"]
+HEADER += ["± s.e.", "by", "Bound", "ESS", "k̂ above limit"]
 
 
 def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -10,6 +10,8 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import METHODS
 from beyond_perplexity.figures.importance import KEYS, Settings
+from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE
+from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
@@ -92,6 +94,18 @@ def _note(models: Models, estimates: pd.DataFrame) -> str:
     return f"{'; '.join(parts)}. The paper's values are for other data and larger models."
 
 
+def _sizes_note(estimates: pd.DataFrame) -> str:
+    """Say K of each model: bounds of different K do not compare."""
+    counts = estimates.groupby("model", sort=False)["n_samples"].agg(["min", "max"])
+    said = {
+        str(name): f"{low:,.0f}" + (f" to {high:,.0f}" if high > low else "")
+        for name, low, high in counts.itertuples(name=None)
+    }
+    same = len(set(said.values())) == 1
+    parts = list(said.values())[:1] if same else [f"{k} ({name})" for name, k in said.items()]
+    return f"K = {', '.join(parts)} samples of an instance; bounds fall as K rises."
+
+
 def _t_definition(estimates: pd.DataFrame, model: str) -> str:
     found = estimates.loc[estimates["model"] == model, "t_definition"].dropna()
     return str(found.iloc[0]) if len(found) else "what the weights say"
@@ -159,7 +173,8 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
     return Table(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
-        _note(models, chosen),
+        f"{_sizes_note(chosen)} {_note(models, chosen)} The lowest of a column is chosen by the "
+        "numbers it stands among and is no bound in expectation.",
         _columns(models),
         rows,
         estimates,
@@ -188,7 +203,8 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
         "beam-marginalization",
         "Strict upper bounds of perplexity by beam marginalization",
         _note(models, chosen) + " The likelihood summed over the k latents that a beam search "
-        "under the proposal ends with.",
+        "under the proposal ends with; no sample is drawn, so there is no K. Of several proposals "
+        "of a model the lowest bound is shown: the lowest of strict bounds is one.",
         columns,
         rows,
         chosen,
@@ -208,14 +224,18 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         for row in instance[instance["measure"] != "perplexity"].to_dict("records")
     }
     columns = [
-        *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method", "Bound")),
+        *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method")),
+        Column("K"),
+        Column("Bound", text=True),
         Column("Perplexity"),
         Column("unknown penalized"),
         Column("over samples", group="Standard error"),
+        Column("by", group="Standard error", text=True),
         Column("over instances", group="Standard error"),
         Column("median", group="Effective samples"),
-        Column("median", group="Largest weight"),
+        Column("median", group="Largest weight (share)"),
         Column("median", group="k̂"),
+        Column("limit", group="k̂"),
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
@@ -224,9 +244,15 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
         "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
-        "charged for the types it stands for. Effective samples: (Σw)²/Σw² of an "
-        "instance; of sequential Monte Carlo the fewest after any word. k̂ above its limit: "
-        "instances whose largest weights decide the estimate. "
+        "charged for the types it stands for. K: samples of an instance, of the mixture those of "
+        "all temperatures together, of sequential Monte Carlo particles × runs; bounds fall as K "
+        "rises. Standard error over samples: by the delta method where the relative variance of "
+        f"every instance is at most {LARGEST_RELATIVE_VARIANCE:g} (about 10 effective samples), "
+        "else by bootstrap, which may be too small. Effective samples: (Σw)²/Σw² of an "
+        "instance; of sequential Monte Carlo the fewest after any word. Largest weight: its share "
+        "of the sum of the weights of an instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): "
+        "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
+        "undefined k̂ says nothing, good or bad. "
         f"Of {len(models.families)} models.",
         columns,
         rows,
@@ -238,27 +264,37 @@ def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in (*KEYS, "method", "beam_size"))
 
 
+def _count(value: float) -> int | None:
+    return None if pd.isna(value) else int(value)
+
+
 def _diagnosed(
     row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], float]
 ) -> list[str]:
     def shown(name: str, form: str) -> str:
         return "–" if pd.isna(row[name]) else format(row[name], form)
 
+    error, source = sampling_error(row)
+    runs = f" × {row['replicates']:.0f}" if row["method"] == "smc" else ""
+    above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
     size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
     return [
         str(row["model"]),
         str(row["proposal"]),
         shown("temperature", "g"),
         METHODS.get(row["method"], row["method"]) + size,
+        shown("n_samples", ",.0f") + runs,
         str(row["bound"]),
         _number(row["value"]),
         _number(penalized.get(_setting(row))),
-        _number(row["standard_error"]),
+        _number(error),
+        source or "–",
         _number(row["standard_error_instances"]),
         _number(row["ess_median"]),
         shown("largest_weight_median", ".2f"),
         shown("k_hat_median", ".2f"),
-        shown("k_hat_above", ".0f"),
+        shown("k_hat_threshold", ".2f"),
+        k_hat_cell(above, undefined, int(row["n_instances"])),
         shown("unique_share", ".0%"),
     ]
 

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
 from beyond_perplexity.shards import read_batches
 from scripts import estimate
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
@@ -63,6 +64,45 @@ def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
     with open(output, newline="") as file:
         rows = list(csv.DictReader(file))
     assert float(rows[0]["value"]) == pytest.approx(value, rel=1e-13)
+
+
+def test_the_error_that_is_shown_and_its_source():
+    nothing = dict.fromkeys(ERRORS)
+    assert sampling_error(nothing) == (None, "")
+    assert sampling_error({**nothing, "standard_deviation": 3.0}) == (3.0, "pairings")
+    both = {**nothing, "standard_error": float("nan"), "standard_error_samples": 2.0}
+    assert sampling_error(both) == (2.0, "bootstrap")
+    assert sampling_error({**both, "standard_error": 1.0}) == (1.0, "delta method")
+
+
+def test_an_undefined_k_hat_does_not_read_as_good():
+    assert k_hat_cell(0, 20, 20) == "– (20 undefined)"
+    assert k_hat_cell(26, 10, 40) == "26/30 (10 undefined)"
+    assert k_hat_cell(0, 0, 20) == "0/20"
+    assert k_hat_cell(None, None, 20) == "–"
+
+
+def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, monkeypatch, capsys):
+    few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
+    pq.write_table(pa.table(few), weights)
+    run(monkeypatch, "--weights", weights)
+    said = capsys.readouterr().out
+    assert "– (3 undefined)" in said.splitlines()[1]
+    assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
+    assert "0/3" not in said
+
+
+def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, capsys):
+    table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
+    run(monkeypatch, "--weights", weights, "--diagnostics", table)
+    run(monkeypatch, "--weights", weights, "--diagnostics", text)
+    (batch,) = read_batches(table, "importance_diagnostics", ["instance_id", "ess"])
+    assert batch.column("instance_id").to_pylist() == [3, 10, 17]
+    with open(text, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
+    with pytest.raises(InputError, match=r"--diagnostics d\.txt: expected a name that ends"):
+        run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
 
 
 def test_csv_is_read_as_parquet_is(weights, monkeypatch, capsys):
@@ -121,6 +161,20 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ({**MINIMAL, "log_p": pa.array([None] + [0.0] * 89)}, "row 1: log_p is empty"),
         ({**MINIMAL, "instance_id": np.full(90, "a")}, "column 'instance_id' is string"),
         ({**MINIMAL, "n_unknown": np.full(90, -1)}, "row 1: n_unknown is -1, expected 0 or more"),
+        (
+            {**MINIMAL, "n_unknown": np.full(90, 3)},
+            "row 1: n_unknown is 3, expected at most n_tokens",
+        ),
+        (
+            {**MINIMAL, "temperature": np.repeat([0.5, 2.0], 45)},
+            "row 46: temperature is 2.0, but 0.5 in the first row; give the samples of each",
+        ),
+        (
+            {**MINIMAL, "proposal": np.repeat(["a", "b"], 45)},
+            "row 46: proposal is 'b', but 'a' in the first row",
+        ),
+        ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
+        ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
         (
             {name: column[:0] for name, column in MINIMAL.items()},
             "there are no rows",
@@ -186,6 +240,35 @@ def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
     every = Labels("tiny", "table", None, "words", 50)
     with pytest.raises(InputError, match="its footer names no temperature"):
         WeightReader([*one, plain], every)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_say_what_a_file_is(tmp_path, suffix):
+    """Oracle: the same samples with the same labels in footers."""
+    paths, footers = [], []
+    for tau in (0.5, 1.0):
+        drawn = sample_columns(P, tau, K)
+        footers += write_weights(tmp_path, drawn, tau)
+        named = {"model": "tiny", "proposal": "table", "temperature": tau}
+        columns = {name: drawn[name] for name in MINIMAL}
+        columns |= {name: np.full(3 * K, value) for name, value in named.items()}
+        paths.append(tmp_path / f"{tau}.{suffix}")
+        write = pyarrow.csv.write_csv if suffix == "csv" else pq.write_table
+        write(pa.table(columns), paths[-1])
+    found, wanted = WeightReader(paths), WeightReader(footers)
+    assert found.temperatures == wanted.temperatures == (0.5, 1.0)
+    assert (found.labels.model, found.labels.proposal) == ("tiny", "table")
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours.samples, theirs.samples, strict=True):
+            np.testing.assert_array_equal(one.log_weights, other.log_weights)
+
+
+def test_a_column_that_contradicts_the_footer_is_refused(tmp_path):
+    (path,) = write_weights(tmp_path, ALL, 1.0)
+    table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
+    pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
+    with pytest.raises(InputError, match=r"'temperature' says 2\.0, but the footer 1\.0"):
+        WeightReader([path])
 
 
 def test_a_wrong_temperature_in_the_footer_is_noticed(tmp_path):

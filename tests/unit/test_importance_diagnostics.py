@@ -14,6 +14,7 @@ from beyond_perplexity.importance import diagnostics
 from beyond_perplexity.importance.diagnostics import (
     bootstrap_instances,
     bootstrap_samples,
+    delta_variance,
     diagnose,
     k_hat_threshold,
     pareto_k_hat,
@@ -104,6 +105,27 @@ def test_the_delta_method_in_closed_form_and_against_many_replicates():
     assert log_mean_exp(draws, 1).std() == pytest.approx(predicted, rel=0.06)
     # In closed form: the weights are log-normal, Var(w) / E(w)² = exp(σ²) − 1.
     assert predicted == pytest.approx(np.sqrt(np.expm1(0.49) / 400), rel=0.02)
+
+
+def test_the_delta_method_is_not_used_where_one_instance_degenerates():
+    assert delta_variance(np.array([0.05, 0.1])) == pytest.approx(0.15)
+    for wrong in ([0.05, 0.11], [0.05, np.nan], []):
+        assert np.isnan(delta_variance(np.array(wrong)))
+    # One weight above all others: the relative variance is 1, whatever stands below it.
+    for distance in (20.0, 200.0):
+        assert relative_variance(np.append(np.full(99, -distance), 0.0)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("sigma", "delta"), [(1.3, 0.97), (2.0, 0.77), (5.0, 0.38), (20.0, 0.12)])
+def test_the_delta_method_saturates_and_the_bootstrap_does_not(sigma, delta):
+    """Oracle: the spread of log p̂ over many independent sets of log-normal weights."""
+    random = np.random.default_rng(0)
+    draws = random.normal(0, sigma, (1500, 100))
+    true = log_mean_exp(draws, 1).std()
+    found = np.sqrt(np.mean([relative_variance(row) for row in draws])) / true
+    assert found == pytest.approx(delta, abs=0.06)
+    resampled = [bootstrap_samples(row, 100, random).var(ddof=1) for row in draws[:300]]
+    assert 0.65 < np.sqrt(np.mean(resampled)) / true < 1.05
 
 
 def test_the_delta_method_of_several_proposals_against_many_replicates():

@@ -146,6 +146,7 @@ def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
         )
         assert [tail["temperature"] for tail in tails] == list(GRID)
         assert all(tail["value"] <= row["value"] for tail in tails)
+        assert all(tail["standard_error_samples"] >= 0 for tail in tails)
         assert {tail["bound"] for tail in tails} == {"stochastic"}
     assert tails[0]["value"] == beams[-1]["value"]  # nothing is outside of the whole support
 
@@ -281,6 +282,7 @@ def test_an_instance_of_zero_weights_is_infinite_and_said_to_be(tmp_path):
         assert row["standard_error"] is None
     row = one(table, aggregation="instance", method="importance_sampling", measure="perplexity")
     assert row["n_infinite"] == 1
+    assert "(10): the perplexity is infinite" in row["note"]
     assert "p̂ is 0 for 1 instances" in row["note"]
     assert row["ess_min"] == 0
     jackknife = one(table, method="jackknife", measure="perplexity")
@@ -343,6 +345,104 @@ def test_nothing_is_drawn_when_nothing_is_wanted(tmp_path):
     rows = select(estimates_table(found), measure="perplexity")
     assert {row["pairing"] for row in rows} == {None, "sample_id"}
     assert {row["standard_error_samples"] for row in rows} == {None}
+
+
+def log_normal(tmp_path: Path, sigma: float, seed: int) -> pa.Table:
+    """Return the estimates from 8 instances with 100 log-normal weights of mean 1 each."""
+    count, size = 8, 100
+    drawn = np.random.default_rng([9, seed]).normal(-(sigma**2) / 2, sigma, count * size)
+    columns = {
+        "instance_id": np.arange(count).repeat(size),
+        "sample_id": np.tile(np.arange(size), count),
+        "n_tokens": np.full(count * size, 5),
+        "log_p": drawn,
+        "log_q": np.zeros(count * size),
+    }
+    path = tmp_path / "weights.parquet"
+    pq.write_table(pa.table(columns), path)
+    options = ReductionOptions(subsets=30, bootstrap=60)
+    return estimates_table(reduce_weights(WeightReader([path]), options=options, seed=seed))
+
+
+ERRORS = ("standard_error", "standard_error_samples", "standard_deviation")
+
+
+@pytest.mark.parametrize("sigma", [0.4, 3.0])
+def test_the_errors_that_are_given_are_those_of_independent_repetitions(tmp_path, sigma):
+    """Oracle: the spread of log perplexity over repetitions, and its true value, which is 0."""
+    tables = [log_normal(tmp_path, sigma, seed) for seed in range(60)]
+    levels = {"instance": {"aggregation": "instance", "method": "importance_sampling"}}
+    levels |= {name: {"pairing": name} for name in ("sample_id", "random")}
+    given, spread = {}, {}
+    for level, wanted in levels.items():
+        rows = [one(table, measure="perplexity", **wanted) for table in tables]
+        values = np.log([row["value"] for row in rows])
+        errors = {
+            name: np.array([row[name] / row["value"] for row in rows])
+            for name in ERRORS
+            if rows[0][name] is not None
+        }
+        given[level] = set(errors)
+        # The deviation over pairings is of one pairing, such as that by ids; of good weights it
+        # leaves out much of the spread, as the samples stay the same.
+        spread[level] = spread.get("sample_id", values.std(ddof=1))
+        least = 0.3 if level == "random" and sigma < 1 else 0.6
+        for error in errors.values():
+            assert least < np.sqrt(np.mean(error**2)) / spread[level] < 1.5
+        if "standard_error" in errors:
+            assert (np.abs(values) < 2 * errors["standard_error"]).mean() > 0.85
+        else:
+            assert level == "random" or all("delta method" in row["note"] for row in rows)
+    delta = {"standard_error"} if sigma < 1 else set()
+    assert given["instance"] == {"standard_error_samples"} | delta
+    assert given["random"] == {"standard_deviation"}
+
+
+def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
+    """Oracle: the thresholds of the table of diagnostics, an instance a row."""
+    random = np.random.default_rng(3)
+    counts = np.array([1, 30, *[400] * 10])
+    ids = np.arange(len(counts)).repeat(counts)
+    columns = {
+        "instance_id": ids,
+        "sample_id": np.concatenate([np.arange(count) for count in counts]),
+        "n_tokens": np.full(len(ids), 5),
+        "log_p": random.normal(-20, 2.0, len(ids)),
+        "log_q": np.zeros(len(ids)),
+    }
+    path = tmp_path / "weights.parquet"
+    pq.write_table(pa.table(columns), path)
+    found = reduce_weights(WeightReader([path]), options=OPTIONS)
+    held = diagnostics_table(found).to_pylist()
+    above = [row["k_hat"] is not None and row["k_hat"] > row["k_hat_threshold"] for row in held]
+    wanted = {"aggregation": "instance", "method": "importance_sampling", "measure": "perplexity"}
+    row = one(estimates_table(found), **wanted)
+    assert row["k_hat_above"] == sum(above)
+    assert 0 < sum(above) < 11
+    assert (row["k_hat_undefined"], row["k_hat_threshold"]) == (1, None)
+    assert "k̂ is undefined for 1 of 12 instances (0; short tail 1)" in row["note"]
+    assert "1 instances (0) have a single sample" in row["note"]
+    assert row["standard_error"] is None
+    assert row["standard_error_samples"] > 0
+    corpus = one(estimates_table(found), pairing="sample_id", measure="perplexity")
+    assert corpus["standard_error_samples"] is None
+    assert "a single sample of all instances" in corpus["note"]
+
+
+def test_resamples_without_a_positive_weight_are_noted(tmp_path):
+    first = (COLUMNS[1.0]["instance_id"] != 10) | (COLUMNS[1.0]["sample_id"] == 0)
+    columns = {**COLUMNS[1.0], "log_p": np.where(first, COLUMNS[1.0]["log_p"], -np.inf)}
+    wanted = {"method": "importance_sampling", "measure": "perplexity"}
+    rows = select(reduced(tmp_path, columns), **wanted)
+    for row in rows[:2]:  # both levels; a resample misses the one weight in 0.37 of the cases
+        assert row["standard_error"] is row["standard_error_samples"] is None
+        assert "of 50 resamples have no positive weight left" in row["note"]
+
+
+def test_a_probability_above_1_is_noted(tmp_path):
+    negated = {**COLUMNS[1.0], "log_p": -COLUMNS[1.0]["log_p"]}
+    row = select(reduced(tmp_path, negated), aggregation="instance", measure="perplexity")[0]
+    assert "p̂ is above 1 for 4 instances (3, 10, 17 and 1 more)" in row["note"]
 
 
 def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):

@@ -45,6 +45,7 @@ def estimates() -> pd.DataFrame:
         common |= {"n_samples": 100, "n_instances": 40, "n_tokens": 3914, "t_definition": "words"}
         drawn = {**common, "method": "importance_sampling", "temperature": temperature}
         drawn |= {"bound": "stochastic", "ess_median": 5.25, "k_hat_above": 3}
+        drawn |= {"k_hat_undefined": 10, "k_hat_threshold": 0.5, "standard_error_samples": 2.5}
         rows += [
             {**drawn, "aggregation": "instance", "value": 100.0 + place},
             {
@@ -64,6 +65,7 @@ def estimates() -> pd.DataFrame:
         ]
         for size in (1, 10):
             beam = {**common, "method": "beam", "aggregation": "instance", "bound": "strict"}
+            beam["n_samples"] = None
             rows.append({**beam, "beam_size": size, "value": 400.0 - 10 * size + place})
     return pd.DataFrame(rows, columns=SCHEMAS["estimates"].names)
 
@@ -129,6 +131,7 @@ def test_table_1_holds_each_estimate_beside_the_published_one():
     assert cells["Corpus level", 0, "τ = 0.5"] == ["200.0", "122.6", "–", "94.4"]
     assert cells["Corpus level", 1, "τ = 0.5"][0] == "210.0 ± 4.5"
     assert "40 instances, 3,914 tokens (T counts words)" in table.note
+    assert table.note.startswith("K = 100 samples of an instance")
     assert len(table.tidy) == len(estimates())
 
 
@@ -138,16 +141,33 @@ def test_table_2_shows_the_lowest_strict_bound_of_each_size():
         ["k = 1", "390.0", "150.2", "393.0", "96.3"],
         ["k = 10", "300.0", "147.1", "303.0", "87.0"],
     ]
+    assert "the lowest bound is shown" in table.note
 
 
 def test_the_diagnostics_name_the_bound_of_every_estimate():
     table = diagnostics_table(estimates(), MODELS)
-    rows = {(row[1], row[2], row[3]): row for row in table.rows}
+    titles = [f"{column.group} {column.title}".strip() for column in table.columns]
+    rows = {(row[1], row[2], row[3]): dict(zip(titles, row, strict=True)) for row in table.rows}
     sampled = rows["mine-peeking", "0.5", "Importance sampling"]
-    assert sampled[4] == "stochastic"
-    assert (sampled[5], sampled[6]) == ("100.0", "700.0")
-    assert (sampled[9], sampled[12]) == ("5.2", "3")
-    assert rows["crf", "–", "Beam marginalization, k = 10"][4] == "strict"
+    assert (sampled["K"], sampled["Bound"]) == ("100", "stochastic")
+    assert (sampled["Perplexity"], sampled["unknown penalized"]) == ("100.0", "700.0")
+    assert sampled["Effective samples median"] == "5.2"
+    assert (sampled["k̂ limit"], sampled["k̂ above limit"]) == ("0.50", "3/30 (10 undefined)")
+    error = sampled["Standard error over samples"], sampled["Standard error by"]
+    assert error == ("2.5", "bootstrap")  # that by the delta method is null
+    beam = rows["crf", "–", "Beam marginalization, k = 10"]
+    assert (beam["K"], beam["Bound"], beam["k̂ above limit"]) == ("–", "strict", "–")
+
+
+def test_the_diagnostics_show_particles_and_runs():
+    row = {"model": "mine", "proposal": "p", "method": "smc", "aggregation": "instance"}
+    row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
+    row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
+    (shown,) = diagnostics_table(
+        pd.DataFrame([row], columns=SCHEMAS["estimates"].names), MODELS
+    ).rows
+    assert shown[4] == "50 × 4"
+    assert list(shown[8:10]) == ["1.5", "delta method"]
 
 
 @pytest.mark.parametrize("make", [sampling_table, beam_table, diagnostics_table])
@@ -200,6 +220,17 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     drawn = {(round(y), x) for x, y in points}
     assert (3, 90.0) in drawn
     assert {values for place, values in drawn if place == 2} == {100.0, 102.0}
+    legend = [text.get_text() for text in mine.figure.legends[0].get_texts()]
+    assert "stochastic upper bound (the lowest over τ)" in legend
+    alone = bounds(table[table["temperature"] != 0.5]).legends[0].get_texts()
+    assert "stochastic upper bound" in [text.get_text() for text in alone]
+    # Two errors on each side: by the delta method where it is known, else by bootstrap.
+    ends = {
+        round(float(segment[1][0] - segment[0][0]), 6)
+        for bars in mine.collections
+        for segment in bars.get_segments()
+    }
+    assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
     with pytest.raises(InputError, match="no finite bound"):
         bounds(table.iloc[:0])

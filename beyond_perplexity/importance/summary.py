@@ -1,0 +1,166 @@
+"""What many instances' diagnostics come to: columns of an estimate, and notes that qualify it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from beyond_perplexity.importance.diagnostics import (
+    LARGEST_RELATIVE_VARIANCE,
+    Diagnostics,
+    k_hat_threshold,
+)
+from beyond_perplexity.importance.reduction import NOT_OF_SAMPLES, InstanceResults
+
+_NAMED = 3  # instances that a note names
+
+
+def summarize(diagnostics: Sequence[Diagnostics], n_samples: np.ndarray) -> dict[str, Any]:
+    """Summarize the diagnostics of sets of weights.
+
+    Parameters
+    ----------
+    diagnostics : sequence of Diagnostics
+        One a set, N of them; may be empty.
+    n_samples : ndarray, shape (N,), int64
+        K of each.
+
+    Returns
+    -------
+    dict
+        Columns of schema ``estimates``. ``k_hat_above`` counts the sets whose k̂ is above the
+        threshold of their own K; ``k_hat_threshold`` is NaN when the thresholds differ. Runs of
+        sequential Monte Carlo have no k̂.
+    """
+    if not diagnostics:
+        return {}
+    ess, largest, unique, k_hat = (
+        np.array([one[place] for one in diagnostics]) for place in range(4)
+    )
+    largest = largest[~np.isnan(largest)]
+    found = {
+        "ess_median": np.median(ess),
+        "ess_min": ess.min(),
+        "largest_weight_median": np.median(largest) if len(largest) else None,
+        "largest_weight_max": largest.max() if len(largest) else None,
+        "unique_share": unique.mean(),
+    }
+    if all(one.tail == NOT_OF_SAMPLES for one in diagnostics):
+        return found
+    fitted = k_hat[~np.isnan(k_hat)]
+    thresholds = np.array([k_hat_threshold(int(count)) for count in n_samples])
+    return found | {
+        "k_hat_median": np.median(fitted) if len(fitted) else None,
+        "k_hat_max": fitted.max() if len(fitted) else None,
+        "k_hat_threshold": thresholds[0] if (thresholds == thresholds[0]).all() else None,
+        "k_hat_above": int((k_hat > thresholds).sum()),  # NaN is not above
+        "k_hat_undefined": len(k_hat) - len(fitted),
+    }
+
+
+def _named(instance_ids: np.ndarray, chosen: np.ndarray) -> str:
+    """Name the first of the chosen instances and count the others."""
+    ids = instance_ids[chosen].tolist()
+    listed = ", ".join(map(str, ids[:_NAMED]))
+    return listed + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+
+
+def _undefined_note(diagnostics: Sequence[Diagnostics], instance_ids: np.ndarray) -> Iterator[str]:
+    undefined = np.array([np.isnan(one.k_hat) for one in diagnostics], bool)
+    reasons = Counter(one.tail for one in diagnostics if np.isnan(one.k_hat))
+    if undefined.any() and NOT_OF_SAMPLES not in reasons:
+        why = ", ".join(f"{tail} tail {count}" for tail, count in sorted(reasons.items()))
+        yield (
+            f"k̂ is undefined for {undefined.sum()} of {len(undefined)} instances "
+            f"({_named(instance_ids, undefined)}; {why}): it says nothing of them, good or bad"
+        )
+
+
+def _bootstrap_note(samples: np.ndarray) -> Iterator[str]:
+    lost = int(np.isneginf(samples).sum())
+    if 0 < lost < len(samples):
+        yield (
+            f"{lost} of {len(samples)} resamples have no positive weight left somewhere: no "
+            "standard error by bootstrap"
+        )
+
+
+def instance_notes(
+    results: InstanceResults, n_samples: np.ndarray, instance_ids: np.ndarray
+) -> list[str]:
+    """Say what a reader of an instance-level estimate must know.
+
+    Parameters
+    ----------
+    results : InstanceResults
+        Of N instances.
+    n_samples : ndarray, shape (N,), int64
+        K of each.
+    instance_ids : ndarray, shape (N,), int64
+
+    Returns
+    -------
+    list of str
+        Each without a full stop; may be empty.
+    """
+    notes, log_p = [], results.log_likelihood
+    if n_samples.min() != n_samples.max():
+        notes.append(f"instances have {n_samples.min()} to {n_samples.max()} samples: all count")
+    zero, dense = np.isneginf(log_p), log_p > 0
+    if zero.any():
+        notes.append(
+            f"p̂ is 0 for {zero.sum()} instances ({_named(instance_ids, zero)}): "
+            "the perplexity is infinite"
+        )
+    if dense.any():
+        notes.append(
+            f"p̂ is above 1 for {dense.sum()} instances ({_named(instance_ids, dense)}): words "
+            "have no such probability; unless p is a density, log_p or log_q is wrong, such as "
+            "negated"
+        )
+    single = np.isnan(results.variance) & ~zero
+    if single.any():
+        notes.append(
+            f"{single.sum()} instances ({_named(instance_ids, single)}) have a single sample or "
+            "run, or one of a temperature of the mixture: its error is not known, and the "
+            "bootstrap over samples counts it as 0"
+        )
+    saturated = results.variance > LARGEST_RELATIVE_VARIANCE
+    if saturated.any():
+        notes.append(
+            f"the delta method does not hold for {saturated.sum()} of {len(saturated)} instances "
+            f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
+            "and that by bootstrap may be too small"
+        )
+    undefined = _undefined_note(results.diagnostics, instance_ids)
+    return [*notes, *_bootstrap_note(results.bootstrap), *undefined]
+
+
+def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray) -> list[str]:
+    """Say what a reader of an estimate from the products over the corpus must know.
+
+    Parameters
+    ----------
+    variance : float
+        From `diagnostics.relative_variance`.
+    diagnostics : Diagnostics
+        Of the products.
+    samples : ndarray, shape (B,), float64
+        log p̂ of bootstrap replicates over the products.
+    """
+    notes = []
+    if np.isnan(variance) and diagnostics.ess > 0:
+        notes.append("there is a single sample of all instances: its error is not known")
+    if variance > LARGEST_RELATIVE_VARIANCE:
+        notes.append(
+            f"the delta method does not hold with {diagnostics.ess:.1f} effective samples "
+            f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): read the bootstrap, which "
+            "may be too small, and the spread over random pairings"
+        )
+    notes += _bootstrap_note(samples)
+    if np.isnan(diagnostics.k_hat):
+        notes.append(f"k̂ is undefined ({diagnostics.tail} tail)")
+    return notes

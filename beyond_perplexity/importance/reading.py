@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.files import Batch, TableFile
+from beyond_perplexity.importance.files import Batch, TableFile, is_csv
 from beyond_perplexity.importance.labels import Labels, read_labels
 from beyond_perplexity.shards import temperature_column
 
@@ -126,10 +126,9 @@ class WeightReader:
         files = [TableFile(path) for path in paths]
         for file in files:
             file.require(REQUIRED, "files of log weights")
-        csv = [file.path.suffix.lower() == ".csv" for file in files]
         found = [
-            (Labels() if text else read_labels(file.path)).overridden(given)
-            for file, text in zip(files, csv, strict=True)
+            (Labels() if is_csv(file.path) else read_labels(file.path)).overridden(given)
+            for file in files
         ]
         self.labels = _common_labels(files, found)
         named = {one.temperature for one in found}

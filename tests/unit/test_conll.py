@@ -371,6 +371,28 @@ def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
     assert problems.skips.counts == {reason: 1}
 
 
+@pytest.mark.parametrize("separator", [" ", "\t"])
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_cut_anywhere_never_give_another_word(
+    tmp_path: Path, seed: int, separator: str
+) -> None:
+    # oracle: the words that were written; each is different and no other column holds one
+    draw = random.Random(seed)
+    words = [f"w{n}" for n in range(30)]
+    lines = wide(*(f"{word} -" for word in words)).split("\n")
+    for n in draw.sample(range(1, 31), 10):
+        lines[n] = " ".join(lines[n].split()[: draw.randint(1, 11)])
+    path = tmp_path / "x.conll"
+    head, *rows = lines
+    path.write_text(
+        "\n".join([head, *(row.replace(" ", separator) for row in rows[:30]), *rows[30:]])
+    )
+    (found,), problems = read(path, skip=True)
+    assert set(found.tokens) <= set(words)
+    assert found.tokens == sorted(found.tokens, key=words.index)
+    assert len(found.tokens) == 30 - problems.skips.counts["too few columns"] >= 20
+
+
 def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path: Path) -> None:
     path = tmp_path / "x.conll"
     tabs = "\n".join(

@@ -158,12 +158,22 @@ def _check_splits(config: Config) -> None:
             raise InputError(
                 f"corpora.{name}: key 'split' is missing; give the share of each split"
             )
-        if not given and min(corpus["split"].values()) <= 0:
-            empty = min(corpus["split"], key=corpus["split"].get)
-            raise InputError(f"corpora.{name}.split.{empty}: is 0; every split needs documents")
         total = sum(corpus["split"].values()) if not given else 1.0
         if abs(total - 1.0) > 1e-9:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
+
+
+def _check_evaluated_splits(config: Config) -> None:
+    """Refuse models whose evaluation is on a split that gets no documents."""
+    for name, model in config["models"].items():
+        latent = model["family"] in LATENT_FAMILIES
+        section = "importance" if latent else "perplexity"
+        split, corpus = config[section]["split"], model["corpus"]
+        if config["corpora"][corpus].get("split", {}).get(split) == 0:
+            raise InputError(
+                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
+                f"({section}.split)"
+            )
 
 
 def _settle_preprocessing(config: Config) -> None:
@@ -241,5 +251,6 @@ def validate(config: Config, schema_path: str | Path) -> None:
     _check_splits(config)
     _check_values(config)
     _check_references(config)
+    _check_evaluated_splits(config)
     _check_lengths(config, schema["$defs"])
     check_latent_models(config, schema["$defs"])

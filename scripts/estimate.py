@@ -1,6 +1,7 @@
 """Estimate the perplexity of any latent language model from importance samples of yours.
 
-A file (Parquet, or CSV with a line of names) has a row for every sample z_k ~ q(z | x_n):
+A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every sample
+z_k ~ q(z | x_n):
 instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k) and
 log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown (unknown
 tokens of the instance, counted in T too), latent_hash (an integer, equal for equal latents), model,

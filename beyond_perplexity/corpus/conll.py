@@ -1,7 +1,7 @@
 """Coreference in the column formats of CoNLL-2012 and its relatives (LitBank, OntoGUM).
 
-One token a line in columns (tab-separated, or blanks where a line has no tab), a blank line after a
-sentence, ``#begin document (id); part N`` and ``#end document`` around a document. The last column
+One token a line in columns (see `conll_rows`), a blank line after a sentence, ``#begin document
+(id); part N`` and ``#end document`` around a document. The last column
 holds the coreference: ``(23`` begins a mention of entity 23, ``23)`` ends one, ``(8)`` is one
 of a single token; several are joined by ``|`` or nothing; ``-`` or ``_`` stands for none.
 
@@ -25,14 +25,22 @@ from beyond_perplexity.corpus.annotated import (
     single_word,
 )
 from beyond_perplexity.corpus.brackets import escape
+from beyond_perplexity.corpus.conll_rows import (
+    WORD_CONLLU,
+    Layout,
+    Line,
+    column_of_form,
+    find_layout,
+    is_comment,
+)
 from beyond_perplexity.corpus.overlaps import Span, outermost
 from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
 from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.errors import InputError
 
 NO_MENTION = frozenset({"-", "_", "*", ""})
 SOURCE = "gold"
-WIDE_COLUMNS = 7  # files with so many columns are laid out like CoNLL-2012
-WORD_WIDE, TAG_WIDE, PARSE_WIDE, WORD_NARROW = 3, 4, 5, 1
+TAG, PARSE = 4, 5  # columns of CoNLL-2012
 
 _MARK = re.compile(r"\((\d+)\)|\((\d+)|(\d+)\)|\|")
 _MARKER = re.compile(
@@ -46,6 +54,7 @@ class _Open:
 
     place: str
     title: str
+    sentences: list[list[Line]] = field(default_factory=lambda: [[]])
     tokens: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)  # of each token
     spans: list[Span] = field(default_factory=list)
@@ -158,16 +167,12 @@ def renumber(spans: Iterable[Span]) -> list[Span]:
 # ---- files ----
 
 
-def _is_comment(line: str) -> bool:
-    return line.startswith("#") and "\t" not in line and len(line.split()) < WIDE_COLUMNS
-
-
 class Reader(AnnotatedReader):
     """Reads CoNLL files: every part of a document is a document of its own, with the same title.
 
     The word is in the fourth column where there are seven or more and in the second where there are
     fewer, unless ``word_column`` says otherwise. Trees are read from the sixth column where a
-    sentence has brackets in it.
+    sentence has brackets in it. All rows of a file must have the layout of its first document.
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
@@ -177,9 +182,20 @@ class Reader(AnnotatedReader):
         ------
         InputError
             When a line or a mention is malformed, unless ``on_error: skip``: then lines without
-            words are left out, empty words become ``_``, and mentions without an end or a
-            beginning are left out.
+            words or with too few or too many columns are left out, empty words become ``_``, and
+            mentions without an end or a beginning are left out. In any case for CoNLL-U, unless
+            ``word_column`` is given.
         """
+        layout: Layout | None = None
+        for document in self._documents(path):
+            layout = layout or self._find_layout(path, document)
+            for sentence in document.sentences:
+                if layout:
+                    self._read_sentence(path, sentence, layout, document)
+            yield self._close(path, document)
+
+    def _documents(self, path: Path) -> Iterator[_Open]:
+        """Cut a file into documents and these into the lines of sentences."""
         document: _Open | None = None
         number = 0
         for number, raw in read_lines(path, self.problems):
@@ -190,47 +206,81 @@ class Reader(AnnotatedReader):
                     if marker["begin"]:
                         detail = f"the one of {document.place} goes on"
                         self.problems.report("document without end", place, detail)
-                    yield self._close(path, document)
+                    yield document
                 name = marker["id"] or (marker["name"] or "").strip() or document_name(path)
                 document = _Open(place, name) if marker["begin"] else None
-            elif not line.strip():
-                if document:
-                    self._end_sentence(path, document)
-            elif not _is_comment(line):
-                self._read_token(path, number, line, document)
+                continue
+            self._check_names_of_columns(place, line)
+            if document:
+                if line.strip():
+                    document.sentences[-1].append((number, line))
+                elif document.sentences[-1]:
+                    document.sentences.append([])
+            elif line.strip() and not is_comment(line, "\t" in line):
+                detail = "no '#begin document' before it"
+                self.problems.report("line outside a document", place, detail)
         if document:
             detail = "no '#end document' before the end of the file"
             self.problems.report("document without end", f"{path}: line {number}", detail)
-            yield self._close(path, document)
+            yield document
 
-    def _read_token(self, path: Path, number: int, line: str, document: _Open | None) -> None:
-        fields = line.split("\t") if "\t" in line else line.split()
+    def _check_names_of_columns(self, place: str, line: str) -> None:
+        column = column_of_form(line)
+        if column is not None and self.source.word_column is None:
+            raise _conllu_error(place, "it names its columns", column)
+
+    def _find_layout(self, path: Path, document: _Open) -> Layout | None:
+        lines = [line for sentence in document.sentences for line in sentence]
+        layout = find_layout(lines, self.source.word_column)
+        if layout and layout.conllu and self.source.word_column is None:
+            seen = "ten columns, the first the number of the word"
+            raise _conllu_error(f"{path}: line {layout.line}", seen, WORD_CONLLU)
+        return layout
+
+    def _read_sentence(
+        self, path: Path, lines: list[Line], layout: Layout, document: _Open
+    ) -> None:
+        rows = layout.split(lines)
+        expected = layout.expected_columns(rows)
+        least = max(expected.start, layout.word + 2)  # the coreference comes after the word
+        for number, fields in rows:
+            place = f"{path}: line {number}"
+            if len(fields) < least:
+                detail = f"{len(fields)} columns, expected at least {least}"
+                self.problems.report("too few columns", place, detail)
+            elif len(fields) >= expected.stop:
+                detail = f"{len(fields)} columns, expected at most {expected.stop - 1}"
+                self.problems.report("too many columns", place, detail)
+            elif layout.is_no_word(fields):
+                self._leave_out(place, fields)
+            else:
+                self._read_token(path, number, fields, layout.word, document)
+                word = escape(document.tokens[-1])
+                bit = (fields[PARSE], f"({fields[TAG]} {word})") if layout.has_trees else ("", "")
+                document.bits.append(bit)
+        self._end_sentence(path, document)
+
+    def _leave_out(self, place: str, fields: list[str]) -> None:
+        """Count a row whose words have rows of their own, or that stands for no word."""
+        if fields[-1].strip() not in NO_MENTION:
+            detail = f"{fields[-1]!r} at the row {fields[0]!r}, which is no word"
+            self.problems.report("malformed coreference", place, detail)
+        self.problems.skips.add("row of several words or of none", place)
+
+    def _read_token(
+        self, path: Path, number: int, fields: list[str], column: int, document: _Open
+    ) -> None:
         place = f"{path}: line {number}"
-        if document is None:
-            detail = "no '#begin document' before it"
-            self.problems.report("line outside a document", place, detail)
-            return
-        wide = len(fields) >= WIDE_COLUMNS
-        column = self.source.word_column
-        if column is None:
-            column = WORD_WIDE if wide else WORD_NARROW
-        if len(fields) < column + 2:  # the coreference comes after the word
-            detail = f"{len(fields)} columns, expected at least {column + 2}"
-            self.problems.report("too few columns", place, detail)
-            return
         if not fields[column].strip():
             detail = f"column {column} is empty; skipping writes {PLACEHOLDER!r}"
             self.problems.report("empty word", place, detail)
-        word = single_word(fields[column])
         try:
             marks = parse_marks(fields[-1].strip())
         except ValueError as error:
             self.problems.report("malformed coreference", place, str(error))
             marks = []
-        document.tokens.append(word)
+        document.tokens.append(single_word(fields[column]))
         document.lines.append(number)
-        leaf = f"({fields[TAG_WIDE]} {escape(word)})" if wide else ""
-        document.bits.append((fields[PARSE_WIDE] if wide else "", leaf))
         self._add_marks(place, marks, document)
 
     def _add_marks(self, place: str, marks: list[tuple[str, str]], document: _Open) -> None:
@@ -247,7 +297,7 @@ class Reader(AnnotatedReader):
                 self.problems.report("mention without beginning", place, detail)
 
     def _end_sentence(self, path: Path, document: _Open) -> None:
-        """Count a sentence and read its tree, if it has one; several blank lines are one."""
+        """Count a sentence, unless it has no words, and read its tree, if it has one."""
         bits, document.bits = document.bits, []
         if any("(" in bit for bit, _ in bits):
             try:
@@ -261,7 +311,6 @@ class Reader(AnnotatedReader):
         document.sentence += bool(bits)
 
     def _close(self, path: Path, document: _Open) -> Annotated:
-        self._end_sentence(path, document)
         for entity, starts in document.begun.items():
             for start in starts:
                 place = f"{path}: line {document.lines[start]}"
@@ -279,3 +328,10 @@ class Reader(AnnotatedReader):
         return Annotated(
             document.place, document.title, document.tokens, mentions, document.trees, counts
         )
+
+
+def _conllu_error(place: str, seen: str, column: int) -> InputError:
+    return InputError(
+        f"{place}: this is CoNLL-U ({seen}), not CoNLL-2012; set source.word_column to the column "
+        f"of the words, {column}, if the last column holds marks of coreference such as '(3'"
+    )

@@ -154,7 +154,8 @@ def derive_kinds(
 class Reader(AnnotatedReader):
     """Reads Linked WikiText-2: documents from ``paths``, the rest from the two pickles.
 
-    The tables of aliases and of the graph are empty where the file is not given.
+    The tables of aliases and of the graph are empty where the file is not given. Mentions of an
+    entity that is in neither are kept and counted.
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
@@ -203,6 +204,8 @@ class Reader(AnnotatedReader):
         counts = Counter({"tokens of white space": len(tokens) - len(kept)})
         counts.update(f"{annotation.source} found" for annotation in annotations)
         annotations = self._choose(place, annotations, counts)
+        unknown = sum(not self._is_described(annotation.entity) for annotation in annotations)
+        counts["mentions of unknown entities"] = unknown
         spans = [(a.start, a.end, a.entity) for a in annotations]
         for annotation, derived in zip(annotations, derive_kinds(spans, self._heads), strict=True):
             if annotation.kind:
@@ -263,6 +266,17 @@ class Reader(AnnotatedReader):
                 self.problems.report("triple of an unknown entity", place, detail)
                 return False
         return True
+
+    def _is_described(self, entity: str) -> bool:
+        """Whether aliases or graph know an entity, or no file of them is given."""
+        if self.source.aliases is None and self.source.knowledge_graph is None:
+            return True
+        return (
+            entity.startswith(LITERALS)
+            or entity in (self._aliases or {})
+            or entity in self._graph
+            or entity in self._heads
+        )
 
     @cached_property
     def _heads(self) -> dict[str, frozenset[str]]:

@@ -52,7 +52,7 @@ class SourceOptions:
         penn: whether a file is a document, or every tree.
     word_column : int, optional
         conll: which column holds the word, counted from 0; by default the fourth where there are
-        seven or more, else the second.
+        seven or more, else the second. CoNLL-U, where it is 1, is an error without it.
     mentions : str
         conll, linked-wikitext: all, or the outermost of nested ones.
     crossing : str

@@ -23,6 +23,7 @@ ANNOTATION_COUNTS = (
     "nested mentions",
     "crossing mentions",
     "mentions that shared a span",
+    "mentions of unknown entities",
     "tokens of white space",
 )
 AUTOMATIC_TREES = {"shallow": "automatic: textblob"}

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.files import TableFile
+from beyond_perplexity.importance.files import TableFile, is_csv
 from beyond_perplexity.importance.labels import Labels, read_labels
 from beyond_perplexity.importance.reading import WeightReader
 
 
 def footer(path: str | Path) -> Labels:
     """Return the labels in the footer of a file; a CSV file has none."""
-    return read_labels(Path(path)) if Path(path).suffix == ".parquet" else Labels()
+    return Labels() if is_csv(path) else read_labels(Path(path))
 
 
 def _check_labels(path: str | Path, reader: WeightReader) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 
 BATCH_ROWS = 65_536
+CSV_SUFFIXES = (".csv", ".csv.gz")
+SUFFIXES = (*CSV_SUFFIXES, ".parquet")
+OTHER_SEPARATORS = ";\t| "
+HEADER_BYTES = 1 << 16
 
 
 class Batch(NamedTuple):
@@ -31,8 +40,13 @@ class Batch(NamedTuple):
     columns: dict[str, np.ndarray]
 
 
+def is_csv(path: str | Path) -> bool:
+    """Tell by its name whether a file is CSV, gzipped or not."""
+    return Path(path).name.lower().endswith(CSV_SUFFIXES)
+
+
 class TableFile:
-    """A Parquet file, or a CSV file (suffix ``.csv``) with a line of column names.
+    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names.
 
     Parameters
     ----------
@@ -49,15 +63,18 @@ class TableFile:
     Raises
     ------
     InputError
-        When it cannot be read.
+        When it cannot be read, has another name, or its columns are not separated by commas.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._csv = self.path.suffix.lower() == ".csv"
+        self._csv = is_csv(path)
+        if not self.path.name.lower().endswith(SUFFIXES):
+            raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
         try:
             if self._csv:
-                with pyarrow.csv.open_csv(self.path) as stream:
+                self._check_separator()
+                with pyarrow.csv.open_csv(self._input()) as stream:
                     self.names = tuple(stream.schema.names)
                 self._group_rows = [0]
             else:
@@ -65,13 +82,52 @@ class TableFile:
                     self.names = tuple(file.schema_arrow.names)
                     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                     self._group_rows = [group.num_rows for group in groups]
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{path}: not a readable Parquet or CSV file ({error})") from error
+        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+            kind = "CSV" if self._csv else "Parquet"
+            raise self._unreadable(error, f"not a readable {kind} file") from error
         self.n_groups = len(self._group_rows)
+
+    def _check_separator(self) -> None:
+        """Raise `InputError` where something else than commas separates the names."""
+        with self._open() as file:
+            header = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip()
+        if "," not in header and any(separator in header for separator in OTHER_SEPARATORS):
+            raise InputError(
+                f"{self.path}: line 1: there is one column {header[:80]!r}, so every other is "
+                "missing: the separator must be a comma"
+            )
+
+    @property
+    def _packed(self) -> bool:
+        return self.path.suffix.lower() == ".gz"
+
+    def _input(self) -> pa.NativeFile:
+        """Open a CSV file for pyarrow, which on its own knows a gzipped one by ``.gz`` alone."""
+        return pa.input_stream(str(self.path), "gzip" if self._packed else None)
+
+    def _open(self) -> IO[bytes]:
+        """Open a CSV file for its lines."""
+        return cast("IO[bytes]", gzip.open(self.path)) if self._packed else open(self.path, "rb")
 
     def place(self, row: int) -> str:
         """Name a row, counted from 0, as users do: the line of a CSV file, else the row from 1."""
-        return f"{self.path}: line {row + 2}" if self._csv else f"{self.path}: row {row + 1}"
+        return (
+            f"{self.path}: line {self._line(row)}" if self._csv else f"{self.path}: row {row + 1}"
+        )
+
+    def _line(self, row: int) -> int:
+        """Return the line of a row of a CSV file; lines that are empty are no rows."""
+        with self._open() as file:
+            filled = (number for number, line in enumerate(file, 1) if line.strip(b"\r\n"))
+            return next(islice(filled, row + 1, None), row + 2)
+
+    def _unreadable(self, error: Exception, what: str) -> InputError:
+        """Say in one line why pyarrow could not read on, and where if it says so."""
+        text = " ".join(str(error).split())[:200]
+        # pyarrow counts the line of names and leaves out empty lines
+        row = re.search(r"Row #(\d+): ", text) if self._csv else None
+        place = self.place(int(row[1]) - 2) if row else str(self.path)
+        return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")
 
     def require(self, names: Sequence[str], what: str) -> None:
         """Raise `InputError` unless the file has the columns."""
@@ -81,6 +137,21 @@ class TableFile:
                 f"{self.path}: column {', '.join(repr(name) for name in missing)} is missing; "
                 f"{what} have {', '.join(names)}"
             )
+
+    def columns(self, kinds: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """Stream columns as they are, with what is empty; of CSV read as the given types."""
+        if self._csv:
+            convert = pyarrow.csv.ConvertOptions(
+                include_columns=list(kinds),
+                column_types=dict(kinds),
+                null_values=[""],
+                strings_can_be_null=True,
+            )
+            with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
+                yield from stream
+        else:
+            with pq.ParquetFile(self.path) as table:
+                yield from table.iter_batches(columns=list(kinds))
 
     def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[Batch]:
         """Stream columns of one group of rows.
@@ -118,7 +189,7 @@ class TableFile:
                 convert = pyarrow.csv.ConvertOptions(
                     column_types=dict(columns), include_columns=list(columns), null_values=[""]
                 )
-                with pyarrow.csv.open_csv(self.path, convert_options=convert) as stream:
+                with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
                     yield from stream
             else:
                 with pq.ParquetFile(self.path) as file:
@@ -126,7 +197,42 @@ class TableFile:
                         BATCH_ROWS, row_groups=[group], columns=list(columns)
                     )
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{self.path}: cannot be read ({error})") from error
+            if self._csv:
+                self._find_wrong_value(columns)
+            raise self._unreadable(error, "cannot be read") from error
+
+    def _find_wrong_value(self, columns: Mapping[str, pa.DataType]) -> None:
+        """Raise `InputError` for the first text of a CSV file that is no number, if there is one.
+
+        The error of pyarrow gives the column as a number, and lines that are empty do not count.
+        """
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.string()),
+            include_columns=list(columns),
+            check_utf8=False,
+        )
+        first = 0
+        try:
+            with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
+                for batch in stream:
+                    self._check_texts(batch, columns, first)
+                    first += batch.num_rows
+        except (OSError, pa.ArrowException):
+            return  # rows that cannot be cut into columns: what pyarrow said of them stands
+
+    def _check_texts(
+        self, batch: pa.RecordBatch, columns: Mapping[str, pa.DataType], first: int
+    ) -> None:
+        wrong = []
+        for name, kind in columns.items():
+            texts = batch.column(name)
+            filled = pc.if_else(pc.equal(texts, ""), None, pc.ascii_trim_whitespace(texts))
+            if not _casts(filled, kind):
+                wrong.append((_first_wrong(filled, kind), name))
+        if wrong:
+            row, name = min(wrong)
+            text = batch.column(name)[row].as_buffer().to_pybytes().decode("utf-8", "replace")
+            raise self._wrong_value(first + row, f"column '{name}'", text, columns[name])
 
     def _numbers(self, column: pa.Array, name: str, kind: pa.DataType, first: int) -> np.ndarray:
         if column.null_count:
@@ -135,9 +241,15 @@ class TableFile:
         try:
             return column.cast(kind).to_numpy(zero_copy_only=False)
         except pa.ArrowException as error:
-            raise InputError(
-                f"{self.path}: column '{name}' is {column.type}, expected {kind} ({error})"
-            ) from error
+            row = _first_wrong(column, kind)
+            what = f"column '{name}' is {column.type} and"
+            raise self._wrong_value(first + row, what, column[row].as_py(), kind) from error
+
+    def _wrong_value(self, row: int, what: str, value: object, kind: pa.DataType) -> InputError:
+        wanted = "a whole number" if pa.types.is_integer(kind) else "a number"
+        return InputError(
+            f"{self.place(row)}: {what} has the invalid value {value!r:.80}, expected {wanted}"
+        )
 
     def check(self, batch: Batch, name: str, bad: np.ndarray, wanted: str) -> None:
         """Raise `InputError` for the first row where `bad` holds; says what was `wanted`."""
@@ -152,3 +264,23 @@ class TableFile:
         """Raise `InputError` where log p is NaN or +inf; −inf is an impossible latent."""
         values = batch.columns[name]
         self.check(batch, name, np.isnan(values) | np.isposinf(values), "a number or -inf")
+
+
+def _casts(column: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        column.cast(kind)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _first_wrong(column: pa.Array, kind: pa.DataType) -> int:
+    """Return the index of the first value that cannot be cast, in a column that has one."""
+    low, high = 0, len(column)  # all before low can be cast; not all before high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _casts(column.slice(low, middle - low), kind):
+            low = middle
+        else:
+            high = middle
+    return low

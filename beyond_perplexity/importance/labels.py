@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.files import TableFile
+from beyond_perplexity.importance.files import TableFile, is_csv
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.shards import RECORD_KEY
 
@@ -79,28 +78,14 @@ def read_labels(path: Path) -> Labels:
     return parse_options(Labels, record.get(KEY, {}), f"{path}: {KEY}")
 
 
-def _label_batches(file: TableFile, names: list[str]) -> Iterator[pa.RecordBatch]:
-    if file.path.suffix.lower() == ".csv":
-        convert = pyarrow.csv.ConvertOptions(
-            include_columns=names,
-            column_types={name: COLUMNS[name] for name in names},
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        with pyarrow.csv.open_csv(file.path, convert_options=convert) as stream:
-            yield from stream
-    else:
-        with pq.ParquetFile(file.path) as table:
-            yield from table.iter_batches(columns=names)
-
-
 def _column_values(file: TableFile) -> dict[str, object]:
     """Return the one value of each column of `COLUMNS` that a file has."""
-    names = [name for name in COLUMNS if name in file.names]
+    kinds = {name: kind for name, kind in COLUMNS.items() if name in file.names}
+    names = list(kinds)
     found: dict[str, object] = {}
     first = 0
     try:
-        for batch in _label_batches(file, names) if names else ():
+        for batch in file.columns(kinds) if names else ():
             for name in names:
                 values = batch.column(name).cast(COLUMNS[name])
                 for value in values.unique().to_pylist():
@@ -136,8 +121,7 @@ def file_labels(file: TableFile) -> Labels:
     InputError
         When a column has several values, or another than the footer says.
     """
-    csv = file.path.suffix.lower() == ".csv"
-    footer = Labels() if csv else read_labels(file.path)
+    footer = Labels() if is_csv(file.path) else read_labels(file.path)
     columns = _column_values(file)
     for name, value in columns.items():
         said = getattr(footer, name)

@@ -193,7 +193,11 @@ def test_a_proposal_has_the_caps_of_its_model():
         (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures: nan"),
         (("importance", "temperatures"), [1e-320], "importance.temperatures: 1e-320"),
         (("importance", "temperatures"), [float("inf")], "importance.temperatures: inf"),
-        (("corpora", "wikipedia", "split", "test"), 0.0, "corpora.wikipedia.split.test: is 0"),
+        (
+            ("corpora", "wikipedia", "split"),
+            {"train": 0.9, "valid": 0.1, "test": 0.0},
+            "corpora.wikipedia.split.test: is 0, but models.rnng is evaluated on it",
+        ),
         (
             ("corpora", "wikipedia", "source", "paths"),
             {"train": ["a"], "valid": ["b"]},

@@ -328,6 +328,205 @@ def test_coreference_becomes_documents_and_mentions(tmp_path: Path) -> None:
     assert report["mentions"]["gold"] == {"found": 2, "kept": 2, "written": 2}
 
 
+def wide(*rows: str | None, name: str = "d1") -> str:
+    """Write a document of twelve columns separated by blanks; None ends a sentence.
+
+    A row is its word and its coreference, or a whole line.
+    """
+    lines = []
+    for n, row in enumerate(rows):
+        word, _, column = (row or "").partition(" ")
+        whole = f"{name} 0 {n} {word} VB * - - - sp * {column}"
+        lines.append(whole if column and " " not in column else row or "")
+    return "\n".join([f"#begin document ({name}); part 000", *lines, "#end document", ""])
+
+
+CUT = "d1 0 2 sits VBZ -"
+LOST_COLUMN = "d1 0 2 sits VBZ * - - - sp -"
+TWO_WORDS = "d1 0 2 sits down VBZ * - - - sp * -"
+LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
+
+
+@pytest.mark.parametrize("word_column", [None, 3])
+@pytest.mark.parametrize(
+    ("row", "reason", "place"),
+    [
+        *((CUT, "too few columns", place) for place in range(4)),
+        *((LOST_COLUMN, "too few columns", place) for place in range(3)),
+        *((TWO_WORDS, "too many columns", place) for place in range(3)),
+    ],
+)
+def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
+    tmp_path: Path, row: str, reason: str, place: int, word_column: int | None
+) -> None:
+    # oracle: the rows around the damaged one; in the last place it is a sentence of its own
+    rows: list[str | None] = ["She (1)", "sat -", ". -"]
+    rows[place:place] = [row] if place < 3 else [None, row]
+    path = tmp_path / "x.conll"
+    path.write_text(wide(*rows))
+    with pytest.raises(InputError, match=rf"line {place + 2 + (place == 3)}: {reason} \(\d+ col"):
+        read(path, word_column=word_column)
+    (found,), problems = read(path, word_column=word_column, skip=True)
+    assert found.tokens == ["She", "sat", "."]
+    assert problems.skips.counts == {reason: 1}
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_cut_anywhere_never_give_another_word(
+    tmp_path: Path, seed: int, separator: str
+) -> None:
+    # oracle: the words that were written; each is different and no other column holds one
+    draw = random.Random(seed)
+    words = [f"w{n}" for n in range(30)]
+    lines = wide(*(f"{word} -" for word in words)).split("\n")
+    for n in draw.sample(range(1, 31), 10):
+        lines[n] = " ".join(lines[n].split()[: draw.randint(1, 11)])
+    path = tmp_path / "x.conll"
+    head, *rows = lines
+    path.write_text(
+        "\n".join([head, *(row.replace(" ", separator) for row in rows[:30]), *rows[30:]])
+    )
+    (found,), problems = read(path, skip=True)
+    assert set(found.tokens) <= set(words)
+    assert found.tokens == sorted(found.tokens, key=words.index)
+    assert len(found.tokens) == 30 - problems.skips.counts["too few columns"] >= 20
+
+
+def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    tabs = "\n".join(
+        ["#begin document (y)", *map("y\t0\t0\ta\t-\t-\t{}".format, "--"), "#end document"]
+    )
+    for first, second, reason in (
+        (wide("She (1)"), wide(CUT, CUT), "too few columns"),
+        (narrow(("She", "(1)")), tabs, "too many columns"),
+    ):
+        path.write_text(first + second)
+        with pytest.raises(InputError, match=f"line 5: {reason}"):
+            read(path)
+        found, problems = read(path, skip=True)
+        assert [document.tokens for document in found] == [["She"], []]
+        assert problems.skips.counts == {reason: 2}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# text = She looked at him and said no -",
+        "# text = She looked at him and said (no)",
+        "# 1 2 3 4 5 6 7 8 9 10 -",
+        "# sent_id = x",
+        "#",
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_comment_is_no_row_however_long_it_is(tmp_path: Path, comment: str, place: int) -> None:
+    # oracle: the same file without the comment
+    documents = (
+        wide("She (1)", "sat -"),
+        narrow(("She", "(1)"), ("sat", "-")),
+        narrow(("She", "(1)"), ("sat", "-")).replace("\t", " "),
+        "\n".join(
+            [
+                "#begin document (1_x)",
+                LITBANK.format(0, "She", "(1)"),
+                LITBANK.format(1, "sat", ""),
+                "#end document",
+            ]
+        ),
+    )
+    path = tmp_path / "x.conll"
+    for text in documents:
+        path.write_text(text)
+        ((expected,), _) = read(path)
+        lines = text.split("\n")
+        path.write_text("\n".join([*lines[: 1 + place], comment, *lines[1 + place :]]))
+        ((found,), problems) = read(path)
+        assert (found.tokens, found.mentions) == (expected.tokens, expected.mentions)
+        assert found.tokens == ["She", "sat"]
+        assert not problems.skips.counts
+
+
+def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "x.conll"
+    text = narrow(("She", "(1)"), ("sat", "-"))
+    path.write_text(text.replace("1\tsat", "# text\tno\t-\n1\tsat"))
+    assert read(path)[0][0].tokens == ["She", "sat"]
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_the_name_of_a_document_may_begin_with_a_number_sign(
+    tmp_path: Path, separator: str
+) -> None:
+    path = tmp_path / "x.conll"
+    text = wide("She (1)", "sat -", name="#x")
+    head, *rows, tail = text.rstrip().split("\n")
+    path.write_text("\n".join([head, *(row.replace(" ", separator) for row in rows), tail]))
+    (found,), _ = read(path)
+    assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
+
+
+# ---- CoNLL-U ----
+
+CONLLU = [
+    "1\tShe\tshe\tPRON\tPRP\t_\t3\tnsubj\t_\t{}",
+    "2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_",
+    "2\tdid\tdo\tAUX\tVBD\t_\t3\taux\t_\t_",
+    "3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_",
+    "3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_",
+    "4\t1984\t1984\tNUM\tCD\t_\t3\tobl\t_\t_",
+]
+
+
+def conllu(*rows: str, before: str = "") -> str:
+    return "\n".join([f"{before}#begin document (u)", *rows, "#end document", ""])
+
+
+def test_conllu_is_an_error_until_the_column_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text(conllu(*CONLLU))
+    for skip in (False, True):
+        with pytest.raises(InputError, match=r"line 2: this is CoNLL-U .*word_column to .* 1, if"):
+            read(path, skip=skip)
+    path.write_text(conllu(*CONLLU).format("(7)"))
+    (found,), problems = read(path, word_column=1)
+    assert (found.tokens, spans(found)) == (["She", "did", "n't", "1984"], {(0, 1, "0")})
+    assert problems.skips.to_json() == {
+        "row of several words or of none": {
+            "count": 2,
+            "first": [f"{path}: line 3", f"{path}: line 6"],
+        }
+    }
+    path.write_text(conllu(*CONLLU[:-1], CONLLU[-1].removesuffix("\t_")).format("_"))
+    with pytest.raises(InputError, match=r"line 7: too few columns \(9 .* at least 10"):
+        read(path, word_column=1)
+    path.write_text(conllu(CONLLU[0], CONLLU[1][:-1] + "(3)").format("_"))
+    with pytest.raises(InputError, match=r"line 3: malformed coreference .*which is no word"):
+        read(path, word_column=1)
+
+
+def test_names_of_columns_say_where_the_word_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
+        path.write_text(narrow(("a", "-"), begin="x"))
+        path.write_text(f"# global.columns = {names}\n" + path.read_text())
+        with pytest.raises(InputError, match=rf"line 1: this is CoNLL-U .* {column}, if"):
+            read(path)
+        assert read(path, word_column=1)[0][0].tokens == ["a"]
+
+
+def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path: Path) -> None:
+    # oracle: the same rows under a name that is no number
+    path = tmp_path / "x.conll"
+    row = "{}\t0\t{}\t{}\tNN\t*\t-\t-\t-\t{}"
+    for name in ("u", "1023"):
+        rows = [row.format(name, 0, "She", "(1)"), row.format(name, 1, "sat", "-")]
+        path.write_text(conllu(*rows))
+        (found,), _ = read(path)
+        assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
+
+
 # ---- real data ----
 
 

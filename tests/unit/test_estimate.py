@@ -7,6 +7,7 @@ wrong.
 from __future__ import annotations
 
 import csv
+import gzip
 import re
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
     column = MINIMAL[name].copy()
     column[row] = value
     return {**MINIMAL, name: column}
+
+
+def changed_text(name: str, row: int, value: str) -> dict[str, object]:
+    column = [str(number) for number in MINIMAL[name].tolist()]
+    column[row] = value
+    return {**MINIMAL, name: column}
+
+
+def csv_lines(columns: dict[str, np.ndarray] = MINIMAL) -> list[str]:
+    """Return the lines of a CSV file, the first of them the names."""
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [",".join(columns), *(",".join(map(repr, row)) for row in rows)]
 
 
 @pytest.fixture
@@ -160,6 +173,19 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ({**MINIMAL, "log_q": None}, "column 'log_q' is missing; files of log weights have"),
         ({**MINIMAL, "log_p": pa.array([None] + [0.0] * 89)}, "row 1: log_p is empty"),
         ({**MINIMAL, "instance_id": np.full(90, "a")}, "column 'instance_id' is string"),
+        (
+            changed_text("instance_id", 70, "x y"),
+            "row 71: column 'instance_id' is string and has the invalid value 'x y', expected a "
+            "whole number",
+        ),
+        (
+            changed_text("log_q", 89, ""),
+            "row 90: column 'log_q' is string and has the invalid value '', expected a number",
+        ),
+        (
+            {**MINIMAL, "sample_id": MINIMAL["sample_id"] + np.where(np.arange(90) == 64, 0.5, 0)},
+            "row 65: column 'sample_id' is double and has the invalid value",
+        ),
         ({**MINIMAL, "n_unknown": np.full(90, -1)}, "row 1: n_unknown is -1, expected 0 or more"),
         (
             {**MINIMAL, "n_unknown": np.full(90, 3)},
@@ -222,6 +248,77 @@ def test_a_wrong_line_of_a_csv_file_is_named(tmp_path, text, message):
     with pytest.raises(InputError, match=re.escape(message)) as error:
         list(WeightReader([path]))
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+@pytest.mark.parametrize("line", [2, 40, 60_002])
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        (3, "x", "column 'log_p' has the invalid value 'x', expected a number"),
+        (3, "-1.5.2", "column 'log_p' has the invalid value '-1.5.2', expected a number"),
+        (4, " ", "column 'log_q' has the invalid value ' ', expected a number"),
+        (4, "\udcff", "column 'log_q' has the invalid value '\N{REPLACEMENT CHARACTER}'"),
+        (2, "3.0", "column 'n_tokens' has the invalid value '3.0', expected a whole number"),
+        (1, "", "sample_id is empty"),
+        (3, "nan", "log_p is nan"),
+        (3, "-1,-2", "cannot be read (CSV parse error: Expected 5 columns, got 6"),
+    ],
+)
+def test_line_and_column_of_a_wrong_value_are_named(tmp_path, suffix, line, column, value, said):
+    # oracle: the place that was made wrong, some blocks into the file; empty lines count as lines
+    lines = ["instance_id,sample_id,n_tokens,log_p,log_q", ""]
+    lines += [f"1,{k},3,-100.25,-200.125" for k in range(60_100)]
+    cells = ["1", "7", "3", "-1", "-2"]
+    cells[column] = value
+    lines[line] = ",".join(cells)
+    path = tmp_path / f"w{suffix}"
+    write = gzip.open if suffix.endswith("gz") else open
+    with write(path, "wb") as file:
+        file.write("\n".join(lines).encode("utf-8", "surrogateescape"))
+    if line < 60_000:  # in the block that holds the names
+        said = said.replace("cannot be read", "not a readable CSV file")
+    with pytest.raises(InputError, match=re.escape(f"{path}: line {line + 1}: {said}")) as error:
+        list(WeightReader([path]))
+    assert "\n" not in str(error.value)
+
+
+def test_gzipped_csv_is_read_as_csv_is(tmp_path):
+    plain, packed = tmp_path / "w.csv", tmp_path / "W.CSV.GZ"
+    text = "\n".join(csv_lines())
+    plain.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    for one, other in zip(WeightReader([plain]), WeightReader([packed]), strict=True):
+        assert one.instance_id == other.instance_id
+        assert one.samples[0].log_weights.tolist() == other.samples[0].log_weights.tolist()
+    packed.write_bytes(gzip.compress(text.encode())[:-20])
+    with pytest.raises(InputError, match=re.escape(f"{packed}: ")):
+        list(WeightReader([packed]))
+    packed.write_text(text)
+    with pytest.raises(InputError, match="not a readable CSV file"):
+        WeightReader([packed])
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", " "])
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+def test_another_separator_is_named(tmp_path, separator, begin):
+    path = tmp_path / "w.csv"
+    lines = [line.replace(",", separator).replace(".", ",") for line in csv_lines()]
+    path.write_text(begin + "\n".join(lines), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        WeightReader([path])
+    assert f"{path}: line 1: there is one column {lines[0]!r}" in str(error.value)
+    assert "the separator must be a comma" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["w.tsv", "w.txt", "w.gz", "w.csv.bz2", "w.parquet.gz", "w"])
+def test_a_name_that_says_nothing_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("\n".join(csv_lines()))
+    with pytest.raises(InputError) as error:
+        WeightReader([path])
+    wanted = "expected a name that ends in .csv, .csv.gz, .parquet"
+    assert str(error.value) == f"{path}: {wanted}"
 
 
 def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):

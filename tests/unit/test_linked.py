@@ -221,6 +221,33 @@ def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("files", "unknown"),
+    [
+        (("aliases", "knowledge_graph"), {"Q5"}),
+        (("aliases",), {"Q5"}),
+        (("knowledge_graph",), {"Q4", "Q5"}),  # Q4 has no edge
+        ((), set()),
+    ],
+)
+def test_mentions_of_unknown_entities_are_kept_and_counted(
+    tmp_path: Path, files: tuple[str, ...], unknown: set[str]
+) -> None:
+    # oracle: the entities, chosen so that each is known from one place: Q1 is a head, Q2 and Q3
+    # are tails, Q4 has aliases (an empty list) alone, Q5 is nowhere, T::1989 names itself
+    entities = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q5", "T::1990"]
+    annotations = [
+        {"source": "WIKI", "id": entity, "span": [n, n + 1]} for n, entity in enumerate(entities)
+    ]
+    source = write(tmp_path, {**DOCUMENT, "annotations": annotations}, graph={"Q1": GRAPH["Q1"]})
+    for name in {"aliases", "knowledge_graph"} - set(files):
+        del source[name]
+    found = run_options(tmp_path / "out", {"source": source})
+    assert [row["entity"] for row in found["mentions"]] == entities
+    count = found["report"]["annotation"].get("mentions of unknown entities", 0)
+    assert count == sum(entity in unknown for entity in entities)
+
+
+@pytest.mark.parametrize(
     ("aliases", "graph", "message"),
     [
         ([], GRAPH, "alias.pkl: holds list"),

@@ -40,8 +40,8 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
         raise InputError("there is nothing to draw: the table has no finite bound")
     instance["row"] = instance["method"].map(METHODS)
     beam = instance["method"] == "beam"
-    sizes = instance.loc[beam, "beam_size"].map("{:.0f}".format)
-    instance.loc[beam, "row"] += ", k = " + sizes
+    sizes = instance["beam_size"].map(", k = {:.0f}".format)
+    instance["row"] += sizes.where(beam, "")
     place = instance["method"].map(ROWS.index) + instance["beam_size"].where(beam, 0.0) / 1e9
     instance = instance.assign(place=place).sort_values(["place", "value"], kind="stable")
     keys = ["model", "proposal", "row"]

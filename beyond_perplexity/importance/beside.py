@@ -75,4 +75,6 @@ def read_beside(
                 file.check(batch, "n_tokens", differs, "the same as in the log weights")
                 for name, column in batch.columns.items():
                     parts[name].append(column)
+    if not any(map(len, parts["instance_id"])):
+        raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
     return {name: np.concatenate(pieces) for name, pieces in parts.items()}

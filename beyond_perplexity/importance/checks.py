@@ -116,7 +116,10 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     for name, model in config["models"].items():
         if model["family"] in LATENT_FAMILIES:
             _check_annotation(name, config)
-    _check_temperatures("importance.temperatures", config["importance"]["temperatures"])
+    importance = config["importance"]
+    _check_temperatures("importance.temperatures", importance["temperatures"])
+    smc = (importance["smc"] or {}).get("temperature", 1.0)
+    _check_temperatures("importance.smc.temperature", [smc])
     for name, proposal in config["proposals"].items():
         if name in config["models"]:
             raise InputError(f"proposals.{name}: a model has this name too; rename one of them")

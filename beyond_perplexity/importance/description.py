@@ -111,8 +111,9 @@ def describe(
         return []
     batch = InstanceBatch.of([best.instance]).to(pair.model.device)
     found = pair.proposal.beam(batch, 10)[0]  # (10, W)
-    likeliest = pair.model.readable(best.instance, found[(found != FILLING).any(1)][0])
-    if "mentions" in likeliest:
+    found = found[(found != FILLING).any(1)]  # (k, W)
+    likeliest = pair.model.readable(best.instance, found[0]) if len(found) else None
+    if likeliest and "mentions" in likeliest:
         likeliest = _window(likeliest, best.start)
     words = _known(best.instance, vocabulary)
     shown = words[best.start : best.start + MOST_WORDS]
@@ -120,7 +121,8 @@ def describe(
     end = best.start + len(shown)
     part = f", words {best.start + 1} to {end} of {len(words)}" if len(shown) < len(words) else ""
     common = {"model": name, "instance_id": best.instance.instance_id, "tokens": tokens}
-    return [
-        {**common, "title": f"annotation{part}", **best.described},
-        {**common, "title": f"most probable under the proposal{part}", **likeliest},
-    ]
+    shown_latents = [{**common, "title": f"annotation{part}", **best.described}]
+    if likeliest:
+        title = f"most probable under the proposal{part}"
+        shown_latents.append({**common, "title": title, **likeliest})
+    return shown_latents

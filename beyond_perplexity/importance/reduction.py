@@ -17,7 +17,7 @@ from beyond_perplexity.importance.diagnostics import (
     Diagnostics,
     bootstrap_samples,
     diagnose,
-    relative_variance,
+    error_variance,
 )
 from beyond_perplexity.importance.estimators import (
     beam_plus_tail,
@@ -67,7 +67,7 @@ class InstanceResults:
     Attributes
     ----------
     log_likelihood, variance : ndarray, shape (N,), float64
-        log p̂, and Var(p̂) / p̂² (NaN: undefined).
+        log p̂, and Var(p̂) / p̂² (NaN: undefined; infinite: from too few effective samples).
     jackknife, standard_error_samples : ndarray, shape (N,), float64
         log p̂ debiased, and the standard error of log p̂ by bootstrap.
     bootstrap : ndarray, shape (B,), float64
@@ -94,7 +94,7 @@ class InstanceResults:
     ) -> None:
         """Add an instance; parameters as in `diagnostics.bootstrap_samples`."""
         self.log_likelihood[index] = log_mean_exp(log_weights)
-        self.variance[index] = relative_variance(log_weights, counts)
+        self.variance[index] = error_variance(log_weights, counts)
         self.diagnostics.append(diagnose(log_weights, latent_hash))
         if counts is None:
             self.jackknife[index] = jackknife(log_weights)
@@ -109,7 +109,7 @@ class InstanceResults:
     ) -> None:
         """Add what `estimators.beam_plus_tail` returns for an instance."""
         self.log_likelihood[index] = log_likelihood
-        self.variance[index] = relative_variance(log_weights)
+        self.variance[index] = error_variance(log_weights)
         self._resample(index, log_weights, random)
 
     def _resample(
@@ -260,6 +260,12 @@ def _average_runs(
     for index, instance_id in enumerate(reader.instance_ids.tolist()):
         random = draws.of("bootstrap over runs", instance_id)
         results.add(index, runs.log_likelihood[index], None, random)
+    # With few runs the spread of a mean of resamples is too small by this factor.
+    count = runs.log_likelihood.shape[1]
+    widening = math.sqrt(count / (count - 1)) if count > 1 else math.nan
+    centre = results.bootstrap.mean() if replicates else 0.0
+    results.bootstrap = centre + (results.bootstrap - centre) * widening
+    results.standard_error_samples *= widening
     # What tells how far to trust a run is how few of its particles ever carried the weight.
     results.diagnostics = [
         Diagnostics(ess, math.nan, math.nan, math.nan, NOT_OF_SAMPLES)

@@ -27,6 +27,8 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.importance.weights import Columns, Pair, instance_columns
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 
+BLOCK = 1024  # particles of all runs at once, unless one run has more
+
 
 class State(Protocol):
     """What particles have done so far."""
@@ -124,6 +126,7 @@ def smc_log_prob(
     if instances is None:
         instances = torch.arange(len(batch), device=device)  # (F,)
     lengths = batch.lengths[TOKENS][instances]  # (F,)
+    ends = set(lengths.tolist())
     longest, own = int(lengths.max()), torch.arange(particles, device=device)  # (K,)
     effective = numbers.new_full((len(lengths), longest + 1), math.nan)  # (F, T + 1)
     log_probs = numbers.new_zeros(len(lengths))  # (F,)
@@ -132,8 +135,8 @@ def smc_log_prob(
     owner = instances.repeat_interleave(particles)  # (F K,)
     followed, state = proposal.start(batch, owner), model.start(batch, owner)
     for time in range(longest + 1):
-        ended = lengths[alive] == time  # (F',)
-        if ended.any():
+        if time in ends:
+            ended = lengths[alive] == time  # (F',)
             final = (weights + model.finish(state, time).view_as(weights))[ended]  # (E, K)
             effective[alive[ended], time] = effective_size(final)
             log_probs[alive[ended]] += final.logsumexp(1) - math.log(particles)
@@ -150,7 +153,7 @@ def smc_log_prob(
         weights = weights + (log_p - log_q).view_as(weights)  # (F', K)
         sizes = effective_size(weights)  # (F',)
         effective[alive, time] = sizes
-        poor = sizes < threshold * particles  # (F',)
+        poor = (sizes < threshold * particles) & (sizes > 0)  # (F',): the dead stay dead
         if poor.any():
             mean = weights.logsumexp(1) - math.log(particles)  # (F',)
             log_probs[alive] += mean.masked_fill(~poor, 0.0)
@@ -168,8 +171,13 @@ def _rows(filters: Tensor, places: Tensor) -> Tensor:
 
 
 def effective_size(weights: Tensor) -> Tensor:
-    """Return (Σ w)² / Σ w², (B,), of weights given by their logarithms, float64, (B, K)."""
-    return (2 * weights.logsumexp(1) - (2 * weights).logsumexp(1)).exp()
+    """Return (Σ w)² / Σ w², (B,), of weights given by their logarithms, float64, (B, K).
+
+    0 where all weights are 0.
+    """
+    total = weights.logsumexp(1)  # (B,)
+    found = (2 * total - (2 * weights).logsumexp(1)).exp()  # (B,)
+    return found.masked_fill(total == -math.inf, 0.0)
 
 
 def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
@@ -209,7 +217,7 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``smc``, all runs of an instance at a time. The random
+        Columns of schema ``smc``, a block of runs of an instance at a time. The random
         numbers of a run are keyed by its number, the instance and the temperature.
 
     Raises
@@ -220,23 +228,27 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
     if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
         raise InputError("the model cannot be scored word by word; use importance sampling")
-    particles, runs, device = options.particles, options.runs, pair.model.device
-    items = torch.arange(runs * (particles + 1))  # (F (K + 1),)
-    own = torch.zeros(runs, dtype=torch.int64, device=device)  # (F,)
+    particles, device = options.particles, pair.model.device
+    block = max(1, BLOCK // particles)
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(device)
         purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"
         draws = pair.proposal.draws(batch)
-        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
-        numbers = numbers.view(runs, particles + 1, draws)  # (F, K + 1, U)
-        found = smc_log_prob(
-            model, proposal, batch, particles, numbers, options.temperature, instances=own
-        )
-        smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
-        yield {
-            **instance_columns(pair.model, batch, runs),
-            "run": np.arange(runs, dtype=np.int32),
-            "n_particles": np.full(runs, particles, np.int32),
-            "log_likelihood": found.log_prob.cpu().numpy(),
-            "ess_min": smallest.cpu().numpy(),
-        }
+        for first in range(0, options.runs, block):
+            runs = range(first, min(first + block, options.runs))  # F of them
+            rows = [run * (particles + 1) for run in (runs.start, runs.stop)]
+            items = torch.arange(*rows)  # (F (K + 1),)
+            numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
+            numbers = numbers.view(len(runs), particles + 1, draws)  # (F, K + 1, U)
+            own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
+            found = smc_log_prob(
+                model, proposal, batch, particles, numbers, options.temperature, instances=own
+            )
+            smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
+            yield {
+                **instance_columns(pair.model, batch, len(runs)),
+                "run": np.array(runs, dtype=np.int32),
+                "n_particles": np.full(len(runs), particles, np.int32),
+                "log_likelihood": found.log_prob.cpu().numpy(),
+                "ess_min": smallest.cpu().numpy(),
+            }

@@ -10,6 +10,7 @@ import numpy as np
 
 from beyond_perplexity.importance.diagnostics import (
     LARGEST_RELATIVE_VARIANCE,
+    LEAST_EFFECTIVE,
     Diagnostics,
     k_hat_threshold,
 )
@@ -132,7 +133,8 @@ def instance_notes(
     if saturated.any():
         notes.append(
             f"the delta method does not hold for {saturated.sum()} of {len(saturated)} instances "
-            f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
+            f"(fewer than {LEAST_EFFECTIVE:g} effective samples or runs, or a relative variance "
+            f"above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
             "and that by bootstrap may be too small"
         )
     undefined = _undefined_note(results.diagnostics, instance_ids)
@@ -145,7 +147,7 @@ def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray)
     Parameters
     ----------
     variance : float
-        From `diagnostics.relative_variance`.
+        From `diagnostics.error_variance`.
     diagnostics : Diagnostics
         Of the products.
     samples : ndarray, shape (B,), float64
@@ -157,7 +159,8 @@ def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray)
     if variance > LARGEST_RELATIVE_VARIANCE:
         notes.append(
             f"the delta method does not hold with {diagnostics.ess:.1f} effective samples "
-            f"(relative variance above {LARGEST_RELATIVE_VARIANCE:g}): read the bootstrap, which "
+            f"(fewer than {LEAST_EFFECTIVE:g}, or a relative variance above "
+            f"{LARGEST_RELATIVE_VARIANCE:g}): read the bootstrap, which "
             "may be too small, and the spread over random pairings"
         )
     notes += _bootstrap_note(samples)

@@ -50,8 +50,8 @@ from beyond_perplexity.importance.diagnostics import (
     bootstrap_samples,
     delta_variance,
     diagnose,
+    error_variance,
     k_hat_threshold,
-    relative_variance,
 )
 from beyond_perplexity.importance.estimators import log_mean_exp, perplexity
 from beyond_perplexity.importance.reduction import InstanceResults, Reduction, TemperatureResults
@@ -240,7 +240,7 @@ def _corpus_estimates(reduction: Reduction, results: TemperatureResults) -> Iter
     }
     name = f"bootstrap over samples of the corpus/{results.temperature}"
     random = reduction.draws.of(name)
-    paired, variance = diagnose(results.paired), relative_variance(results.paired)
+    paired, variance = diagnose(results.paired), error_variance(results.paired)
     samples = bootstrap_samples(results.paired, reduction.options.bootstrap, random)
     qualified = [*notes, *corpus_notes(variance, paired, samples)]
     yield Estimate(

@@ -343,7 +343,7 @@ class KGLM(GraphModule, LatentModel):
         edges that the latent sums over.
         """
         batch = InstanceBatch.of([instance]).to(self.device)
-        streams = self._prepared(batch).streams
+        streams = self.read(batch)
         codes = latent.to(self.device)[None]  # (1, W)
         reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
         names, relations = self.graph.entity_names(), self.graph.names_of_relations()

@@ -21,6 +21,7 @@ from beyond_perplexity.vocabulary import EOS
 
 # Positions and words of a tile. On a CPU half a mebibyte, which the second level of cache holds.
 TILES = {"cpu": (128, 1024), "cuda": (2048, 8192)}
+LARGEST_TOTAL = 1e30  # of shares; products of larger ones with weights would overflow in float32
 CHUNK_ENTRIES = 1 << 26  # logits of a chunk that training holds at most
 
 
@@ -87,12 +88,14 @@ class _OutputLayer:
         logits = (rows * goals).sum(1)  # (C,)
         rows[:, -1] = -logits
         shares, total = self._exponentials(rows, words.may_end[part], keep)
-        beyond = total.isinf()  # (C,)
+        beyond = ~(total < LARGEST_TOTAL)  # (C,)
         if beyond.any():
             largest = self._largest(rows, words.may_end[part])  # (C,)
             rows[:, -1] = torch.where(beyond, -largest, -logits)
             shares, total = self._exponentials(rows, words.may_end[part], keep)
-        return _Chunk(rows, shares, total, logits + rows[:, -1] - total.log())
+        # The two products are rounded in different ways.
+        log_probs = (logits + rows[:, -1] - total.log()).clamp(max=0.0)  # (C,)
+        return _Chunk(rows, shares, total, log_probs)
 
     def _exponentials(
         self, rows: Tensor, may_end: Tensor, keep: bool

@@ -10,7 +10,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import METHODS
 from beyond_perplexity.figures.importance import KEYS, Settings
-from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE
+from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE, LEAST_EFFECTIVE
 from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
@@ -165,7 +165,7 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
             if (model, label, level) not in cells:
                 return "–"
             value, deviation = cells[model, label, level]
-            return _number(value) + (f" ± {deviation:,.1f}" if level == "random" else "")
+            return _number(value) + (f" ± {_number(deviation)}" if level == "random" else "")
 
         return cell
 
@@ -245,9 +245,10 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         "How far the instance-level estimates can be trusted",
         "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
         "charged for the types it stands for. K: samples of an instance, of the mixture those of "
-        "all temperatures together, of sequential Monte Carlo particles × runs; bounds fall as K "
-        "rises. Standard error over samples: by the delta method where the relative variance of "
-        f"every instance is at most {LARGEST_RELATIVE_VARIANCE:g} (about 10 effective samples), "
+        "all temperatures together, of sequential Monte Carlo particles × runs; bounds fall with "
+        "each of them. Standard error over samples: by the delta method where every instance has "
+        f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
+        f"{LARGEST_RELATIVE_VARIANCE:g}, "
         "else by bootstrap, which may be too small. Effective samples: (Σw)²/Σw² of an "
         "instance; of sequential Monte Carlo the fewest after any word. Largest weight: its share "
         "of the sum of the weights of an instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): "

@@ -52,9 +52,11 @@ n-grams no probability, so that its perplexity is infinite.
 LATENT = """How likely is human text under models with latent variables?
 -------------------------------------------------------------
 
-Their likelihood cannot be summed. From samples of a proposal at each temperature: the lowest
-estimate at the level of instances (a stochastic upper bound of the perplexity; the fewer effective
-samples, the looser) and at that of the corpus; and the strict bound of the widest beam.
+Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the perplexity, the
+looser the fewer effective samples there are: importance sampling at the level of instances and at
+that of the corpus, and sequential Monte Carlo where a model goes word by word. The lowest over
+proposals and temperatures is shown, which is no bound in expectation. The widest beam gives a
+strict bound.
 
 {estimates}
 """
@@ -127,14 +129,15 @@ def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
-    header = ["Model", "instances", "proposal", "effective samples", "corpus", "beam (strict)"]
+    header = ["Model", "instances", "proposal", "effective samples", "corpus"]
+    header += ["sequential Monte Carlo", "beam (strict)"]
     rows = []
     chosen = estimates[estimates["measure"] == "perplexity"]
     for model, held in chosen.groupby("model", sort=False):
         sampled = held[held["method"] == "importance_sampling"].dropna(subset="value")
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
-        beam = held[held["method"] == "beam"]["value"].min()
+        smc, beam = (held[held["method"] == name]["value"].min() for name in ("smc", "beam"))
         best = instance.to_dict("records")[0]
         of = f"{best['n_samples']:.0f}"
         rows.append(
@@ -144,7 +147,7 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
                 f"{best['proposal']}, τ = {best['temperature']:g}",
                 f"{best['ess_median']:.1f} of {of} (median)",
                 f"{corpus:,.1f}",
-                "—" if pd.isna(beam) else f"{beam:,.1f}",
+                *("—" if pd.isna(value) else f"{value:,.1f}" for value in (smc, beam)),
             ]
         )
     return [header, *rows]

@@ -192,6 +192,7 @@ def test_a_proposal_has_the_caps_of_its_model():
         (("importance", "reduction"), {"confidence": 2.0}, "importance.reduction: confidence"),
         (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures: nan"),
         (("importance", "temperatures"), [1e-320], "importance.temperatures: 1e-320"),
+        (("importance", "smc"), {"temperature": 1e-300}, "importance.smc.temperature: 1e-300"),
         (("importance", "temperatures"), [float("inf")], "importance.temperatures: inf"),
         (
             ("corpora", "wikipedia", "split"),

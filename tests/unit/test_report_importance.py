@@ -232,6 +232,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     }
     assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
+    assert len(bounds(table[table["method"] != "beam"]).axes) == 2
     with pytest.raises(InputError, match="no finite bound"):
         bounds(table.iloc[:0])
 

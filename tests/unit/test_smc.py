@@ -219,6 +219,13 @@ def test_systematic_resampling():
     highest = torch.full((2,), 1 - 2.0**-53, dtype=torch.float64)
     assert systematic(edge, highest).tolist() == [[0, 0], [0, 1]]
     assert effective_size(edge).tolist() == pytest.approx([1, 2])
+    assert effective_size(torch.full((1, 3), -math.inf).double()).tolist() == [0]
+
+
+def columns_of(pair, instance, options):
+    blocks = list(run_smc(pair, [instance], options))
+    assert len(blocks) > 1
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -228,16 +235,17 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
     pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
     arrays = {"tokens": np.array(family.short), "latents": np.zeros(length, int)}
     data = [Instance(number, arrays) for number in (3, 4)]
-    found = list(run_smc(pair, data, SMCOptions(2000, 3)))
-    again = list(run_smc(pair, data[::-1], SMCOptions(2000, 2)))[::-1]
+    found = [columns_of(pair, one, SMCOptions(300, 20)) for one in data]  # blocks of 3 runs
+    again = list(run_smc(pair, data[::-1], SMCOptions(300, 2)))[::-1]
     for columns, fewer in zip(found, again, strict=True):
         for column, values in columns.items():
             assert np.array_equal(values[:2], fewer[column])
     truth = enumerated(family, pair.model)
     estimates = np.concatenate([columns["log_likelihood"] for columns in found])
     assert np.exp(estimates - truth).mean() == pytest.approx(1.0, abs=0.15)
-    assert len(set(estimates)) == 6
-    assert found[0]["n_tokens"].tolist() == [length + 1] * 3
+    assert len(set(estimates)) == 40
+    assert found[0]["run"].tolist() == list(range(20))
+    assert found[0]["n_tokens"].tolist() == [length + 1] * 20
     assert (found[0]["ess_min"] >= 1).all()
 
 
@@ -271,7 +279,7 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
 
 
 def test_runs_are_averaged_like_weights(tmp_path):
-    """Oracle: the mean of the runs' p̂ and its standard error, by numpy."""
+    """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
     reduction = reduce_weights(reader, runs=SMCRuns(paths[::-1], reader))
@@ -281,14 +289,24 @@ def test_runs_are_averaged_like_weights(tmp_path):
     expected = np.log(likelihoods.mean(1)).sum()
     assert row["log_likelihood"] == pytest.approx(expected)
     assert row["value"] == pytest.approx(np.exp(-expected / 15))
-    relative = likelihoods.var(1, ddof=1) / 4 / likelihoods.mean(1) ** 2
-    assert row["standard_error"] == pytest.approx(row["value"] * relative.sum() ** 0.5 / 15)
+    assert row["standard_error"] is None  # 4 runs are too few for the delta method
     assert (row["n_samples"], row["replicates"], row["temperature"]) == (5, 4, 1.0)
     assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
     held = [row for row in diagnostics_table(reduction).to_pylist() if row["method"] == "smc"]
     assert [one["log_likelihood"] for one in held] == pytest.approx(
         np.log(likelihoods.mean(1)).tolist()
     )
+
+
+def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):
+    """Oracle: the spread of the estimate over 300 instances that are alike."""
+    log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
+    reader, paths = files_of_runs(tmp_path, log_likelihoods)
+    reduction = reduce_weights(reader, runs=SMCRuns(paths, reader))
+    true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
+    found = np.sqrt(np.square(reduction.smc.standard_error_samples).mean())
+    assert found == pytest.approx(true, rel=0.12)
+    assert np.isinf(reduction.smc.variance).all()
 
 
 def test_runs_that_do_not_belong_together_are_refused(tmp_path):

@@ -67,6 +67,20 @@ def test_words_far_below_the_smallest_number_are_still_scored():
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("gap", [20.0, 80.0, 88.0, 88.6, 89.0, 200.0])
+def test_gradients_are_finite_however_improbable_a_word_is(gap):
+    features, weight, bias, words, counts = problem(torch.float32)
+    weight[SIZE - 1, 0], bias[SIZE - 1] = 3.0, gap
+    leaves = [part.requires_grad_() for part in (features, weight, bias)]
+    total, values = summed_word_log_probs(*leaves, words, counts)
+    found = torch.autograd.grad(total, leaves)
+    exact = [part.detach().double().requires_grad_() for part in leaves]
+    expected = torch.autograd.grad(plain(*exact, words) @ counts.double(), exact)
+    assert values.max() <= 0
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=2e-4)
+
+
 @pytest.mark.usefixtures("tiles")
 def test_an_end_that_is_impossible_is_no_reference():
     features, weight, bias, words, _ = problem(torch.float32, scale=100.0)

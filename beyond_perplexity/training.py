@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.batches import IGNORED, Batch, BatchSource
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.losses import fastest_products
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.models.latent import LatentModule
@@ -83,8 +84,7 @@ class Trained(lightning.LightningModule):
         self.best: dict[str, Tensor] = {}
         self.last_step = rounds.last_step
         self._folder = folder
-        fast = options.precision != "32" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        self._products = torch.bfloat16 if fast else torch.float32
+        self._products = torch.float32 if options.precision == "32" else fastest_products()
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0

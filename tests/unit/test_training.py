@@ -25,7 +25,11 @@ from torch.nn import functional
 from beyond_perplexity.batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.fitting import fit_files
-from beyond_perplexity.losses import checkpointed_cross_entropy, chunked_cross_entropy
+from beyond_perplexity.losses import (
+    checkpointed_cross_entropy,
+    chunked_cross_entropy,
+    fastest_products,
+)
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.perplexity import measure
@@ -328,3 +332,18 @@ def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, how, wor
     damage(tmp_path, name, how)
     with pytest.raises(InputError, match=words):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("held", "products"),
+    [
+        ({"avx512_f": True, "avx512_bf16": False}, torch.float32),
+        ({"avx512_f": True, "avx512_bf16": True}, torch.bfloat16),
+        ({}, torch.float32),
+    ],
+)
+def test_products_are_bfloat16_only_where_the_cpu_has_instructions_for_them(
+    monkeypatch, held, products
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: held)
+    assert fastest_products.__wrapped__() == products

@@ -23,6 +23,8 @@ CSV_SUFFIXES = (".csv", ".csv.gz")
 SUFFIXES = (*CSV_SUFFIXES, ".parquet")
 OTHER_SEPARATORS = ";\t| "
 HEADER_BYTES = 1 << 16
+# pyarrow numbers the row of an error only when one thread parses
+ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 
 class Batch(NamedTuple):
@@ -74,7 +76,7 @@ class TableFile:
         try:
             if self._csv:
                 self._check_separator()
-                with pyarrow.csv.open_csv(self._input()) as stream:
+                with self._stream_csv() as stream:
                     self.names = tuple(stream.schema.names)
                 self._group_rows = [0]
             else:
@@ -104,6 +106,11 @@ class TableFile:
     def _input(self) -> pa.NativeFile:
         """Open a CSV file for pyarrow, which on its own knows a gzipped one by ``.gz`` alone."""
         return pa.input_stream(str(self.path), "gzip" if self._packed else None)
+
+    def _stream_csv(
+        self, convert: pyarrow.csv.ConvertOptions | None = None
+    ) -> pyarrow.csv.CSVStreamingReader:
+        return pyarrow.csv.open_csv(self._input(), ONE_THREAD, convert_options=convert)
 
     def _open(self) -> IO[bytes]:
         """Open a CSV file for its lines."""
@@ -147,7 +154,7 @@ class TableFile:
                 null_values=[""],
                 strings_can_be_null=True,
             )
-            with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
+            with self._stream_csv(convert) as stream:
                 yield from stream
         else:
             with pq.ParquetFile(self.path) as table:
@@ -189,7 +196,7 @@ class TableFile:
                 convert = pyarrow.csv.ConvertOptions(
                     column_types=dict(columns), include_columns=list(columns), null_values=[""]
                 )
-                with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
+                with self._stream_csv(convert) as stream:
                     yield from stream
             else:
                 with pq.ParquetFile(self.path) as file:
@@ -213,7 +220,7 @@ class TableFile:
         )
         first = 0
         try:
-            with pyarrow.csv.open_csv(self._input(), convert_options=convert) as stream:
+            with self._stream_csv(convert) as stream:
                 for batch in stream:
                     self._check_texts(batch, columns, first)
                     first += batch.num_rows

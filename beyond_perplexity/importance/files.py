@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -65,7 +66,8 @@ class TableFile:
     Raises
     ------
     InputError
-        When it cannot be read, has another name, or its columns are not separated by commas.
+        When it cannot be read, has another name, two columns of one name, or its columns are not
+        separated by commas.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -88,6 +90,9 @@ class TableFile:
             kind = "CSV" if self._csv else "Parquet"
             raise self._unreadable(error, f"not a readable {kind} file") from error
         self.n_groups = len(self._group_rows)
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
 
     def _check_separator(self) -> None:
         """Raise `InputError` where something else than commas separates the names."""

@@ -239,6 +239,10 @@ def test_a_row_of_a_later_group_is_counted_from_the_start_of_the_file(weights):
         ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,,-2\n", "line 2: log_p is empty"),
         ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,x,-2\n", "invalid value 'x'"),
         ("instance_id;sample_id\n1;2\n", "is missing"),
+        (
+            "instance_id,sample_id,n_tokens,log_p,log_q,log_p\n1,0,3,-1,-2,-3\n",
+            "has column 'log_p' more than once; leave one of them",
+        ),
         ("", "not a readable"),
     ],
 )

@@ -234,9 +234,14 @@ def test_every_prediction_is_in_one_batch_of_every_epoch(data, tmp_path):
 
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize(
-    "how", [chunked_cross_entropy, partial(checkpointed_cross_entropy, rows=9)]
+    ("how", "tolerance"),
+    [
+        (chunked_cross_entropy, 1e-4),
+        (partial(chunked_cross_entropy, dtype=torch.bfloat16), 0.1),
+        (partial(checkpointed_cross_entropy, rows=9), 1e-4),
+    ],
 )
-def test_cross_entropy_in_parts_equals_torchs(with_bias, how):
+def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
     torch.manual_seed(0)
     features = torch.randn(600, 6, requires_grad=True)
     weight = torch.randn(11, 6, requires_grad=True)
@@ -247,14 +252,14 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how):
     logits = logits.index_fill(1, torch.tensor([0]), -torch.inf)
     expected = functional.cross_entropy(logits, targets, reduction="sum")
     found = how(features, weight, bias, targets, torch.tensor([0]))
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, expected, atol=0, rtol=tolerance / 100)
     pairs = zip(
         torch.autograd.grad(found / 3, leaves),
         torch.autograd.grad(expected / 3, leaves),
         strict=True,
     )
     for ours, theirs in pairs:
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
 def test_the_schedule_rises_and_falls():

@@ -22,9 +22,13 @@ from beyond_perplexity.figures.style import (
 )
 
 AGGREGATIONS = ("instance", "corpus")
-HIGHEST_RATIO = 30  # an axis ends at so many times the smallest perplexity
+# Axes end at so many times the smallest perplexity, logarithmic ones of curves and linear ones.
+HIGHEST_RATIO = 100
+HIGHEST_LINEAR_RATIO = 3
 KEYS = ("model", "proposal", "temperature")
 LEAST_FOR_DENSITY = 8
+NOTE_SIZE = 6
+NOTE_HEIGHT = 0.1  # of the highest density
 
 
 class Settings:
@@ -93,13 +97,30 @@ def _limit(axis: Axes, values: pd.Series) -> None:
     finite = values[np.isfinite(values)]
     if finite.empty:
         return
-    low, high = float(finite.min()), min(float(finite.max()), HIGHEST_RATIO * float(finite.min()))
+    low, high = float(finite.min()), float(finite.max())
+    if high > HIGHEST_RATIO * low:
+        high = HIGHEST_RATIO * low
+        _note(axis, f"cut at {high:,.0f}", "#555555", 0.96)
     if high > 4 * low:
         axis.set_yscale("log")
         axis.set_ylim(low / 1.1, high * 1.1)
         return
     margin = 0.06 * (high - low) or 0.05 * low
     axis.set_ylim(low - margin, high + margin)
+
+
+def _note(axis: Axes, text: str, colour: str, height: float) -> None:
+    """Say at the right end of a panel what it does not show."""
+    axis.text(
+        0.99,
+        height,
+        text,
+        transform=axis.transAxes,
+        ha="right",
+        va="top",
+        fontsize=NOTE_SIZE,
+        color=colour,
+    )
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
@@ -239,12 +260,16 @@ def densities(replicates: pd.DataFrame) -> Figure:
 
 
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
-    limit = HIGHEST_RATIO / 10 * float(rows["value"].min())
+    limit = HIGHEST_LINEAR_RATIO * float(rows["value"].min())
+    beyond: list[tuple[str, str]] = []
     for key, group in rows.groupby(list(KEYS)):
         label = settings.label(*key)
         values = group["value"].to_numpy()
         colour = settings.colour(label)
         visible = values[values <= limit]
+        if not len(visible):
+            beyond.append((f"{label}: {np.median(values):,.0f} →", colour))
+            continue
         axis.plot(visible, np.full(len(visible), -0.04), "|", color=colour, markersize=5)
         if len(visible) < LEAST_FOR_DENSITY or np.ptp(visible) == 0:
             continue
@@ -253,5 +278,8 @@ def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
         x = np.linspace(visible.min() - margin, visible.max() + margin, 200)
         y = kernel(x)
         axis.plot(x, y / y.max(), color=colour)
-    axis.set_ylim(-0.1, 1.08)
+    low, high = -0.1, 1.08 + NOTE_HEIGHT * len(beyond)
+    for place, (text, colour) in enumerate(beyond):
+        _note(axis, text, colour, 1 - NOTE_HEIGHT * place / (high - low))
+    axis.set_ylim(low, high)
     axis.set_yticks([0, 0.5, 1])

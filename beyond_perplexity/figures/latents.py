@@ -19,7 +19,7 @@ FONT = "DejaVu Sans Mono"
 TAG_SIZE = 5.8
 TAG_CHARACTER = 0.05  # inches of a character of a tag, at most
 MARGIN, TITLE = 0.1, 0.3  # inches
-NAMES_HEIGHT = 0.34  # inches of the names of the entities
+NAMES_HEIGHT = 0.42  # inches of the names of the entities
 REFLEXIVE = "@@REFLEXIVE@@"  # the relation of an entity to itself
 LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
 NOTHING = "No sentence or document of the split can be shown: all are too short or too long."
@@ -163,6 +163,6 @@ def _draw_mentions(
     names = [f"{number} {name}" for number, name in enumerate(entities, 1) if not name.isdigit()]
     height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
     text = textwrap.fill("   ".join(names), 130)
-    axis.text(0, -count + 0.35, text, fontsize=TAG_SIZE, va="top", color="#555555")
+    axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color="#555555")
     axis.set_xlim(0, PAGE_WIDTH - 2 * MARGIN)
     axis.set_ylim(-count + 0.4 - height, 0.4)

@@ -202,6 +202,31 @@ def test_densities_need_eight_replicates_and_skip_the_infinite():
         densities(many.iloc[:0])
 
 
+def test_what_a_panel_cuts_off_is_said_in_it():
+    high, far = curves(), replicates()
+    high["mean"] = high["mean"].where(high["temperature"] != 0.5, 1000 * high["mean"])
+    first, second = (axis for axis in sample_size(high).axes if axis.get_visible())
+    assert [text.get_text() for text in first.texts] == ["cut at 10,050"]  # 100 x 100.5
+    assert first.get_ylim()[1] == pytest.approx(10_050 * 1.1)
+    assert not second.texts
+    far["value"] = far["value"].where(far["temperature"] != 0.5, 9 * far["value"])
+    first, second = (axis for axis in densities(far).axes if axis.get_visible())
+    assert [text.get_text() for text in first.texts] == ["τ = 0.5: 905 →"]  # 9 x 100.55
+    assert first.get_xlim()[1] < 200
+    assert not second.texts
+
+
+def test_no_tag_of_a_mention_meets_the_names_below():
+    mention = {"start": 0, "end": 1, "entity": "Man", "kind": "new"}
+    close = {"start": 1, "end": 2, "entity": "Dog", "kind": "new"}
+    chain = {"model": "c", "title": "d", "tokens": ["he", "it"], "mentions": [mention, close]}
+    figure = latent_states([chain])
+    figure.draw_without_rendering()
+    *_, tag, lower, names = (text.get_window_extent() for text in figure.axes[0].texts)
+    assert lower.y1 < tag.y1
+    assert names.y1 < lower.y0
+
+
 def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     table = estimates()
     smc = {"method": "smc", "aggregation": "instance", "measure": "perplexity", "value": 90.0}

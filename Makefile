@@ -12,7 +12,8 @@ run: .venv/installed
 	then $(SNAKEMAKE) --report results/report.html; fi
 
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit
+	$(BIN)/python -m pytest tests/workflow
 
 lint: .venv/installed
 	$(BIN)/ruff check .

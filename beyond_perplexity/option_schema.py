@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 OPTIONS = {
     "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
-    "architecture-discriminative-rnng": "beyond_perplexity.models.top_down:TopDownOptions",
+    "architecture-discriminative-rnng": "beyond_perplexity.models.top_down_actions:TopDownOptions",
     "architecture-entity-tagger": (
         "beyond_perplexity.importance.proposals.entity_tagger:EntityTaggerOptions"
     ),

@@ -31,16 +31,14 @@ from beyond_perplexity.instances.trees import (
 )
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.stack_memory import share_prefixes
-from beyond_perplexity.models.top_down import (
-    LabelledTreeModule,
+from beyond_perplexity.models.top_down import LabelledTreeModule, follow, word_lstm
+from beyond_perplexity.models.top_down_actions import (
     TopDownOptions,
     action_log_probs,
     allowed,
     check_rows,
-    follow,
     known_actions,
     readable_labelled_tree,
-    word_lstm,
 )
 from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.rows import sum_rows

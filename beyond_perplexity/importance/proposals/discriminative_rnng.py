@@ -28,18 +28,15 @@ from beyond_perplexity.instances.trees import (
 )
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.stack_memory import share_prefixes
-from beyond_perplexity.models.top_down import (
-    Course,
-    LabelledTreeModule,
+from beyond_perplexity.models.top_down import Course, LabelledTreeModule, follow, word_lstm
+from beyond_perplexity.models.top_down_actions import (
     Nodes,
     TopDownOptions,
     action_log_probs,
     allowed,
     check_rows,
     finished,
-    follow,
     known_actions,
-    word_lstm,
 )
 from beyond_perplexity.rows import sum_rows
 from beyond_perplexity.vocabulary import EOS

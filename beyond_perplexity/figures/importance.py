@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from scipy.stats import gaussian_kde
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import MARKERS, PALETTE
+from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE
 from beyond_perplexity.figures.style import (
     PAGE_WIDTH,
     handle,
@@ -100,7 +100,7 @@ def _limit(axis: Axes, values: pd.Series) -> None:
     low, high = float(finite.min()), float(finite.max())
     if high > HIGHEST_RATIO * low:
         high = HIGHEST_RATIO * low
-        _note(axis, f"cut at {high:,.0f}", "#555555", 0.96)
+        _note(axis, f"cut at {high:,.0f}", NEUTRAL_COLOUR, 0.96)
     if high > 4 * low:
         axis.set_yscale("log")
         axis.set_ylim(low / 1.1, high * 1.1)

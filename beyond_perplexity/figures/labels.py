@@ -28,6 +28,7 @@ PALETTE = (
     "#DDCC77",
 )
 REFERENCE_COLOUR = "#000000"
+NEUTRAL_COLOUR = "#555555"  # of what belongs to no model
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p")
 LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 

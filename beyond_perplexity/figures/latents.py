@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from nltk import Tree
 
-from beyond_perplexity.figures.labels import PALETTE
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE
 from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
 
 CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
@@ -163,6 +163,6 @@ def _draw_mentions(
     names = [f"{number} {name}" for number, name in enumerate(entities, 1) if not name.isdigit()]
     height = NAMES_HEIGHT / LINE_HEIGHT if names else 0.0
     text = textwrap.fill("   ".join(names), 130)
-    axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color="#555555")
+    axis.text(0, -count + 0.18, text, fontsize=TAG_SIZE, va="top", color=NEUTRAL_COLOUR)
     axis.set_xlim(0, PAGE_WIDTH - 2 * MARGIN)
     axis.set_ylim(-count + 0.4 - height, 0.4)

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import REFERENCE, Labels
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, REFERENCE, Labels
 from beyond_perplexity.figures.style import (
     draw_by_decoding,
     handle,
@@ -18,11 +18,11 @@ from beyond_perplexity.figures.style import (
     thin,
 )
 
-FIT_COLOUR, FIT_STYLE = "#555555", (0, (2, 2))
+FIT_STYLE = (0, (2, 2))
 
 
 def _draw_fit(axis: Axes, fit: pd.DataFrame) -> None:
-    axis.plot(fit["x"], fit["y"], color=FIT_COLOUR, linestyle=FIT_STYLE, linewidth=1, zorder=4)
+    axis.plot(fit["x"], fit["y"], color=NEUTRAL_COLOUR, linestyle=FIT_STYLE, linewidth=1, zorder=4)
 
 
 @styled
@@ -62,6 +62,6 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
             _draw_fit(axis, thin(fit, log=True))
     if not fit.empty:
         title = f"Zipf fit, {labels.reference.lower()}"
-        entries.append(handle(title, FIT_COLOUR, None, FIT_STYLE))
+        entries.append(handle(title, NEUTRAL_COLOUR, None, FIT_STYLE))
     legend_below(figure, entries)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import (
     PAGE_WIDTH,
     handle,
@@ -54,7 +54,6 @@ COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel
 MANY = 5  # sizes that have room for a label each
 FEW = 12  # sources whose bands can be told apart
-LEVEL_COLOUR = "#555555"
 
 
 def _lines(
@@ -111,7 +110,7 @@ def _draw(
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     for decoding in decodings:
         style = looks.line_style(decoding)
-        entries.append(handle(labels.decoding(decoding), LEVEL_COLOUR, None, style))
+        entries.append(handle(labels.decoding(decoding), NEUTRAL_COLOUR, None, style))
     legend_below(figure, entries)
     return figure, axes[: len(shown)]
 
@@ -164,5 +163,5 @@ def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.set_yscale("log")
         axis.set_ylim(top=1.2)
         for level, _ in STAR_LEVELS:
-            axis.axhline(level, color=LEVEL_COLOUR, linewidth=0.7, linestyle=":")
+            axis.axhline(level, color=NEUTRAL_COLOUR, linewidth=0.7, linestyle=":")
     return figure

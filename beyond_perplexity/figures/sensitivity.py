@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import MARKERS, PALETTE, Labels
+from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
 from beyond_perplexity.report.sensitivity import TENDENCY_NAMES
 
@@ -68,7 +68,7 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.yaxis.set_major_formatter(FuncFormatter(_percent))
     axis.set_xticks(np.unique(found["n"]))
     axis.minorticks_off()
-    entries.append(handle("KS, total variation", "#555555", None, SOLID))
-    entries.append(handle("Mean, largest difference", "#555555", None, DASH))
+    entries.append(handle("KS, total variation", NEUTRAL_COLOUR, None, SOLID))
+    entries.append(handle("Mean, largest difference", NEUTRAL_COLOUR, None, DASH))
     legend_below(figure, entries)
     return figure

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     handle,
@@ -61,6 +61,6 @@ def training(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set(xlabel="Epoch", ylabel="Perplexity per token", yscale="log")
     splits = [name for name in STYLES if name in set(finite["split"])]
     entries = model_handles(sources, labels, looks)
-    entries += [handle(SPLIT_NAMES[name], "#555555", None, STYLES[name]) for name in splits]
+    entries += [handle(SPLIT_NAMES[name], NEUTRAL_COLOUR, None, STYLES[name]) for name in splits]
     legend_below(figure, entries)
     return figure

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
-import torch
 
 from tests.unit.threads import set_one_thread
 
 
 @pytest.fixture(scope="session", autouse=True)
-def share_cores() -> None:
+def share_cores() -> Iterator[None]:
     """Give tests side by side a thread each: more would wait for each other."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        torch.set_num_threads(1)
+    with set_one_thread() if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
+        yield
 
 
 @pytest.fixture

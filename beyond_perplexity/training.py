@@ -13,6 +13,8 @@ import math
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,8 @@ class Trained(lightning.LightningModule):
         self.last_step = rounds.last_step
         self._folder = folder
         self._products = torch.float32 if options.precision == "32" else fastest_products()
+        if isinstance(model, LatentModule):
+            model.training_products = self._products
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0
@@ -318,12 +322,27 @@ def train(
         with warnings.catch_warnings():
             for message in IRRELEVANT_WARNINGS:
                 warnings.filterwarnings("ignore", message=message)
-            _fit(trained, rounds, device)
+            with repeatable_sums(device):
+                _fit(trained, rounds, device)
     if not trained.best:
         raise InputError("training: the first validation loss is not a number; lower learning_rate")
     model.load_state_dict(trained.best)
     progress = trained.progress
     return TrainingResult(trained.rows, progress.best_loss, progress.best_step, progress.step)
+
+
+@contextmanager
+def repeatable_sums(device: torch.device) -> Iterator[None]:
+    """Add up gradients in one order on a CPU: its threads otherwise do in that of their arrival.
+
+    On a GPU it does nothing: there several operations have no such way.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(before or device.type == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _fit(trained: Trained, rounds: Rounds, device: torch.device) -> None:

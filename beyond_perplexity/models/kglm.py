@@ -34,7 +34,7 @@ from beyond_perplexity.instances.linked import (
     decode_latents,
 )
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.losses import fastest_products, summed_cross_entropy
+from beyond_perplexity.losses import summed_cross_entropy
 from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.kglm_latents import (
     CHUNK,
@@ -196,7 +196,7 @@ class KGLM(GraphModule, LatentModel):
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
         features = self.mix_words(streams.token[free])  # (Q', D)
         nothing = torch.tensor([BOS], device=self.device)
-        products = fastest_products() if self.training else torch.float32
+        products = self.training_products if self.training else torch.float32
         words = summed_cross_entropy(
             features, self.embedding.weight, self.bias, targets[free], nothing, products
         )

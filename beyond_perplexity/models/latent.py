@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
@@ -28,7 +29,15 @@ class LatentModule(ConfiguredModel):
     """What a latent model and a proposal have in common: how they are made and trained.
 
     Parameters and errors are those of `ConfiguredModel`.
+
+    Attributes
+    ----------
+    training_products : torch.dtype
+        Of the operands of the output layer's products in training on a CPU, where a family has a
+        choice; training sets it from its precision.
     """
+
+    training_products: torch.dtype = torch.float32
 
     @property
     def support(self) -> dict[str, Any]:

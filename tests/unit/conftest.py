@@ -8,18 +8,18 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.unit.threads import set_one_thread
+from tests.unit.threads import set_threads
 
 
 @pytest.fixture(scope="session", autouse=True)
 def share_cores() -> Iterator[None]:
     """Give tests side by side a thread each: more would wait for each other."""
-    with set_one_thread() if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
+    with set_threads(1) if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
         yield
 
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Small tensors gain nothing from threads."""
-    with set_one_thread():
+    with set_threads(1):
         yield

@@ -29,9 +29,10 @@ from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.models.kglm import KGLM
 from beyond_perplexity.models.kglm_steps import advance
 from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, pack_strings
-from beyond_perplexity.training import train
+from beyond_perplexity.training import repeatable_sums, train
 from beyond_perplexity.training_options import TrainingOptions
 from tests.unit import kglm_reference as reference
+from tests.unit.threads import set_threads
 
 TEMPERATURES = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0]
 CONTEXTS = ["causal", "peeking", "bidirectional"]
@@ -402,7 +403,8 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     for _ in range(2):
         torch.manual_seed(1)
         module.zero_grad()
-        module.loss(batch, 0.0).backward()
+        with repeatable_sums(torch.device("cpu")):
+            module.loss(batch, 0.0).backward()
         gradients.append([p.grad.clone() for p in module.parameters()])
     for first, second in zip(*gradients, strict=True):
         assert torch.equal(first, second)
@@ -413,6 +415,41 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     sources = (WholeInstances(store, 400), WholeInstances(store, 400))
     result = train(module.train(), sources, options, 1, tmp_path, torch.device("cpu"))
     assert result.valid_loss < 0.8 * untrained
+
+
+@pytest.mark.parametrize(
+    ("precision", "products"), [("32", torch.float32), ("auto", torch.bfloat16)]
+)
+def test_products_are_those_of_the_trainings_precision(tmp_path, monkeypatch, precision, products):
+    monkeypatch.setattr("beyond_perplexity.training.fastest_products", lambda: torch.bfloat16)
+    module = larger()[0]
+    instances = annotated_batch(module)
+    store = InstanceStore.write(tmp_path / "store", "all", instances)
+    options = TrainingOptions(batch_tokens=400, maximum_steps=1, precision=precision)
+    sources = (WholeInstances(store, 400), WholeInstances(store, 400))
+    train(module.train(), sources, options, 1, tmp_path, torch.device("cpu"))
+    assert module.training_products == products
+    losses = []
+    for kind in (torch.float32, torch.bfloat16):
+        module.training_products = kind
+        torch.manual_seed(1)
+        losses.append(module.train().loss(InstanceBatch.of(instances)).item())
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)
+
+
+def test_training_on_two_threads_repeats_itself(tmp_path):
+    trained = []
+    for name in ("first", "second"):
+        module = larger()[0]
+        store = InstanceStore.write(tmp_path / name, "all", annotated_batch(module))
+        options = TrainingOptions(batch_tokens=400, maximum_epochs=2)
+        sources = (WholeInstances(store, 400), WholeInstances(store, 400))
+        with set_threads(2):
+            train(module.train(), sources, options, 1, tmp_path / name, torch.device("cpu"))
+        trained.append(module.state_dict())
+    for key, values in trained[0].items():
+        assert torch.equal(values, trained[1][key]), key
 
 
 def test_encoder_drops_recurrent_weights_and_penalizes_activations():

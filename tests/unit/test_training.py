@@ -38,7 +38,7 @@ from beyond_perplexity.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.shards import read_batches, write_shard
 from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.threads import set_one_thread
+from tests.unit.threads import set_threads
 
 CPU = torch.device("cpu")
 TRAINING = {
@@ -81,7 +81,7 @@ def data(tmp_path_factory):
 
 def fit(data, output, checkpoints, config=CONFIG, seed=1):
     files = data / "documents.parquet", data / "vocabulary.json"
-    with set_one_thread():
+    with set_threads(1):
         fit_files(*files, config, seed, CPU, output, checkpoints)
 
 

@@ -9,11 +9,11 @@ import torch
 
 
 @contextmanager
-def set_one_thread() -> Iterator[None]:
-    """Compute in one thread, and put the number of threads back at the end."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def set_threads(count: int) -> Iterator[None]:
+    """Compute in so many threads, and put the number of threads back at the end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)

@@ -152,9 +152,12 @@ class GatedConvolution(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C'); position t sees t − K + 1 to t, zeros before the first."""
-        padded = functional.pad(inputs.transpose(1, 2), (self.kernel_size - 1, 0))  # (B, C, K−1+T)
-        both = functional.conv1d(padded, self.weight(), self.bias)  # (B, 2 C', T)
-        return functional.glu(both, 1).transpose(1, 2)  # (B, T, C')
+        size = self.kernel_size
+        # Windows cost K times the memory of the inputs; conv1d takes half as long again on a CPU.
+        padded = functional.pad(inputs, (0, 0, size - 1, 0))  # (B, K − 1 + T, C)
+        windows = padded.unfold(1, size, 1).transpose(2, 3).flatten(2)  # (B, T, K C)
+        both = functional.linear(windows, self.matrix().T, self.bias)  # (B, T, 2 C')
+        return functional.glu(both, 2)  # (B, T, C')
 
     def step(self, inputs: Tensor, buffer: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
         """Map the newest inputs (B, C), after the buffer (B, K − 1, C); return it moved on, too."""

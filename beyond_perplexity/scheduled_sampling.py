@@ -7,7 +7,7 @@ pass over the mixed inputs with the true targets. No gradient goes through the d
 paper. So it serves every family, at the price of a step by step pass. A drawn ``</s>`` is fed like
 any other token.
 
-B rows, T positions, V ids.
+B rows, N of them with a draw, T positions, V ids.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.randomness import stream
 from beyond_perplexity.training_options import TrainingOptions
 
@@ -72,14 +73,24 @@ def mix_inputs(
     replaced, uniforms = numbers[0] >= probability, torch.from_numpy(numbers[1])  # (T, B), (T, B)
     mixed, state = inputs.clone(), model.initial_state(rows, places)  # (B, T)
     for place in range(1, places):
-        logits, state = model.step(mixed[:, place - 1], state)  # (B, V)
-        chosen = np.flatnonzero(replaced[place])
+        chosen = torch.from_numpy(np.flatnonzero(replaced[place]))  # (N,)
+        where = chosen.to(inputs.device)  # (N,)
+        logits, state = _advance(model, mixed[:, place - 1], state, where)  # (N, V)
         if len(chosen):
-            where = torch.from_numpy(chosen)  # (N,)
-            drawn = _draw(logits[where.to(inputs.device)], uniforms[place][where])  # (N,)
-            mixed[where.to(inputs.device), place] = drawn
+            mixed[where, place] = _draw(logits, uniforms[place][chosen])
     model.train(training)
     return mixed
+
+
+def _advance(
+    model: LanguageModel, tokens: Tensor, state: State, where: Tensor
+) -> tuple[Tensor, State]:
+    """Advance all prefixes by tokens (B,); return the logits (N, V) of some rows, and the state."""
+    if not isinstance(model, FactoredModel):
+        logits, state = model.step(tokens, state)  # (B, V)
+        return logits[where], state
+    features, state = model.advance(tokens, state)  # (B, D)
+    return model.output.logits(features[where]), state
 
 
 def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -259,11 +259,8 @@ class CNN(FactoredNetwork):
         weights = tuple(part.matrix().detach() for part in self._convolutions())
         return CNNState(buffers, weights)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, CNNState]:
-        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
-
-        There is no dropout in a step.
-        """
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, CNNState]:
+        """Advance B prefixes by the tokens (B,): features (B, E or D), and the new state."""
         assert isinstance(state, CNNState)
         stream = self._embed(tokens)  # (B, E)
         known = iter(zip(state.buffers, state.weights, strict=True))
@@ -276,8 +273,7 @@ class CNN(FactoredNetwork):
                 values, buffer = convolution.step(values, *next(known))  # (B, D or bottleneck)
                 buffers.append(buffer)
             stream = stream + values if layer else values  # (B, D)
-        logits = self.output.logits(self._to_features(stream))  # (B, V)
-        return logits, CNNState(tuple(buffers), state.weights)
+        return self._to_features(stream), CNNState(tuple(buffers), state.weights)
 
     def _convolutions(self) -> list[GatedConvolution]:
         return [part for part in self.blocks.modules() if isinstance(part, GatedConvolution)]

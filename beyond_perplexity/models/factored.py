@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
-from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel
+from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, State
 
 
 class OutputLayer(nn.Module, ABC):
@@ -95,7 +95,8 @@ class FullSoftmax(nn.Linear, OutputLayer):
 class FactoredModel(LanguageModel):
     """A model whose output layer maps features position by position.
 
-    Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held.
+    Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held,
+    and are made for no prefix where nothing is drawn.
 
     Attributes
     ----------
@@ -109,9 +110,21 @@ class FactoredModel(LanguageModel):
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
 
+    @abstractmethod
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+
+        There is no dropout. The state may be overwritten.
+        """
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
         return self.output.logits(self.features(tokens))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state."""
+        features, state = self.advance(tokens, state)
+        return self.output.logits(features), state
 
 
 class FactoredNetwork(ConfiguredModel, FactoredModel):

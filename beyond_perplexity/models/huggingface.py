@@ -327,8 +327,8 @@ class HuggingFace(FactoredModel):
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return HuggingFaceState(RowCache(maximum_length), lengths, 0)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, HuggingFaceState]:
-        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, HuggingFaceState]:
+        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
 
         The caches of `state` are overwritten.
         """
@@ -346,8 +346,8 @@ class HuggingFace(FactoredModel):
             past_key_values=state.cache,
             use_cache=True,
         )
-        logits = self.output.logits(outputs.last_hidden_state[:, 0])  # (B, V)
-        return logits, HuggingFaceState(state.cache, lengths + 1, state.longest + 1)
+        features = outputs.last_hidden_state[:, 0]  # (B, D)
+        return features, HuggingFaceState(state.cache, lengths + 1, state.longest + 1)
 
 
 def empty_model(config: Mapping[str, Any]) -> PreTrainedModel:

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.families import BROUGHT_PATTERNS
 from beyond_perplexity.models.huggingface import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
@@ -316,7 +317,7 @@ def _steps(model: HuggingFace, tokens: Tensor, order: Tensor) -> Tensor:
 
     The second row makes its steps in the order (T,), which comes back to 0 once.
     """
-    state = model.initial_state(2, tokens.shape[1])
+    state: State = model.initial_state(2, tokens.shape[1])
     logits = []
     for step, place in enumerate(order.tolist()):
         if step and not place:

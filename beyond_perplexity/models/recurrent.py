@@ -145,11 +145,8 @@ class RecurrentModel(FactoredNetwork):
         parts = (torch.zeros(shape, device=self.device, dtype=kind) for _ in range(self.memories))
         return RecurrentState(tuple(parts))
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
-        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
-
-        There is no dropout in a step.
-        """
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
+        """Advance B prefixes by the tokens (B,): features (B, E or H), and the new state."""
         assert isinstance(state, RecurrentState)
         stream = self.embedding(tokens)  # (B, E)
         after = []
@@ -158,7 +155,7 @@ class RecurrentModel(FactoredNetwork):
             after.append(self._cell(stream, before, weights))  # each (B, H)
             stream = after[-1][0]  # (B, H)
         memory = tuple(torch.stack(parts) for parts in zip(*after, strict=True))  # each (L, B, H)
-        return self.output.logits(self._to_features(stream)), RecurrentState(memory)
+        return self._to_features(stream), RecurrentState(memory)
 
     @staticmethod
     @abstractmethod

@@ -324,8 +324,8 @@ class Transformer(FactoredNetwork):
         lengths = torch.zeros(batch_size, dtype=torch.int64, device=self.device)
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
-        """Advance B prefixes by the tokens (B,): logits, float32, (B, V), and the new state.
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
+        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
 
         The caches of `state` are overwritten.
         """
@@ -338,9 +338,9 @@ class Transformer(FactoredNetwork):
             assert isinstance(block, Block)
             keys, values = state.keys[layer], state.values[layer]  # 2 x (B, H, M, K)
             stream = block.step(stream, keys, values, state.lengths, visible)  # (B, 1, D)
-        logits = self.output.logits(self.final_norm(stream)[:, 0])  # (B, V)
+        features = self.final_norm(stream)[:, 0]  # (B, D)
         after = TransformerState(state.keys, state.values, state.lengths + 1, state.longest + 1)
-        return logits, after
+        return features, after
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         embedded = drop_words(

@@ -1,7 +1,8 @@
 """Scheduled sampling.
 
 Oracles: the paper's formulas written out, plain training, a table model whose predictions are known
-(certain ones; frequencies by chi-square), an uninterrupted training. Writes a small corpus.
+(certain ones; frequencies by chi-square), whole steps, an uninterrupted training. Writes a small
+corpus.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from scipy.stats import chisquare
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.fitting import fit_files
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.scheduled_sampling import mix_inputs, truth_probability
 from beyond_perplexity.shards import write_shard
@@ -93,6 +96,36 @@ def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
     possible = joint > 0
     assert not observed[~possible].any()
     assert chisquare(observed[possible], 4000 * joint[possible]).pvalue > 1e-3
+
+
+class Whole(LanguageModel):
+    """A model of which only whole steps are known."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.vocabulary_size = model, model.vocabulary_size
+
+    config = property(lambda self: {})
+
+    def forward(self, tokens):
+        return self.model(tokens)
+
+    def initial_state(self, batch_size, maximum_length):
+        return self.model.initial_state(batch_size, maximum_length)
+
+    def step(self, tokens, state):
+        return self.model.step(tokens, state)
+
+
+@pytest.mark.parametrize("family", ["gru", "cnn", "transformer", "transformer-adaptive-softmax"])
+@pytest.mark.parametrize("probability", [0.0, 0.7, 0.98])
+def test_logits_where_nothing_is_drawn_change_no_draw(family, probability):
+    torch.manual_seed(3)
+    model = registry.build({"family": family}, 40)
+    true = tokens(9, 12, 40)
+    mixed = mix_inputs(model, true, probability, seed=1, step=2)
+    assert torch.equal(mixed, mix_inputs(Whole(model), true, probability, seed=1, step=2))
+    assert not torch.equal(mixed, true)
 
 
 @pytest.fixture(scope="module")

@@ -139,16 +139,16 @@ class GatedConvolution(nn.Module):
         self.length = nn.Parameter(length) if normalized else None
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
-    def weight(self) -> Tensor:
-        """Return the kernel (2 C', C, K): values, then gates; the oldest position comes first."""
-        if self.length is None:
-            return self.direction
-        scale = self.length / self.direction.flatten(1).norm(dim=1)  # (2 C',)
-        return self.direction * scale[:, None, None]
-
     def matrix(self) -> Tensor:
-        """Return the kernel as a map of windows, positions before channels: (K C, 2 C')."""
-        return self.weight().permute(2, 1, 0).flatten(0, 1).contiguous()
+        """Return the kernel as a map of windows, (K C, 2 C'): to values, then gates.
+
+        A window holds positions before channels, the oldest position first.
+        """
+        kernel = self.direction  # (2 C', C, K)
+        if self.length is not None:
+            scale = self.length / kernel.flatten(1).norm(dim=1)  # (2 C',)
+            kernel = kernel * scale[:, None, None]  # (2 C', C, K)
+        return kernel.permute(2, 1, 0).flatten(0, 1).contiguous()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C'); position t sees t − K + 1 to t, zeros before the first."""
@@ -156,14 +156,17 @@ class GatedConvolution(nn.Module):
         # Windows cost K times the memory of the inputs; conv1d takes half as long again on a CPU.
         padded = functional.pad(inputs, (0, 0, size - 1, 0))  # (B, K − 1 + T, C)
         windows = padded.unfold(1, size, 1).transpose(2, 3).flatten(2)  # (B, T, K C)
-        both = functional.linear(windows, self.matrix().T, self.bias)  # (B, T, 2 C')
-        return functional.glu(both, 2)  # (B, T, C')
+        return self._convolve(windows, self.matrix())
 
     def step(self, inputs: Tensor, buffer: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
         """Map the newest inputs (B, C), after the buffer (B, K − 1, C); return it moved on, too."""
         window = torch.cat([buffer, inputs[:, None]], 1)  # (B, K, C)
-        both = torch.addmm(self.bias, window.flatten(1), matrix)  # (B, 2 C')
-        return functional.glu(both, 1), window[:, 1:]  # (B, C'), (B, K − 1, C)
+        return self._convolve(window.flatten(1), matrix), window[:, 1:]  # (B, C'), (B, K − 1, C)
+
+    def _convolve(self, windows: Tensor, matrix: Tensor) -> Tensor:
+        """Map windows (..., K C) to (..., C')."""
+        both = functional.linear(windows, matrix.T, self.bias)  # (..., 2 C')
+        return functional.glu(both, -1)  # (..., C')
 
 
 class CNN(FactoredNetwork):

@@ -25,6 +25,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.randomness import stream
 from tests.unit.decoding_models import TableModel
+from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 UNK = 2
@@ -242,8 +243,8 @@ def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) ->
     assert same(expected, generate(model, values, 40, batch=64))
     parts = [generate(model, values, n, 16, first=f) for f, n in ((0, 7), (7, 20), (27, 13))]
     assert same(expected, [document for part in parts for document in part])
-    torch.set_num_threads(2)
-    assert same(expected[:20], generate(model, values, 20, batch=48))
+    with set_threads(2):
+        assert same(expected[:20], generate(model, values, 20, batch=48))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -24,6 +24,7 @@ from beyond_perplexity.provenance import content_hash
 from beyond_perplexity.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
+from tests.unit.threads import set_threads
 
 WORDS = [f"w{index}" for index in range(20)]
 
@@ -59,9 +60,8 @@ def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: 
     }
     arguments = [str(part) for key, value in flags.items() for part in (f"--{key}", value)]
     monkeypatch.setattr("sys.argv", ["generate", *arguments])
-    threads = torch.get_num_threads()
-    script.main()
-    torch.set_num_threads(threads)
+    with set_threads(torch.get_num_threads()):  # the command sets its own
+        script.main()
 
 
 def test_shards_join_to_the_whole(

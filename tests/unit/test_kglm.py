@@ -377,11 +377,18 @@ def test_loss_is_that_of_the_annotated_latents(kind):
     assert module.loss(batch).item() == pytest.approx(float(expected), rel=1e-5)
 
 
+def fit(module, instances, folder, **options):
+    """Train a module on instances, which are its validation split too."""
+    store = InstanceStore.write(folder / "store", "all", instances)
+    sources = (WholeInstances(store, 400), WholeInstances(store, 400))
+    chosen = TrainingOptions(batch_tokens=400, **options)
+    return train(module.train(), sources, chosen, 1, folder, torch.device("cpu"))
+
+
 @pytest.mark.parametrize("kind", [KGLM, KGLMTagger])
 def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     model = larger()[0]
     instances = annotated_batch(model)
-    store = InstanceStore.write(tmp_path / "store", "all", instances)
     architecture = {
         "layers": 2,
         "dropout": 0.1,
@@ -411,9 +418,7 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
         assert torch.isfinite(first).all()
     untrained = module.eval().loss(batch).item() / batch.predictions
     assert module.eval().loss(batch).item() / batch.predictions == untrained
-    options = TrainingOptions(batch_tokens=400, maximum_epochs=8, warmup_steps=5, precision="32")
-    sources = (WholeInstances(store, 400), WholeInstances(store, 400))
-    result = train(module.train(), sources, options, 1, tmp_path, torch.device("cpu"))
+    result = fit(module, instances, tmp_path, maximum_epochs=8, warmup_steps=5, precision="32")
     assert result.valid_loss < 0.8 * untrained
 
 
@@ -424,10 +429,7 @@ def test_products_are_those_of_the_trainings_precision(tmp_path, monkeypatch, pr
     monkeypatch.setattr("beyond_perplexity.training.fastest_products", lambda: torch.bfloat16)
     module = larger()[0]
     instances = annotated_batch(module)
-    store = InstanceStore.write(tmp_path / "store", "all", instances)
-    options = TrainingOptions(batch_tokens=400, maximum_steps=1, precision=precision)
-    sources = (WholeInstances(store, 400), WholeInstances(store, 400))
-    train(module.train(), sources, options, 1, tmp_path, torch.device("cpu"))
+    fit(module, instances, tmp_path, maximum_steps=1, precision=precision)
     assert module.training_products == products
     losses = []
     for kind in (torch.float32, torch.bfloat16):
@@ -442,11 +444,8 @@ def test_training_on_two_threads_repeats_itself(tmp_path):
     trained = []
     for name in ("first", "second"):
         module = larger()[0]
-        store = InstanceStore.write(tmp_path / name, "all", annotated_batch(module))
-        options = TrainingOptions(batch_tokens=400, maximum_epochs=2)
-        sources = (WholeInstances(store, 400), WholeInstances(store, 400))
         with set_threads(2):
-            train(module.train(), sources, options, 1, tmp_path / name, torch.device("cpu"))
+            fit(module, annotated_batch(module), tmp_path / name, maximum_epochs=2)
         trained.append(module.state_dict())
     for key, values in trained[0].items():
         assert torch.equal(values, trained[1][key]), key

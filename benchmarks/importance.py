@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.weights import Pair, choose_instances, load_pair, weigh
+from beyond_perplexity.importance.drawing.weights import Pair, choose_instances, load_pair, weigh
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.statistics import STOP_WORDS, synthetic_texts, write_samples
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import read_texts
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, SensitivityOptions

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.special import logsumexp
 
-from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.reading.labels import Labels
 from beyond_perplexity.importance.subsets import subset_sizes
 from beyond_perplexity.schemas import temperature_column, temperature_columns
-from beyond_perplexity.shards import ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
 SHARD_INSTANCES = 10

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import ShardWriter, read_batches, read_texts
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter, read_batches, read_texts
 from beyond_perplexity.tendencies.statistics import (
     HISTOGRAMS,
     StatisticsCounter,

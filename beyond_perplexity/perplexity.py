@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.losses import chosen_log_probs
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, Vocabulary, split_words
 
 # Documents that are sorted by length together, so that a batch has rows of like length.

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.provenance import value_hash
-from beyond_perplexity.shards import write_json
+from beyond_perplexity.storage.provenance import value_hash
+from beyond_perplexity.storage.shards import write_json
 
 # Rust threads do not survive a fork, so they are used only where a script asks for them.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -32,7 +32,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 # Vocabularies that come with a model and are not built; imported by the families that bring them.
 BROUGHT_KINDS = {
-    "huggingface": "beyond_perplexity.models.huggingface_vocabulary:HuggingFaceVocabulary"
+    "huggingface": "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
 }
 
 BOS, EOS, UNK = 0, 1, 2

@@ -5,10 +5,10 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 
-from beyond_perplexity import workflow as lookups
-from beyond_perplexity.configuration import validate
+from beyond_perplexity.planning import run as lookups
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.provenance import fingerprint
+from beyond_perplexity.storage.provenance import fingerprint
 
 lookups.prepare_environment(workflow.basedir)
 

@@ -26,7 +26,7 @@ def main() -> None:
     # Read by the tokenizers library when it is imported.
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if options.threads > 1 else "false"
-    from beyond_perplexity.shards import read_texts
+    from beyond_perplexity.storage.shards import read_texts
     from beyond_perplexity.vocabulary import build_vocabulary
 
     build_vocabulary(read_texts([options.documents], "train"), options.config).save(options.output)

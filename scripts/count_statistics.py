@@ -7,8 +7,8 @@ import argparse
 from tqdm import tqdm
 
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import count_documents, read_texts
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import count_documents, read_texts
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.tokens import read_resample
 from beyond_perplexity.tendencies.word_classes import load_stop_words

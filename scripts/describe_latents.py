@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.description import describe
-from beyond_perplexity.importance.weights import load_pair
+from beyond_perplexity.importance.drawing.description import describe
+from beyond_perplexity.importance.drawing.weights import load_pair
 from beyond_perplexity.instances.store import CorpusFiles
-from beyond_perplexity.shards import write_json
+from beyond_perplexity.storage.shards import write_json
 
 
 def main() -> None:

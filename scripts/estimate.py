@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.importance.beams import Beams
-from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reading.beams import Beams
+from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import atomic_path, write_shard
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import atomic_path, write_shard
 
 OUTPUTS = {
     "output": ("estimates", estimates_table),

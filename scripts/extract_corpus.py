@@ -10,7 +10,7 @@ from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import run_record
+from beyond_perplexity.storage.provenance import run_record
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -18,7 +18,7 @@ from beyond_perplexity.decoding.output import write_samples
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import run_record
+from beyond_perplexity.storage.provenance import run_record
 
 
 def main() -> None:

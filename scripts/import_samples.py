@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from beyond_perplexity.corpus.brought import import_texts
+from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import content_hash, run_record
+from beyond_perplexity.storage.provenance import content_hash, run_record
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from tqdm import tqdm
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity import measure
-from beyond_perplexity.provenance import finished, run_record
-from beyond_perplexity.shards import read_texts, write_json
+from beyond_perplexity.storage.provenance import finished, run_record
+from beyond_perplexity.storage.shards import read_texts, write_json
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import count_documents, write_shard
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import count_documents, write_shard
 from beyond_perplexity.tendencies.options import Options, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import sensitivity
 from beyond_perplexity.tendencies.statistics import read_statistics

@@ -6,8 +6,8 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import read_texts, write_shard
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, check_inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.provenance import run_record
+from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.tendencies.statistics import merge_statistics
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from beyond_perplexity.corpus.brought import read_cleaned
+from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import load_model

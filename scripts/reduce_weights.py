@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.beams import Beams
-from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reading.beams import Beams
+from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.tables import (
     curves_table,
     diagnostics_table,
@@ -18,8 +18,8 @@ from beyond_perplexity.importance.tables import (
     replicates_table,
 )
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
 
 TABLES = {
     "estimates": ("estimates", estimates_table),

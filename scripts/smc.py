@@ -11,11 +11,11 @@ import argparse
 from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.cells import add_flags, open_cell
+from beyond_perplexity.importance.drawing.job import add_flags, open_cell
+from beyond_perplexity.importance.drawing.smc import run_smc
 from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.importance.smc import run_smc
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.shards import ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:

@@ -8,9 +8,9 @@ import torch
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.fitting import fit_files
 from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.options import json_object
+from beyond_perplexity.training.fitting import fit_files
 
 
 def main() -> None:

@@ -12,10 +12,10 @@ import json
 from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.cells import add_flags, open_cell
-from beyond_perplexity.importance.weights import weigh
+from beyond_perplexity.importance.drawing.job import add_flags, open_cell
+from beyond_perplexity.importance.drawing.weights import weigh
 from beyond_perplexity.schemas import temperature_columns
-from beyond_perplexity.shards import ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:

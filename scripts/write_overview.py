@@ -7,7 +7,7 @@ import argparse
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.report.inputs import read_descriptions, read_tables
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.shards import atomic_path
+from beyond_perplexity.storage.shards import atomic_path
 
 
 def main() -> None:

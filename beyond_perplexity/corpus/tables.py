@@ -15,7 +15,7 @@ from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import Skips
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.shards import ShardWriter, atomic_path
+from beyond_perplexity.storage.shards import ShardWriter, atomic_path
 
 ROWS = 16_384
 MENTION_SOURCES = ("link", "title", "alias")

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.decoding.engine import Document
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import ShardWriter
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 
 ROWS = 4096  # documents of a write

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.uniforms import uniforms
+from beyond_perplexity.invariance.uniforms import uniforms
 
 
 class Window:

@@ -11,8 +11,8 @@ from matplotlib.image import AxesImage
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.numbers import shown, stars
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
-from beyond_perplexity.report.numbers import shown, stars
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {

@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks, parse_source
+from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.figures.style import (
     PAGE_WIDTH,
     handle,
@@ -19,7 +20,6 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.figures.vocabulary import short_number
-from beyond_perplexity.report.numbers import STAR_LEVELS
 
 
 class Panel(NamedTuple):

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, Looks, parse_source
-from beyond_perplexity.shards import atomic_path
+from beyond_perplexity.storage.shards import atomic_path
 
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
 PAGE_WIDTH = 6.8  # inches, both columns

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from tqdm import tqdm
 
-from beyond_perplexity.importance.beams import Beams
 from beyond_perplexity.importance.diagnostics import (
     Diagnostics,
     bootstrap_samples,
@@ -26,10 +25,11 @@ from beyond_perplexity.importance.estimators import (
     mixture_log_weights,
 )
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading import Instance, Samples, WeightReader
-from beyond_perplexity.importance.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.beams import Beams
+from beyond_perplexity.importance.reading.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.weights import Instance, Samples, WeightReader
 from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 
 NOT_OF_SAMPLES = "the weights are of runs, not of samples"
 _UNSIGNED = 2**64 - 1  # a negative id is a key too

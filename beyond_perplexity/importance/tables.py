@@ -54,8 +54,8 @@ from beyond_perplexity.importance.diagnostics import (
     k_hat_threshold,
 )
 from beyond_perplexity.importance.estimators import log_mean_exp, perplexity
+from beyond_perplexity.importance.reading.smc_runs import SMCRuns
 from beyond_perplexity.importance.reduction import InstanceResults, Reduction, TemperatureResults
-from beyond_perplexity.importance.smc_runs import SMCRuns
 from beyond_perplexity.importance.subsets import prefix_log_means
 from beyond_perplexity.importance.summary import corpus_notes, instance_notes, summarize
 from beyond_perplexity.schemas import SCHEMAS

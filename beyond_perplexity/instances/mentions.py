@@ -11,7 +11,7 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import CorpusFiles
-from beyond_perplexity.shards import read_batches
+from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
 

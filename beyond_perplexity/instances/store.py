@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.batches import BatchSource, save_raw
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.shards import atomic_path, write_json
+from beyond_perplexity.instances.batches import BatchSource, save_raw
+from beyond_perplexity.storage.shards import atomic_path, write_json
 
 TOKENS = "tokens"
 

@@ -19,8 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words, skips_layer
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
+from beyond_perplexity.models.layers.dropout import (
+    check_probabilities,
+    drop,
+    drop_words,
+    skips_layer,
+)
 
 
 @dataclass(frozen=True)

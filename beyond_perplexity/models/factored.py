@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, State
+from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
 
 
 class OutputLayer(nn.Module, ABC):

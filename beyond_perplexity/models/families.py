@@ -9,19 +9,17 @@ BROUGHT_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 FAMILIES = {
     "cnn": "beyond_perplexity.models.cnn:CNN",
-    "discriminative-rnng": (
-        "beyond_perplexity.importance.proposals.discriminative_rnng:DiscriminativeRNNG"
-    ),
-    "entity-tagger": "beyond_perplexity.importance.proposals.entity_tagger:EntityTagger",
-    "entitynlm": "beyond_perplexity.models.entitynlm:EntityNLM",
+    "discriminative-rnng": ("beyond_perplexity.models.rnng.discriminative:DiscriminativeRNNG"),
+    "entity-tagger": "beyond_perplexity.models.entitynlm.tagger:EntityTagger",
+    "entitynlm": "beyond_perplexity.models.entitynlm.model:EntityNLM",
     "gru": "beyond_perplexity.models.gru:GRU",
-    "huggingface": "beyond_perplexity.models.huggingface:HuggingFace",
-    "kglm": "beyond_perplexity.models.kglm:KGLM",
-    "kglm-tagger": "beyond_perplexity.importance.proposals.kglm_tagger:KGLMTagger",
+    "huggingface": "beyond_perplexity.models.huggingface.model:HuggingFace",
+    "kglm": "beyond_perplexity.models.kglm.model:KGLM",
+    "kglm-tagger": "beyond_perplexity.models.kglm.tagger:KGLMTagger",
     "lstm": "beyond_perplexity.models.lstm:LSTM",
-    "rnng": "beyond_perplexity.models.rnng:RNNG",
-    "rnng-top-down": "beyond_perplexity.models.rnng_top_down:TopDownRNNG",
-    "span-crf": "beyond_perplexity.importance.proposals.span_crf:SpanCRF",
+    "rnng": "beyond_perplexity.models.rnng.model:RNNG",
+    "rnng-top-down": "beyond_perplexity.models.rnng.top_down_model:TopDownRNNG",
+    "span-crf": "beyond_perplexity.models.rnng.span_crf:SpanCRF",
     "transformer": "beyond_perplexity.models.transformer:Transformer",
     "transformer-adaptive-softmax": (
         "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.dropout import check_probabilities, drop, drop_words
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
+from beyond_perplexity.models.layers.dropout import check_probabilities, drop, drop_words
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.dropout import check_probabilities, drop_words, skips_layer
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
+from beyond_perplexity.models.layers.dropout import check_probabilities, drop_words, skips_layer
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 BUCKET = 32

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from torch import nn
 
-from beyond_perplexity.models.adaptive import AdaptiveInput, AdaptiveSoftmax, Bands
 from beyond_perplexity.models.factored import OutputLayer
+from beyond_perplexity.models.layers.adaptive import AdaptiveInput, AdaptiveSoftmax, Bands
 from beyond_perplexity.models.transformer import Transformer, TransformerOptions
 
 

@@ -12,18 +12,18 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beyond_perplexity.corpus.brought import check_file
+from beyond_perplexity.corpus.external import check_file
 from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.provenance import run_record
-from beyond_perplexity.report.bodies import Body, check_same_counting, read_body
+from beyond_perplexity.report.comparison_input import Body, check_same_counting, read_body
 from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
 from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import atomic_path
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure
 from beyond_perplexity.tendencies.options import Options

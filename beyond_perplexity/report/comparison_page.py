@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 import beyond_perplexity
-from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
-from beyond_perplexity.report.numbers import (
+from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
     shown,
     shown_interval,
     shown_p,
     stars,
 )
+from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 
 if TYPE_CHECKING:
-    from beyond_perplexity.report.bodies import Body
     from beyond_perplexity.report.compare import CompareOptions, Comparison
+    from beyond_perplexity.report.comparison_input import Body
 
 
 class MainRow(NamedTuple):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import check_schema
+from beyond_perplexity.storage.shards import check_schema
 
 Paths = Sequence[str | Path]
 

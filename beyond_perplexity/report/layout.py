@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from beyond_perplexity.shards import atomic_path
+from beyond_perplexity.storage.shards import atomic_path
 
 _LATEX = {
     "\\": r"\textbackslash{}",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.report.numbers import stars
+from beyond_perplexity.figures.numbers import stars
 
 MAIN_COLUMNS = (
     ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),

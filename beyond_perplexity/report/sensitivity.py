@@ -8,8 +8,8 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.numbers import shown
 
 TENDENCY_NAMES = {
     "rank_frequency": "Rank-frequency",

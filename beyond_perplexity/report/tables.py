@@ -10,8 +10,8 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.numbers import STAR_NOTE, shown, stars
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.numbers import STAR_NOTE, shown, stars
 from beyond_perplexity.report.published import (
     CITATION,
     COLUMN,

@@ -45,7 +45,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 from beyond_perplexity.tendencies.unigrams import DocumentCounts, Groups

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.randomness import stream_key
+from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies.measures import Row, measure_rows
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions

@@ -33,7 +33,7 @@ from scipy.sparse import csc_matrix
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.distances import ks, rank_ks
 from beyond_perplexity.tendencies.power_laws import fit_zipf

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import ShardWriter, check_schema, read_record
+from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize
 from beyond_perplexity.tendencies.word_classes import StopWords, stop_word_mask, symbol_mask

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import count_documents, read_texts
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.storage.shards import count_documents, read_texts
 
 _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import poisson
 
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics

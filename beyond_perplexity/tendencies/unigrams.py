@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.tokens import tokenize
 
 BLOCK = 65_536  # documents of a block; part of the definition of the random draws

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.labels import Labels
+from beyond_perplexity.importance.reading.labels import Labels
 from beyond_perplexity.schemas import temperature_column, temperature_columns
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.shards import write_shard
 
 GRID = (0.5, 1.0, 2.0)
 

@@ -13,11 +13,11 @@ from beyond_perplexity.instances.store import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.instances.trees import parse
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training import train
-from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.models.rnng.instances import parse
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.loop import train
+from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 WORDS = ["the", "of", *(f"n{i}" for i in range(4)), "v0", "v1"]  # v2 is unknown

@@ -12,9 +12,9 @@ import pytest
 import torch
 import yaml
 
-from beyond_perplexity.configuration import validate
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 ROOT = Path(__file__).parents[2]

@@ -21,9 +21,9 @@ from beyond_perplexity.decoding.kernels import draw, weigh
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.randomness import stream
 from tests.unit.decoding_models import TableModel
 from tests.unit.threads import set_threads
 

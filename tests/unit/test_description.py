@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.description import MOST_WORDS, describe
-from beyond_perplexity.importance.weights import Pair
-from beyond_perplexity.instances.entities import RADIX
+from beyond_perplexity.importance.drawing.description import MOST_WORDS, describe
+from beyond_perplexity.importance.drawing.weights import Pair
 from beyond_perplexity.instances.store import Instance
+from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_entitynlm import make_model, make_proposal
 

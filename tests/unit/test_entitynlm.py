@@ -15,12 +15,6 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.proposals.entity_tagger import EntityTagger
-from beyond_perplexity.instances.entities import (
-    RADIX,
-    chosen_mentions,
-    mention_codes,
-)
 from beyond_perplexity.instances.mentions import Span
 from beyond_perplexity.instances.store import (
     CorpusFiles,
@@ -29,11 +23,17 @@ from beyond_perplexity.instances.store import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.models.class_softmax import ClassSoftmax, class_ends
-from beyond_perplexity.models.entitynlm import EntityNLM
-from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training import train
-from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.models.entitynlm.instances import (
+    RADIX,
+    chosen_mentions,
+    mention_codes,
+)
+from beyond_perplexity.models.entitynlm.model import EntityNLM
+from beyond_perplexity.models.entitynlm.tagger import EntityTagger
+from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, class_ends
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.loop import train
+from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.entitynlm_reference import (
     all_codes,

@@ -19,10 +19,10 @@ import pytest
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.labels import Labels
-from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
-from beyond_perplexity.shards import read_batches
+from beyond_perplexity.storage.shards import read_batches
 from scripts import estimate
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
 

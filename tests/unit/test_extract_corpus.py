@@ -26,9 +26,9 @@ from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.provenance import ROOT, run_record
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import check_schema, read_record
+from beyond_perplexity.storage.provenance import ROOT, run_record
+from beyond_perplexity.storage.shards import check_schema, read_record
 from tests.unit.test_mediawiki import page_xml, write_dump
 
 TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
@@ -205,7 +205,7 @@ def test_parts_of_a_dump_are_read_as_one(tmp_path: Path) -> None:
 def test_workers_and_batches_change_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beyond_perplexity.provenance._now", lambda: "now")
+    monkeypatch.setattr("beyond_perplexity.storage.provenance._now", lambda: "now")
     dump = write_dump(tmp_path / "d.xml", *pages(60), "<page>broken</page>", *pages(70)[60:])
     run(tmp_path / "one", [str(dump)])
     monkeypatch.setattr(extraction, "BATCH_CHARACTERS", 2000)

@@ -22,7 +22,7 @@ from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_sourc
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.shards import write_shard
 from scripts import plot_tendencies
 from tests.unit.synthetic_tables import (
     make_curves,

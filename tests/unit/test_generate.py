@@ -20,8 +20,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.provenance import content_hash
-from beyond_perplexity.shards import check_schema, read_record
+from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
 from tests.unit.threads import set_threads

@@ -25,14 +25,14 @@ from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.memory import VOCABULARY_BYTES, bytes_per_row
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.fitting import fit_files
 from beyond_perplexity.models.checkpoint import load_model
-from beyond_perplexity.models.huggingface import BUCKET, HuggingFace
-from beyond_perplexity.models.huggingface_import import bring
-from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.huggingface.model import BUCKET, HuggingFace
+from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.perplexity import measure
-from beyond_perplexity.provenance import content_hash
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 

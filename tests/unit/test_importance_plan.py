@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beyond_perplexity.configuration import validate
-from beyond_perplexity.importance.plan import ImportancePlan
+from beyond_perplexity.planning.importance import ImportancePlan
+from beyond_perplexity.planning.validation import validate
 
 ROOT = Path(__file__).parents[2]
 

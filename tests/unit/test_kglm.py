@@ -15,8 +15,6 @@ import pytest
 import torch
 from scipy import stats
 
-from beyond_perplexity.importance.proposals.kglm_tagger import KGLMTagger
-from beyond_perplexity.instances.linked import LATENTS, NEW, RELATED, encode_latents
 from beyond_perplexity.instances.store import (
     TOKENS,
     Instance,
@@ -25,12 +23,14 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.awd_lstm import AWDLSTM, AWDOptions
-from beyond_perplexity.models.kglm import KGLM
-from beyond_perplexity.models.kglm_steps import advance
-from beyond_perplexity.models.knowledge_graph import KnowledgeGraph, pack_strings
-from beyond_perplexity.training import repeatable_sums, train
-from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.models.kglm.instances import LATENTS, NEW, RELATED, encode_latents
+from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, pack_strings
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.steps import advance
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
+from beyond_perplexity.training.loop import repeatable_sums, train
+from beyond_perplexity.training.options import TrainingOptions
 from tests.unit import kglm_reference as reference
 from tests.unit.threads import set_threads
 
@@ -426,7 +426,7 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     ("precision", "products"), [("32", torch.float32), ("auto", torch.bfloat16)]
 )
 def test_products_are_those_of_the_trainings_precision(tmp_path, monkeypatch, precision, products):
-    monkeypatch.setattr("beyond_perplexity.training.fastest_products", lambda: torch.bfloat16)
+    monkeypatch.setattr("beyond_perplexity.training.loop.fastest_products", lambda: torch.bfloat16)
     module = larger()[0]
     instances = annotated_batch(module)
     fit(module, instances, tmp_path, maximum_steps=1, precision=precision)

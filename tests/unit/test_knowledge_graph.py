@@ -19,28 +19,28 @@ from safetensors import safe_open
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.graph import REFLEXIVE, GraphOptions, embed_corpus_graph
-from beyond_perplexity.importance.proposals.kglm_tagger import KGLMTagger
-from beyond_perplexity.instances.linked import (
+from beyond_perplexity.instances.mentions import read_mentioned
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.kglm.embedding import REFLEXIVE, GraphOptions, embed_corpus_graph
+from beyond_perplexity.models.kglm.instances import (
     LATENTS,
     decode_latents,
     encode_latents,
     linked_documents,
 )
-from beyond_perplexity.instances.mentions import read_mentioned
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
-from beyond_perplexity.models.kglm import KGLM
-from beyond_perplexity.models.knowledge_graph import (
+from beyond_perplexity.models.kglm.knowledge_graph import (
     KnowledgeGraph,
     pack_strings,
     ranges,
     read_graph,
     unpack_strings,
 )
-from beyond_perplexity.models.transe import Negatives, TransEOptions, distances, embed, step
-from beyond_perplexity.provenance import ROOT
-from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.kglm.transe import Negatives, TransEOptions, distances, embed, step
+from beyond_perplexity.storage.provenance import ROOT
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
 TEXTS = {

@@ -11,8 +11,8 @@ import torch
 
 from beyond_perplexity.instances.store import Instance, InstanceStore, WholeInstances
 from beyond_perplexity.models.latent import LatentModule
-from beyond_perplexity.training import train
-from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.training.loop import train
+from beyond_perplexity.training.options import TrainingOptions
 from tests.unit.test_entitynlm import make_model, make_proposal
 
 OPTIONS = TrainingOptions(

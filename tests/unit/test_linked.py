@@ -17,13 +17,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.configuration import validate
 from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.workflow import Run
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
 from tests.unit.test_configuration import SCHEMA, load
 from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
 

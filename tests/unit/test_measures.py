@@ -17,7 +17,7 @@ from scipy.stats import ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import _zipf_p, measure
 from beyond_perplexity.tendencies.options import Options

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import histograms, type_token, unigrams
 from beyond_perplexity.tendencies.distances import max_difference, total_variation
 from beyond_perplexity.tendencies.power_laws import Heaps

@@ -10,8 +10,8 @@ import hashlib
 
 import pytest
 
-from beyond_perplexity import provenance
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage import provenance
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.decoding.uniforms import by_tensors, uniforms
-from beyond_perplexity.randomness import stream, stream_key
+from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.invariance.uniforms import by_tensors, uniforms
 
 
 def expected(seed: int, purpose: str, items: list[int], start: int, count: int) -> np.ndarray:

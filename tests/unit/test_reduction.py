@@ -16,10 +16,10 @@ import pytest
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.beams import Beams
-from beyond_perplexity.importance.labels import Labels
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading import WeightReader
+from beyond_perplexity.importance.reading.beams import Beams
+from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import Reduction, reduce_weights
 from beyond_perplexity.importance.tables import (
     band,
@@ -29,7 +29,7 @@ from beyond_perplexity.importance.tables import (
     replicates_table,
 )
 from beyond_perplexity.schemas import SCHEMAS, temperature_columns
-from beyond_perplexity.shards import read_batches
+from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
 

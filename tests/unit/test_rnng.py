@@ -14,16 +14,16 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.proposals.span_crf import SpanCRF
 from beyond_perplexity.instances.store import (
     Instance,
     InstanceBatch,
 )
-from beyond_perplexity.instances.trees import find_labels, parse
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng import RNNG
-from beyond_perplexity.models.stack_memory import StackMemory
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.models.rnng.instances import find_labels, parse
+from beyond_perplexity.models.rnng.model import RNNG
+from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.models.rnng.stack_memory import StackMemory
+from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
 from tests.unit.rnng_corpus import (
     VOCABULARY,

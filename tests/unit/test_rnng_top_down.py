@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.proposals.discriminative_rnng import DiscriminativeRNNG
 from beyond_perplexity.instances.store import Instance, InstanceBatch
-from beyond_perplexity.instances.trees import labelled_actions, parse
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng_top_down import TopDownRNNG
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.rnng.instances import labelled_actions, parse
+from beyond_perplexity.models.rnng.top_down_model import TopDownRNNG
+from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference
 from tests.unit.rnng_corpus import (
     VOCABULARY,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.randomness import stream
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import unigrams
 from beyond_perplexity.tendencies.measures import measure_rows

@@ -16,13 +16,13 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.fitting import fit_files
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.scheduled_sampling import mix_inputs, truth_probability
-from beyond_perplexity.shards import write_shard
-from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.decoding_models import TableModel
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity import shards
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import temperature_columns
+from beyond_perplexity.storage import shards
 
 ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
 

@@ -15,24 +15,24 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.labels import Labels
-from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.importance.proposals.kglm_tagger import KGLMTagger
-from beyond_perplexity.importance.reading import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.smc import (
+from beyond_perplexity.importance.drawing.smc import (
     effective_size,
     run_smc,
     smc_log_prob,
     systematic,
 )
-from beyond_perplexity.importance.smc_runs import SMCRuns
+from beyond_perplexity.importance.drawing.weights import Pair
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
-from beyond_perplexity.importance.weights import Pair
 from beyond_perplexity.instances.store import Instance
-from beyond_perplexity.models.kglm import KGLM
-from beyond_perplexity.randomness import stream
-from beyond_perplexity.shards import ShardWriter
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm
 from tests.unit.entitynlm_reference import all_codes
 from tests.unit.test_entitynlm import (

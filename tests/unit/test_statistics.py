@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.shards import read_record, read_texts, write_shard
+from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
 from beyond_perplexity.tendencies.spill import TypeCounter
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,

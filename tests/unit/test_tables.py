@@ -18,9 +18,9 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import MINUS, shown, shown_interval, shown_p, stars
 from beyond_perplexity.report.layout import Column, Table, escape_latex, to_html_table, to_latex
 from beyond_perplexity.report.layout import to_text as as_text
-from beyond_perplexity.report.numbers import MINUS, shown, shown_interval, shown_p, stars
 from beyond_perplexity.report.published import COLUMN, FAMILIES, KINDS, published
 from beyond_perplexity.report.tables import (
     MEASURED_TABLES,
@@ -29,7 +29,7 @@ from beyond_perplexity.report.tables import (
     reference_table,
 )
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.shards import write_shard
+from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate
 from tests.unit.synthetic_tables import make_measures, sources_of
 

@@ -22,21 +22,21 @@ import pytest
 import torch
 from torch.nn import functional
 
-from beyond_perplexity.batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.fitting import fit_files
-from beyond_perplexity.losses import (
+from beyond_perplexity.instances.batches import IGNORED, Pieces, TokenStore
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import load_model, save_model
+from beyond_perplexity.models.losses import (
     checkpointed_cross_entropy,
     chunked_cross_entropy,
     fastest_products,
 )
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.perplexity import measure
-from beyond_perplexity.provenance import ROOT
-from beyond_perplexity.resume import load_checkpoint, save_checkpoint
-from beyond_perplexity.shards import read_batches, write_shard
-from beyond_perplexity.training_options import TrainingOptions, scheduled_rate
+from beyond_perplexity.storage.provenance import ROOT
+from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
+from beyond_perplexity.training.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.threads import set_threads
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance import weights
-from beyond_perplexity.importance.weights import (
+from beyond_perplexity.importance.drawing import weights
+from beyond_perplexity.importance.drawing.weights import (
     Pair,
     choose_instances,
     hash_latents,

@@ -17,17 +17,17 @@ import yaml
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from beyond_perplexity.configuration import validate
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.report.inputs import READERS
-from beyond_perplexity.report.overview import main_table, render_overview
-from beyond_perplexity.workflow import (
+from beyond_perplexity.planning.run import (
     PlannedJob,
     Run,
     optional_flag,
     prepare_environment,
     summarize,
 )
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.report.inputs import READERS
+from beyond_perplexity.report.overview import main_table, render_overview
 
 ROOT = Path(__file__).parents[2]
 SHA = "ab" * 32

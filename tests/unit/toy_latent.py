@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
-from beyond_perplexity.shards import read_batches
+from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
 STOP = 0.25

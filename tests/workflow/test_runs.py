@@ -44,7 +44,11 @@ def test_a_second_run_does_nothing(finished):
 
 @pytest.mark.parametrize(
     "path",
-    ["beyond_perplexity/shards.py", "beyond_perplexity/models/lstm.py", "scripts/generate.py"],
+    [
+        "beyond_perplexity/storage/shards.py",
+        "beyond_perplexity/models/lstm.py",
+        "scripts/generate.py",
+    ],
 )
 def test_a_comment_reruns_nothing(finished, path):
     first_import = "from __future__ import annotations\n"

@@ -1,0 +1,1 @@
+"""What runs a latent model: weights, beams, sequential Monte Carlo."""

@@ -1,1 +1,0 @@
-"""Proposals: distributions of latent variables given the words, one family a file."""

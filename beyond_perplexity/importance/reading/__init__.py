@@ -1,0 +1,1 @@
+"""Shards of draws and other people's weights, read and checked."""

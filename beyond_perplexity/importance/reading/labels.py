@@ -1,0 +1,133 @@
+"""What a file of log weights is about, as its footer or columns of its own say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.reading.files import TableFile, is_csv
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.storage.shards import RECORD_KEY
+
+KEY = "weights"
+# Columns that may stand in for a footer, which a CSV file has not.
+COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": pa.float64()}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the samples of a file are.
+
+    Attributes
+    ----------
+    model : str or None
+        The model p.
+    proposal : str or None
+        The proposal q.
+    temperature : float or None
+        The temperature that the samples were drawn at; None for beams, or when nobody said.
+    t_definition : str or None
+        What ``n_tokens`` counts, e.g. ``"words and </s>"``.
+    unknown_types : int or None
+        Word types of the training text that are not in the vocabulary and so read ``<unk>``.
+    """
+
+    model: str | None = None
+    proposal: str | None = None
+    temperature: float | None = None
+    t_definition: str | None = None
+    unknown_types: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not self.temperature > 0:
+            raise ValueError(f"temperature: is {self.temperature}, expected above 0")
+        if self.unknown_types is not None and self.unknown_types < 0:
+            raise ValueError(f"unknown_types: is {self.unknown_types}, expected at least 0")
+
+    def in_record(self, record: Mapping[str, object]) -> dict[str, object]:
+        """Return the run record with these labels in it, for the footer of a shard."""
+        return {**record, KEY: asdict(self)}
+
+    def overridden(self, other: Labels) -> Labels:
+        """Return these labels with those that `other` gives in their place."""
+        given = {name: value for name, value in asdict(other).items() if value is not None}
+        return replace(self, **given)
+
+
+def read_labels(path: Path) -> Labels:
+    """Read the labels in the footer of a Parquet file; a file of others has none.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or its labels are not such.
+    """
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+    if RECORD_KEY not in metadata:
+        return Labels()
+    record = json.loads(metadata[RECORD_KEY])
+    return parse_options(Labels, record.get(KEY, {}), f"{path}: {KEY}")
+
+
+def _column_values(file: TableFile) -> dict[str, object]:
+    """Return the one value of each column of `COLUMNS` that a file has."""
+    kinds = {name: kind for name, kind in COLUMNS.items() if name in file.names}
+    names = list(kinds)
+    found: dict[str, object] = {}
+    first = 0
+    try:
+        for batch in file.columns(kinds) if names else ():
+            for name in names:
+                values = batch.column(name).cast(COLUMNS[name])
+                for value in values.unique().to_pylist():
+                    if value == found.setdefault(name, value):
+                        continue
+                    row = first + values.to_pylist().index(value)
+                    raise InputError(
+                        f"{file.place(row)}: {name} is {value!r}, but {found[name]!r} in the first "
+                        f"row; give the samples of each {name} in a file of their own"
+                    )
+            first += batch.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{file.path}: columns {', '.join(names)} cannot be read ({error})"
+        ) from error
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def file_labels(file: TableFile) -> Labels:
+    """Read the labels of a file of log weights: its footer, and its columns `COLUMNS`.
+
+    Parameters
+    ----------
+    file : TableFile
+        Parquet or CSV.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    InputError
+        When a column has several values, or another than the footer says.
+    """
+    footer = Labels() if is_csv(file.path) else read_labels(file.path)
+    columns = _column_values(file)
+    for name, value in columns.items():
+        said = getattr(footer, name)
+        if said not in (None, value):
+            raise InputError(
+                f"{file.path}: column '{name}' says {value!r}, but the footer {said!r}; "
+                "correct the column or leave it out"
+            )
+    return footer.overridden(parse_options(Labels, columns, f"{file.path}: its columns"))

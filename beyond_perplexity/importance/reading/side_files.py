@@ -1,0 +1,80 @@
+"""Files that say more of the instances whose samples a reader has: their beams, other estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.reading.files import TableFile, is_csv
+from beyond_perplexity.importance.reading.labels import Labels, read_labels
+from beyond_perplexity.importance.reading.weights import WeightReader
+
+
+def footer(path: str | Path) -> Labels:
+    """Return the labels in the footer of a file; a CSV file has none."""
+    return Labels() if is_csv(path) else read_labels(Path(path))
+
+
+def _check_labels(path: str | Path, reader: WeightReader) -> None:
+    """Refuse a file of another model or proposal than the weights are of."""
+    said = footer(path)
+    for name in ("model", "proposal"):
+        own, wanted = getattr(said, name), getattr(reader.labels, name)
+        if None not in (own, wanted) and own != wanted:
+            raise InputError(f"{path}: {name} is {own!r}, but the log weights are of {wanted!r}")
+
+
+def read_beside(
+    paths: Sequence[str | Path],
+    columns: Mapping[str, pa.DataType],
+    what: str,
+    reader: WeightReader,
+) -> dict[str, np.ndarray]:
+    """Read whole files whose rows are of instances that have samples.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Parquet or CSV files, cut in any way.
+    columns : mapping of str to pyarrow.DataType
+        The columns that are read, ``instance_id`` and ``n_tokens`` among them; ``log_p`` and
+        ``log_likelihood`` may be −inf, but neither NaN nor +inf.
+    what : str
+        What the files hold, for errors.
+    reader : WeightReader
+        The samples.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Each column, in the order of the files.
+
+    Raises
+    ------
+    InputError
+        When a file is of another model or a row of no instance of the reader.
+    """
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
+    for path in paths:
+        file = TableFile(path)
+        file.require(list(columns), f"files of {what}")
+        _check_labels(path, reader)
+        for group in range(file.n_groups):
+            for batch in file.batches(columns, group):
+                for name in {"log_p", "log_likelihood"} & columns.keys():
+                    file.check_log_p(batch, name)
+                ids = batch.columns["instance_id"]
+                wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
+                file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
+                differs = batch.columns["n_tokens"] != wanted
+                file.check(batch, "n_tokens", differs, "the same as in the log weights")
+                for name, column in batch.columns.items():
+                    parts[name].append(column)
+    if not any(map(len, parts["instance_id"])):
+        raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
+    return {name: np.concatenate(pieces) for name, pieces in parts.items()}

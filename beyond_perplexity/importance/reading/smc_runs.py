@@ -1,0 +1,77 @@
+"""The runs of sequential Monte Carlo of every instance, read from shards of `scripts.smc`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.reading.side_files import footer, read_beside
+from beyond_perplexity.importance.reading.weights import WeightReader
+
+COLUMNS = {
+    "instance_id": pa.int64(),
+    "run": pa.int64(),
+    "n_particles": pa.int64(),
+    "n_tokens": pa.int64(),
+    "log_likelihood": pa.float64(),
+    "ess_min": pa.float64(),
+}
+
+
+class SMCRuns:
+    """The runs of all instances of a reader.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Parquet files of schema ``smc``, cut in any way.
+    reader : WeightReader
+        The samples of the same instances.
+
+    Attributes
+    ----------
+    log_likelihood : ndarray, shape (N, F), float64
+        log p̂ of each run, nats, in the order of the reader's instances and of the runs.
+    ess_min : ndarray, shape (N,), float64
+        The smallest effective sample size that any run of an instance has met.
+    n_particles : int
+        K of each run.
+    temperature : float or None
+        τ of the proposal.
+
+    Raises
+    ------
+    InputError
+        When a row is not as it must be, an instance lacks a run or the files are not alike.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+        columns = read_beside(paths, COLUMNS, "sequential Monte Carlo", reader)
+        self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
+        temperatures = [footer(path).temperature for path in paths]
+        self.temperature: float | None = _common(temperatures, "temperatures")
+        order = np.lexsort((columns["run"], columns["instance_id"]))
+        instances, runs = columns["instance_id"][order], columns["run"][order]
+        numbers = np.unique(runs)  # (F,)
+        shape = (len(reader.instance_ids), len(numbers))
+        whole = np.repeat(reader.instance_ids, len(numbers)), np.tile(numbers, shape[0])
+        if not np.array_equal([instances, runs], whole):
+            raise InputError(
+                "smc: an instance has a run twice or lacks one that others have; give every file "
+                "once, and all of them"
+            )
+        self.log_likelihood = columns["log_likelihood"][order].reshape(shape)
+        self.ess_min = columns["ess_min"][order].reshape(shape).min(1)
+
+
+def _common(values: Sequence[Any], what: str) -> Any:
+    """Return what all values are."""
+    found = set(values)
+    if len(found) != 1:
+        raise InputError(f"smc: the files are of several {what}; give those of one run")
+    return found.pop()

@@ -1,0 +1,328 @@
+"""Log weights instance by instance, from files cut in any way, without holding them all.
+
+A first pass reads what names the rows (instance, T) and counts them; then blocks of instances are
+gathered, of about `BLOCK_ROWS` rows, from the row groups that hold some of them. Instances come in
+the order of their id and samples in that of theirs, so no result depends on how files are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.reading.files import Batch, TableFile
+from beyond_perplexity.importance.reading.labels import Labels, file_labels
+from beyond_perplexity.schemas import temperature_column
+
+BLOCK_ROWS = 2**19
+REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")
+# log q of a shard may differ from its column of the same temperature by rounding alone.
+SAME = 1e-6
+
+
+class Samples(NamedTuple):
+    """The samples of one instance at one temperature, in the order of their ids.
+
+    Attributes
+    ----------
+    log_p, log_q : ndarray, shape (K,), float64
+        log p(x, z) and log q(z | x), nats.
+    log_q_grid : ndarray, shape (K, J), float64
+        log q at each temperature of the reader; J = 0 when not every file has them.
+    latent_hash : ndarray, shape (K,), int64, or None
+        Equal for equal latents.
+    """
+
+    log_p: np.ndarray
+    log_q: np.ndarray
+    log_q_grid: np.ndarray
+    latent_hash: np.ndarray | None
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """Log p − log q, shape (K,)."""
+        return self.log_p - self.log_q
+
+
+class Instance(NamedTuple):
+    """One instance with its samples at each temperature of the reader.
+
+    Attributes
+    ----------
+    position : int
+        Its place among the reader's instances.
+    instance_id : int
+    samples : tuple of Samples
+        One for each temperature.
+    """
+
+    position: int
+    instance_id: int
+    samples: tuple[Samples, ...]
+
+
+@dataclass
+class _Shard:
+    file: TableFile
+    labels: Labels
+    group: int  # index of its temperature
+    ranges: list[tuple[int, int]] = field(default_factory=list)  # instances of each row group
+
+
+class WeightReader:
+    """All the shards of one model and one proposal.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Parquet or CSV files with the columns `REQUIRED`; ``n_unknown``, ``latent_hash`` and
+        the temperature columns are used when all files have them, and those that say what a file
+        is (`labels.COLUMNS`) when it has them.
+    labels : Labels
+        What is to replace the labels in the footers.
+    block_rows : int
+        Rows held at once, unless one instance has more.
+
+    Attributes
+    ----------
+    labels : Labels
+        Of all files, without the temperature.
+    temperatures : tuple of float or None
+        Ascending; (None,) when nobody said.
+    instance_ids, n_tokens : ndarray, shape (N,), int64
+        The instances, ascending, and T of each.
+    n_unknown : ndarray, shape (N,), int64, or None
+        Unknown tokens of each; None when a file does not say.
+    n_samples : ndarray, shape (J, N), int64
+        K of each instance at each temperature.
+    has_grid : bool
+        Whether log q at every temperature is known for every sample.
+
+    Raises
+    ------
+    InputError
+        When a file, a column or a row is not as it must be.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        labels: Labels | None = None,
+        block_rows: int = BLOCK_ROWS,
+    ) -> None:
+        self._block_rows = block_rows
+        self._open(paths, labels or Labels())
+        self._choose_columns()
+        self._index()
+
+    def _open(self, paths: Sequence[str | Path], given: Labels) -> None:
+        if not paths:
+            raise InputError("there are no files of log weights; give at least one")
+        files = [TableFile(path) for path in paths]
+        for file in files:
+            file.require(REQUIRED, "files of log weights")
+        found = [file_labels(file).overridden(given) for file in files]
+        self.labels = _common_labels(files, found)
+        named = {one.temperature for one in found}
+        if None in named and len(named) > 1:
+            index = [one.temperature for one in found].index(None)
+            raise InputError(
+                f"{files[index].path}: its footer names no temperature, those of other files do; "
+                "give files that all do, or one temperature for all"
+            )
+        self.temperatures: tuple[float | None, ...] = tuple(sorted(named, key=lambda t: t or 0.0))
+        self._shards = [
+            _Shard(file, one, self.temperatures.index(one.temperature))
+            for file, one in zip(files, found, strict=True)
+        ]
+
+    def _choose_columns(self) -> None:
+        shared = set.intersection(*(set(shard.file.names) for shard in self._shards))
+        grid = [temperature_column(t) for t in self.temperatures if t is not None]
+        self.has_grid = bool(grid) and shared.issuperset(grid)
+        self._grid = grid if self.has_grid else []
+        self._names = {"instance_id": pa.int64(), "n_tokens": pa.int64()}
+        self._values = {"instance_id": pa.int64(), "sample_id": pa.int64()}
+        self._values |= dict.fromkeys(("log_p", "log_q", *self._grid), pa.float64())
+        if "n_unknown" in shared:
+            self._names["n_unknown"] = pa.int64()
+        if "latent_hash" in shared:
+            self._values["latent_hash"] = pa.int64()
+
+    def _index(self) -> None:
+        """Read what names the rows: which instances there are, their T and K, and where."""
+        known: dict[int, list[int]] = {}
+        counts: dict[int, list[int]] = {}
+        for shard in self._shards:
+            for group in range(shard.file.n_groups):
+                low, high = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+                for batch in shard.file.batches(self._names, group):
+                    if not len(batch.columns["instance_id"]):
+                        continue
+                    low = min(low, int(batch.columns["instance_id"].min()))
+                    high = max(high, int(batch.columns["instance_id"].max()))
+                    self._count(shard, batch, known, counts)
+                shard.ranges.append((low, high))
+        if not known:
+            raise InputError(f"{self._shards[0].file.path}: there are no rows; give some samples")
+        ids = sorted(known)
+        self.instance_ids = np.array(ids, np.int64)
+        table = np.array([known[name] for name in ids], np.int64)  # (N, 1 or 2)
+        self.n_tokens = table[:, 0]
+        self.n_unknown = table[:, 1] if "n_unknown" in self._names else None
+        self.n_samples = np.array([counts[name] for name in ids], np.int64).T
+        self._check_complete()
+
+    def _count(
+        self,
+        shard: _Shard,
+        batch: Batch,
+        known: dict[int, list[int]],
+        counts: dict[int, list[int]],
+    ) -> None:
+        columns, file = batch.columns, shard.file
+        file.check(
+            batch, "n_tokens", columns["n_tokens"] < 1, "at least 1: it is T of the instance"
+        )
+        found, first, inverse, rows = np.unique(
+            columns["instance_id"], return_index=True, return_inverse=True, return_counts=True
+        )
+        names = [name for name in ("n_tokens", "n_unknown") if name in columns]
+        for name, index, count in zip(found.tolist(), first, rows.tolist(), strict=True):
+            known.setdefault(name, [int(columns[column][index]) for column in names])
+            counts.setdefault(name, [0] * len(self.temperatures))[shard.group] += count
+        for place, column in enumerate(names):
+            wanted = np.array([known[name][place] for name in found.tolist()])[inverse]
+            bad = columns[column] != wanted
+            if bad.any():
+                instance, value = columns["instance_id"][bad][0], wanted[bad][0]
+                file.check(
+                    batch, column, bad, f"{value} as in the earlier rows of instance {instance}"
+                )
+        if "n_unknown" in columns:
+            file.check(batch, "n_unknown", columns["n_unknown"] < 0, "0 or more")
+            more = columns["n_unknown"] > columns["n_tokens"]
+            file.check(batch, "n_unknown", more, "at most n_tokens, which counts them too")
+
+    def _check_complete(self) -> None:
+        empty = np.argwhere(self.n_samples == 0)
+        if len(empty):
+            group, index = empty[0]
+            raise InputError(
+                f"instance {self.instance_ids[index]} has no samples at temperature "
+                f"{self.temperatures[group]}, but at others; "
+                "give all the files of every temperature"
+            )
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether the latents of all samples are known."""
+        return "latent_hash" in self._values
+
+    def __iter__(self) -> Iterator[Instance]:
+        """Yield the instances in the order of their ids.
+
+        Raises
+        ------
+        InputError
+            When a value is no log weight, or a sample is given twice; names file and row.
+        """
+        rows = self.n_samples.sum(0)
+        start = 0
+        while start < len(rows):
+            fits = int(np.searchsorted(np.cumsum(rows[start:]), self._block_rows, side="right"))
+            end = start + max(1, fits)
+            gathered = [self._gather(group, start, end) for group in range(len(self.temperatures))]
+            for index in range(start, end):
+                samples = tuple(self._cut(columns, index) for columns in gathered)
+                yield Instance(index, int(self.instance_ids[index]), samples)
+            start = end
+
+    def _gather(self, group: int, start: int, end: int) -> dict[str, np.ndarray]:
+        """Read all samples of a block of instances at one temperature, sorted."""
+        low, high = int(self.instance_ids[start]), int(self.instance_ids[end - 1])
+        parts: dict[str, list[np.ndarray]] = {name: [] for name in self._values}
+        for shard in self._shards:
+            if shard.group != group:
+                continue
+            for index, (first, last) in enumerate(shard.ranges):
+                if first > high or last < low:
+                    continue
+                for batch in shard.file.batches(self._values, index):
+                    self._check_values(shard, batch)
+                    held = batch.columns["instance_id"]
+                    kept = (held >= low) & (held <= high)
+                    for name, column in batch.columns.items():
+                        parts[name].append(column[kept])
+        columns = {name: np.concatenate(pieces) for name, pieces in parts.items()}
+        order = np.lexsort((columns["sample_id"], columns["instance_id"]))
+        columns = {name: column[order] for name, column in columns.items()}
+        self._check_unique(group, columns)
+        return columns
+
+    def _check_values(self, shard: _Shard, batch: Batch) -> None:
+        file, columns = shard.file, batch.columns
+        file.check_log_p(batch)
+        log_q = columns["log_q"]
+        file.check(batch, "log_q", ~np.isfinite(log_q), "a finite number: the sample was drawn")
+        for name in self._grid:
+            file.check_log_p(batch, name)
+        if self.has_grid and shard.labels.temperature is not None:
+            own = temperature_column(shard.labels.temperature)
+            differs = ~(np.abs(columns[own] - log_q) <= SAME * np.maximum(1.0, np.abs(log_q)))
+            file.check(batch, own, differs, "log_q, as it is the temperature of the samples")
+
+    def _check_unique(self, group: int, columns: Mapping[str, np.ndarray]) -> None:
+        instance, sample = columns["instance_id"], columns["sample_id"]
+        twice = (instance[1:] == instance[:-1]) & (sample[1:] == sample[:-1])
+        if not twice.any():
+            return
+        index = int(np.argmax(twice))
+        pair = int(instance[index]), int(sample[index])
+        places = [
+            shard.file.place(batch.first + int(row))
+            for shard in self._shards
+            if shard.group == group
+            for part in range(shard.file.n_groups)
+            for batch in shard.file.batches(self._values, part)
+            for row in np.flatnonzero(
+                (batch.columns["instance_id"] == pair[0]) & (batch.columns["sample_id"] == pair[1])
+            )
+        ]
+        raise InputError(
+            f"{places[1]}: instance {pair[0]}, sample {pair[1]} is there already ({places[0]}); "
+            "give every sample once"
+        )
+
+    def _cut(self, columns: Mapping[str, np.ndarray], index: int) -> Samples:
+        name = self.instance_ids[index]
+        start = int(np.searchsorted(columns["instance_id"], name, side="left"))
+        part = slice(start, int(np.searchsorted(columns["instance_id"], name, side="right")))
+        size = part.stop - part.start
+        grid = [columns[column][part] for column in self._grid]
+        return Samples(
+            columns["log_p"][part],
+            columns["log_q"][part],
+            np.stack(grid, 1) if grid else np.empty((size, 0)),
+            columns["latent_hash"][part] if "latent_hash" in columns else None,
+        )
+
+
+def _common_labels(files: Sequence[TableFile], found: Sequence[Labels]) -> Labels:
+    """Return what all files are labelled alike; the temperature is left out."""
+    names = ("model", "proposal", "t_definition", "unknown_types")
+    for name in names:
+        values = [getattr(one, name) for one in found]
+        for file, value in zip(files, values, strict=True):
+            if value != values[0]:
+                raise InputError(
+                    f"{file.path}: {name} is {value!r}, but {values[0]!r} in {files[0].path}; "
+                    "give the files of one model and one proposal"
+                )
+    return Labels(**{name: getattr(found[0], name) for name in names})

@@ -1,0 +1,1 @@
+"""Numbers that do not know how the work was cut."""

@@ -1,0 +1,1 @@
+"""EntityNLM: model, instances, proposals."""

@@ -1,0 +1,1 @@
+"""Models that were trained elsewhere, by Hugging Face's transformers."""

@@ -1,0 +1,1 @@
+"""KGLM: model, instances, proposals, its knowledge graph."""

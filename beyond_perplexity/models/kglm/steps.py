@@ -1,0 +1,130 @@
+"""KGLM's latents token by token, for many particles of documents at once.
+
+K particles, N entities, C tokens of recency, Q of the particles, X pairs of one of these and an
+entity.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.models.kglm.instances import NEW, ONGOING, RELATED
+from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
+from beyond_perplexity.models.kglm.latents import LatentHeads, Streams, split_codes
+
+
+class Memory(NamedTuple):
+    """What the latents of a token depend on, of those before it.
+
+    Attributes
+    ----------
+    current : Tensor
+        int64, (K,): the entity of the token before; −1 for none.
+    recent : Tensor
+        int64, (K, C): a ring of the entities with edges of the last C tokens, that of token t in
+        place t mod C; −1 for none. An entity is in it once, where it came last.
+    able : Tensor
+        bool, (N,): entities with edges.
+    """
+
+    current: Tensor
+    recent: Tensor
+    able: Tensor
+
+    @classmethod
+    def empty(cls, graph: KnowledgeGraph, count: int) -> Memory:
+        """Return the memory of particles that have read nothing."""
+        recent = torch.full((count, graph.cutoff), -1, device=graph.edge_keys.device)  # (K, C)
+        return cls(recent[:, 0], recent, graph.degrees > 0)
+
+    @property
+    def mask(self) -> Tensor:
+        """int64, (K,): which kinds are possible; see `kglm_latents`."""
+        return (self.current >= 0) + 2 * (self.recent >= 0).any(1)
+
+    def parents(self, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
+        """Find the recent entities of particles (Q,) at a token, as `LatentHeads.parents` does."""
+        back = torch.arange(1, self.recent.shape[1] + 1, device=rows.device)  # (C,)
+        found = self.recent[rows[:, None], (time - back) % len(back)]  # (Q, C)
+        query, slot = (found >= 0).nonzero(as_tuple=True)  # (X,), (X,)
+        return query, found[query, slot]
+
+    def entities(self, codes: Tensor) -> Tensor:
+        """Return the entities that a token with these codes, (K,), mentions; −1 for none."""
+        kinds, own = split_codes(codes)  # (K,), (K,)
+        return torch.where(kinds == ONGOING, self.current, own)
+
+    def follow(self, codes: Tensor, time: int) -> Memory:
+        """Return the memory after a token with these codes, (K,)."""
+        entities = self.entities(codes)  # (K,)
+        kept = torch.where(self.able[entities.clamp_min(0)], entities, -1)  # (K,)
+        recent = self.recent.masked_fill(self.recent == kept[:, None], -1)  # (K, C)
+        recent[:, time % recent.shape[1]] = kept
+        return self._replace(current=entities, recent=recent)
+
+    def select(self, rows: Tensor) -> Memory:
+        """Return the memory whose row i is row ``rows[i]`` of this one."""
+        return self._replace(current=self.current[rows], recent=self.recent[rows])
+
+
+class LatentState(NamedTuple):
+    """What particles have done so far.
+
+    Attributes
+    ----------
+    streams : Streams
+        Of the documents.
+    owner : Tensor
+        int64, (K,): the document of each particle.
+    memory : Memory
+    """
+
+    streams: Streams
+    owner: Tensor
+    memory: Memory
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, streams: Streams, owner: Tensor) -> LatentState:
+        """Return the state of particles that have read nothing."""
+        return cls(streams, owner, Memory.empty(graph, len(owner)))
+
+    def select(self, rows: Tensor) -> LatentState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(owner=self.owner[rows], memory=self.memory.select(rows))
+
+    def places(self, time: int) -> Tensor:
+        """Return the positions of a token in the flat batch, int64, (K,)."""
+        return self.owner * self.streams.positions + time
+
+
+def kind_log_prob(
+    heads: LatentHeads, state: LatentState, time: int, kinds: int | Tensor, temperature: float
+) -> Tensor:
+    """Return log p_τ(t) of kinds, one or (K,), at a position, float64, (K,); −inf if impossible."""
+    every = heads.kind_log_probs(state.streams, temperature)  # (B, P, masks, kinds)
+    return every[state.owner, time, state.memory.mask, kinds]  # (K,)
+
+
+def advance(
+    heads: LatentHeads, state: LatentState, time: int, codes: Tensor, temperature: float
+) -> tuple[Tensor, LatentState]:
+    """Take codes, (K,), for a token: their log probability, float64, (K,), and the new state.
+
+    The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
+    """
+    streams, memory, places = state.streams, state.memory, state.places(time)
+    kinds, entities = split_codes(codes)  # (K,), (K,)
+    log_prob = kind_log_prob(heads, state, time, kinds, temperature)  # (K,)
+    new = (kinds == NEW).nonzero()[:, 0]  # (Q,)
+    if len(new):
+        found = heads.new_log_probs(streams, places[new], entities[new], [temperature])  # (Q, 1)
+        log_prob[new] += found[:, 0]
+    related = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
+    if len(related):
+        begun, parents = (places[related], entities[related]), memory.parents(related, time)
+        found = heads.related_log_probs(streams, *begun, parents, [temperature])  # (Q, 1)
+        log_prob[related] += found[:, 0]
+    return log_prob, state._replace(memory=memory.follow(codes, time))

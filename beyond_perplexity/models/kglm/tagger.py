@@ -1,0 +1,346 @@
+"""Proposals for KGLM: the same distribution of latents, over an encoder that reads the words.
+
+What the encoder has read when it gives the latent of token t: the words before it (``causal``, no
+peeking), the word itself too (``peeking``), or the whole document (``bidirectional``). A
+temperature divides each logit vector: of kinds, entities, parents and relations.
+
+B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
+beam or particles, Q and X flat lists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.kglm.instances import (
+    LATENTS,
+    NEW,
+    NONE,
+    ONGOING,
+    RELATED,
+)
+from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_graph
+from beyond_perplexity.models.kglm.latents import (
+    GraphModule,
+    LatentHeads,
+    Streams,
+    join_codes,
+    read_latents,
+    segment_logsumexp,
+)
+from beyond_perplexity.models.kglm.steps import LatentState, Memory, advance
+from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
+
+
+@dataclass(frozen=True)
+class TaggerOptions(AWDOptions):
+    """Architecture of a proposal for KGLM.
+
+    Attributes
+    ----------
+    context : "causal", "peeking" or "bidirectional"
+        What a token's latent depends on: the words before it; these and the word itself; all words
+        of the document.
+    """
+
+    context: Literal["causal", "peeking", "bidirectional"] = "peeking"
+
+
+class KGLMTagger(GraphModule, Proposal):
+    """A proposal q(z | x) for KGLM; latents are codes as in `instances.linked`.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict
+        See `TaggerOptions`.
+    graph : dict of str to int
+        Sizes of the graph, see `KnowledgeGraph`.
+
+    Attributes
+    ----------
+    word_draws : int
+        Random numbers of a word.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    word_draws = DRAWS
+
+    family = "kglm-tagger"
+    options_kind = TaggerOptions
+    options: TaggerOptions
+
+    def __init__(
+        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
+    ) -> None:
+        super().__init__(vocabulary_size, architecture)
+        options = self.options
+        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(graph))
+        width = self.heads.width
+        self.encoder = AWDLSTM(options, width)
+        both = options.context == "bidirectional"
+        self.backward_encoder = AWDLSTM(options, width) if both else None
+        self.join = nn.Linear(2 * width, width) if both else None
+        nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained proposal with the graph of a corpus."""
+        graph, _ = read_graph(corpus.graph)
+        proposal = cls(vocabulary.size, architecture, graph.sizes)
+        proposal.graph.load_state_dict(graph.state_dict())
+        return proposal
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the words, T positions; see `GraphModule.encode`."""
+        if self.options.context == "causal":
+            tokens = functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
+        embedded = embed_words(self.embedding, tokens, self.options)  # (B, T, E)
+        hidden, penalty = self.encoder(embedded)  # (B, T, D + 2 d)
+        if self.backward_encoder is not None and self.join is not None:
+            place = torch.arange(tokens.shape[1], device=tokens.device)  # (T,)
+            turned = (lengths[:, None] - 1 - place).clamp_min(0)[..., None]  # (B, T, 1)
+            backward, more = self.backward_encoder(embedded.take_along_dim(turned, 1))
+            joined = torch.cat([hidden, backward.take_along_dim(turned, 1)], 2)
+            hidden, penalty = self.join(joined), penalty + more  # (B, T, D + 2 d)
+        return hidden, penalty
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated z, nats; in training also the penalties."""
+        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(
+            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
+        )
+        owner = torch.arange(len(batch), device=self.device)  # (B,)
+        scores = self.heads.log_prob(streams, owner, reading, [1.0])  # (B, 1)
+        return -scores.sum().float() + penalty * batch.predictions
+
+    def _prepared(self, batch: InstanceBatch) -> Streams:
+        if self not in batch.cache:
+            batch.cache[self] = self.read(batch)
+        streams: Streams = batch.cache[self]
+        return streams
+
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return U, three random numbers a token."""
+        return DRAWS * batch.tokens.shape[1]
+
+    @torch.no_grad()
+    def log_prob(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
+    ) -> Tensor:
+        """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
+        streams = self._prepared(batch)
+        reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
+        return self.heads.log_prob(streams, owner, reading, temperatures)
+
+    @torch.no_grad()
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw one z ~ q_τ(· | x) a row, int64, (R, T)."""
+        state = self.start(batch, owner)
+        width = batch.tokens.shape[1]
+        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
+        for place in range(width):
+            draws = uniforms[:, DRAWS * place : DRAWS * (place + 1)]  # (R, 3)
+            code = self._draw(state, place, draws, temperature)  # (R,)
+            codes[:, place] = code
+            state = state._replace(memory=state.memory.follow(code, place))
+        lengths = state.streams.lengths[owner, None]  # (R, 1)
+        inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
+        return codes.masked_fill(~inside, FILLING)
+
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
+        """Return the state of particles; see `importance.smc.SequentialProposal`."""
+        return LatentState.of(self.graph, self._prepared(batch), owner)
+
+    @torch.no_grad()
+    def propose(
+        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, LatentState]:
+        """Draw the codes of a word; see `importance.smc.SequentialProposal`."""
+        codes = self._draw(state, time, uniforms, temperature)  # (K,)
+        log_q, after = advance(self.heads, state, time, codes, temperature)
+        return codes, log_q, after
+
+    def _draw(self, state: LatentState, place: int, draws: Tensor, temperature: float) -> Tensor:
+        """Draw the codes of a token, (K,), with numbers (K, 3)."""
+        streams, owner, memory = state
+        kinds = self.heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)
+        sums = kinds[owner, place, memory.mask].exp().cumsum(-1)  # (K, kinds)
+        kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
+        entity = torch.full_like(kind, -1)  # (K,)
+        for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
+            rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
+            if len(rows):
+                entity[rows] = draw(
+                    streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
+                )
+        return join_codes(kind, entity)
+
+    def _draw_new(
+        self,
+        streams: Streams,
+        place: int,
+        owner: Tensor,
+        recent: Tensor,
+        draws: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        """Draw entities (Q,) at a token."""
+        found = torch.empty_like(owner)  # (Q,)
+        # One instance at a time: products of few rows depend on how many there are.
+        for number in owner.unique().tolist():
+            flat = number * streams.positions + place
+            logits = self.heads.entity_logits(streams, slice(flat, flat + 1)).double()  # (1, N)
+            scaled = logits / temperature  # (1, N)
+            sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
+            rows = (owner == number).nonzero()[:, 0]  # (Q',)
+            found[rows] = invert(sums, draws[rows, 1][None])[0]
+        return found
+
+    def _draw_related(
+        self,
+        streams: Streams,
+        place: int,
+        owner: Tensor,
+        recent: Tensor,
+        draws: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        """Draw a recent parent and one of its edges at a token: where it leads to, (Q,)."""
+        flat = owner * streams.positions + place  # (Q,)
+        logits = self.heads.parent_logits(streams, flat[:, None], recent.clamp_min(0))  # (Q, C)
+        slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
+        parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
+        degrees = self.graph.degrees[parents]  # (Q,)
+        step = torch.arange(int(degrees.max()), device=owner.device)  # (G,)
+        held = step < degrees[:, None]  # (Q, G)
+        edges = torch.where(held, self.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
+        relations = self.heads.relation_logits(streams)  # (B T, relations)
+        logits = relations[flat[:, None], self.graph.edge_relations[edges]]  # (Q, G)
+        chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
+        return self.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
+
+    @torch.no_grad()
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Search the most probable latents token by token with K = `size` hypotheses.
+
+        Hypotheses of the same tokens compete; those that differ in parent or relation only are one.
+
+        Returns
+        -------
+        Tensor
+            int64, (B, size, T); rows of `FILLING` alone where there are fewer.
+        """
+        streams = self._prepared(batch)
+        shape = (len(batch), size, batch.tokens.shape[1])
+        found = torch.full(shape, FILLING, device=self.device)  # (B, K, T)
+        for number, length in enumerate(streams.lengths.tolist()):
+            codes = self._search(streams, number, length, size, temperature)  # (K', length)
+            found[number, : len(codes), :length] = codes
+        return found
+
+    def _search(
+        self, streams: Streams, number: int, length: int, size: int, temperature: float
+    ) -> Tensor:
+        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
+        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
+        memory = Memory.empty(self.graph, 1)
+        for place in range(length):
+            origin, code, gain = self._continuations(
+                streams, number, place, memory, size, temperature
+            )  # each (X,)
+            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
+            best, scores = order[:size], total[:size]  # (K,)
+            origin, code = origin[best], code[best]  # (K,)
+            codes = codes[origin]  # (K, length)
+            codes[:, place] = code
+            memory = memory.select(origin).follow(code, place)
+        return codes
+
+    def _continuations(
+        self,
+        streams: Streams,
+        number: int,
+        place: int,
+        memory: Memory,
+        size: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """List what may follow K hypotheses: (hypothesis, code, log q), each (X,).
+
+        Of new entities just the `size` most probable, as no more can be in the beam.
+        """
+        kinds = self.heads.kind_log_probs(streams, temperature)[number, place]  # (4, 4)
+        kinds = kinds[memory.mask]  # (K, 4)
+        every = torch.arange(len(kinds), device=kinds.device)  # (K,)
+        flat = number * streams.positions + place
+        logits = self.heads.entity_logits(streams, slice(flat, flat + 1))[0].double()  # (N,)
+        new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
+        owner, objects, related = self._related(streams, flat, memory.recent, temperature)
+        inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)
+        nothing = torch.full_like(every, NONE)  # (K,)
+        going = torch.full_like(inside, ONGOING)  # (K',)
+        origin = torch.cat([every, inside, every.repeat_interleave(len(entities)), owner])
+        code = torch.cat(
+            [nothing, going, (NEW + 2 * entities).repeat(len(every)), RELATED + 2 * objects]
+        )
+        gain = torch.cat(
+            [
+                kinds[:, NONE],
+                kinds[inside, ONGOING],
+                (kinds[:, NEW, None] + new).flatten(),
+                kinds[owner, RELATED] + related,
+            ]
+        )
+        return origin, code, gain
+
+    def _related(
+        self, streams: Streams, flat: int, recent: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """List where edges from recent entities (K, C) lead: (row, entity, log q), each (X,)."""
+        rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        parents = recent[rows, slots]  # (Q,)
+        places = torch.full_like(parents, flat)  # (Q,)
+        scores = self.heads.parent_logits(streams, places, parents)[:, None] / temperature  # (Q, 1)
+        scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
+        pair, edges = self.graph.edges_from(parents)  # (Z,), (Z,)
+        relations = self.heads.relation_logits(streams)[flat] / temperature  # (relations,)
+        logits = relations[self.graph.edge_relations[edges]][:, None]  # (Z, 1)
+        totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
+        keys = rows[pair] * self.graph.n_entities + self.graph.objects(edges)  # (Z,)
+        unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
+        summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
+        return unique // self.graph.n_entities, unique % self.graph.n_entities, summed[:, 0]
+
+
+def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
+    masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
+    sums = (masked - masked.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, X)
+    return invert(sums, uniforms[:, None])[:, 0]

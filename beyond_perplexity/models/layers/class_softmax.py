@@ -1,0 +1,128 @@
+"""A softmax over words in two steps: a class of words of like frequency, then a word of it.
+
+With classes by frequency (Goodman 2001; Mikolov et al. 2011, "Extensions of recurrent neural
+network language model") the probability of a word costs about 2 √V products instead of V. With one
+class it is the full softmax. The end of a text is a class of its own, so that it can be ruled out
+where a text cannot end.
+
+N positions, D features, V ids, C classes of words.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.vocabulary import EOS
+
+# Rows of a product; on a CPU products of very few rows are rounded in another way.
+CHUNK_ENTRIES = 1 << 22
+
+
+def class_ends(words: int, classes: int) -> list[int]:
+    """Cut words, sorted by falling frequency, into classes; return the place after each.
+
+    By Zipf's law classes that grow linearly have equal sums of the square roots of frequencies.
+    """
+    return sorted({-(-words * k * k // classes**2) for k in range(1, classes + 1)})
+
+
+class ClassSoftmax(nn.Module):
+    """A distribution over ``</s>`` and all words; ``<s>`` has no probability.
+
+    Parameters
+    ----------
+    width : int
+        D.
+    vocabulary_size : int
+        V; words come by falling frequency.
+    classes : int
+        C at most.
+    weight : nn.Parameter, optional
+        (V, D): vectors of the words, shared with another layer.
+    """
+
+    class_of: Tensor
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary_size: int,
+        classes: int,
+        weight: nn.Parameter | None = None,
+    ) -> None:
+        super().__init__()
+        if weight is None:
+            weight = nn.Parameter(torch.randn(vocabulary_size, width) * width**-0.5)
+        self.weight = weight  # (V, D)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))  # (V,)
+        first = EOS + 1
+        ends = class_ends(vocabulary_size - first, classes)
+        self._sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        self.head = nn.Linear(width, 1 + len(ends))
+        inner = first + torch.tensor(ends)  # (C,)
+        ids = torch.arange(vocabulary_size)  # (V,)
+        chosen = torch.searchsorted(inner, ids, right=True) + 1  # (V,)
+        self.register_buffer("class_of", chosen.masked_fill(ids <= EOS, 0), persistent=False)
+
+    def log_probs(self, features: Tensor, targets: Tensor, endless: Tensor) -> Tensor:
+        """Return log p of the targets.
+
+        Parameters
+        ----------
+        features : Tensor
+            (N, D).
+        targets : Tensor
+            int64, (N,), none of them ``<s>``.
+        endless : Tensor
+            bool, (N,): the text cannot end here.
+
+        Returns
+        -------
+        Tensor
+            Nats, float64, (N,); −inf for the end where the text cannot end.
+        """
+        classes = self.class_of[targets]  # (N,)
+        head = self._padded(self.head, features)  # (N, 1 + C)
+        columns = torch.arange(head.shape[1], device=head.device)  # (1 + C,)
+        head = head.masked_fill(endless[:, None] & (columns == 0), -math.inf)  # (N, 1 + C)
+        order = classes.argsort(stable=True)  # (N,)
+        inside = self._inside(features[order], targets[order], classes[order])  # (N,)
+        return _chosen(head, classes) + torch.empty_like(inside).scatter(0, order, inside)
+
+    def _inside(self, features: Tensor, targets: Tensor, classes: Tensor) -> Tensor:
+        """Return log p of targets within their classes, (N,), which come in rising order."""
+        counts = torch.bincount(classes, minlength=1 + len(self._sizes)).tolist()
+        # Split at once: the gradient of a slice is filled up to the whole each time.
+        weights, biases = (part[EOS + 1 :].split(self._sizes) for part in (self.weight, self.bias))
+        parts = [torch.zeros(counts[0], dtype=torch.float64, device=features.device)]
+        begin, first = counts[0], EOS + 1
+        for count, weight, bias in zip(counts[1:], weights, biases, strict=True):
+            step = max(QUANTUM, CHUNK_ENTRIES // len(bias) // QUANTUM * QUANTUM)
+            for place in range(begin, begin + count, step):
+                rows = slice(place, min(place + step, begin + count))
+                wide = to_rows(features[rows])  # (N', D)
+                logits = functional.linear(wide, weight, bias)[: rows.stop - place]  # (N_c, S)
+                parts.append(_chosen(logits, targets[rows] - first))
+            begin, first = begin + count, first + len(bias)
+        return torch.cat(parts)
+
+    @staticmethod
+    def _padded(layer: nn.Linear, features: Tensor) -> Tensor:
+        result: Tensor = layer(to_rows(features))[: len(features)]
+        return result
+
+
+def to_rows(features: Tensor) -> Tensor:
+    """Fill up (N, D) with zeros to a multiple of `QUANTUM` rows."""
+    return functional.pad(features, (0, 0, 0, -len(features) % QUANTUM))
+
+
+def _chosen(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the log softmax of (N, S) at the targets (N,), float64."""
+    chosen = logits.gather(1, targets[:, None])[:, 0].double()  # (N,)
+    return chosen - logits.logsumexp(1).double()

@@ -1,0 +1,317 @@
+"""The binary, unlabelled recurrent neural network grammar (Kim et al. 2019).
+
+z are the 2T − 1 actions SHIFT and REDUCE of a binary tree over the T words x. An LSTM runs over the
+stack: what it says at the top decides between REDUCE and SHIFT wherever both are possible, and
+names the word to shift. REDUCE puts the composition of the two topmost nodes by a binary TreeLSTM
+(Tai et al. 2015) in their place. An LSTM state lies on the stack with each node, so that REDUCE
+steps on from the state beneath.
+
+Other than in the published program the distribution is normalized: ``</s>`` can be shifted only
+when the stack holds one tree, has no share in the softmax elsewhere, and ends the sentence with
+certainty.
+
+B instances, R rows, W actions of a row, M distinct prefixes of actions, D width, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.rows import round_up, sum_rows
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.layers.dropout import check_probabilities
+from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.binary_trees import (
+    BinaryTreeModule,
+    Traced,
+    readable_tree,
+    trace,
+)
+from beyond_perplexity.models.rnng.instances import (
+    ACTIONS,
+    REDUCE,
+    SHIFT,
+    TreeOptions,
+    counted_words,
+)
+from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.models.rnng.stack_memory import (
+    Prefixes,
+    StackLSTM,
+    StackMemory,
+    share_prefixes,
+)
+from beyond_perplexity.vocabulary import BOS, EOS
+
+# Rows that are computed together at most: what bounds the memory.
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class RNNGOptions(TreeOptions):
+    """Architecture of a binary RNNG.
+
+    The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
+
+    Attributes
+    ----------
+    size : int
+        D, the width of the embedding (shared with the output layer) and of the stack LSTM.
+    layers : int
+        L, layers of the stack LSTM.
+    dropout : float
+        Probability of dropping an element of the embedding and of each layer's output in training.
+    eos : bool
+        The model predicts the end of a sentence; without, it is no distribution over sentences.
+    count_eos : bool
+        T counts the end of a sentence when the model predicts it.
+    training : "supervised" or "unsupervised"
+        On the trees of the corpus; or by the evidence lower bound, together with a span CRF that
+        becomes a part of the model (URNNG).
+    samples : int
+        Trees that the unsupervised training draws for a sentence.
+    warmup_epochs : float
+        Epochs in which the weight of the divergence rises to 1 in unsupervised training.
+    proposal_size : int
+        Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
+    """
+
+    size: int = 64
+    layers: int = 1
+    dropout: float = 0.2
+    eos: bool = True
+    count_eos: bool = True
+    training: Literal["supervised", "unsupervised"] = "supervised"
+    samples: int = 8
+    warmup_epochs: float = 2.0
+    proposal_size: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.size, self.layers, self.proposal_size) < 1:
+            raise ValueError("size, layers and proposal_size must be at least 1")
+        if self.samples < 2:
+            raise ValueError(
+                "samples: each sample's baseline is the mean of the others; at least 2"
+            )
+        if self.warmup_epochs < 0:
+            raise ValueError("warmup_epochs must not be negative")
+        check_probabilities(dropout=self.dropout)
+
+
+class _Scores(NamedTuple):
+    """What words and actions add to log p(x, z) of each row, float64, (R,), −inf if impossible.
+
+    Of the words only the sum over all rows, `summed_words`, has a gradient.
+    """
+
+    words: Tensor
+    actions: Tensor
+    summed_words: Tensor
+
+
+class RNNG(BinaryTreeModule, LatentModel):
+    """Binary RNNG; see the module.
+
+    Parameters and errors are those of `BinaryTreeModule`; the options are `RNNGOptions`.
+
+    Attributes
+    ----------
+    proposal : SpanCRF or None
+        The proposal that unsupervised training has trained along.
+    """
+
+    family = "rnng"
+    options_kind = RNNGOptions
+    options: RNNGOptions
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(vocabulary_size, architecture, unknown_classes)
+        options = self.options
+        size, ids = options.size, vocabulary_size + len(self.unknown_classes)
+        self.embedding = nn.Embedding(ids, size)
+        self.word_bias = nn.Parameter(torch.zeros(ids))
+        self.stack = StackLSTM(size, options.layers, options.dropout)
+        self.composition = nn.Linear(2 * size, 5 * size)
+        self.reduce = nn.Linear(size, 1)
+        self.proposal: SpanCRF | None = None
+        nn.init.normal_(self.embedding.weight, std=size**-0.5)
+        if options.training == "unsupervised":
+            self.proposal = SpanCRF(vocabulary_size, self._proposal_options(), unknown_classes)
+
+    def _proposal_options(self) -> dict[str, Any]:
+        options = self.options
+        width = options.proposal_size
+        reading = {name: getattr(options, name) for name in TreeOptions.__dataclass_fields__}
+        sizes = {"embedding_size": width, "hidden_size": width, "scorer_size": width}
+        return {**reading, **sizes, "dropout": options.dropout}
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        end = self.options.eos and self.options.count_eos
+        return counted_words(end, self.options.minimum_words)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.eos and self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
+        return batch.filled(ACTIONS, FILLING)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Write a tree as brackets over the places of the words."""
+        return readable_tree(latent)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
+        scores = self._scores(batch, owner, latents)
+        return scores.words + scores.actions
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
+        if self.proposal is not None:
+            return self._negative_bound(self.proposal, batch, epoch)
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        scores = self._scores(batch, everyone, self.annotated(batch))
+        return -(scores.summed_words + scores.actions.sum()).float()
+
+    # ---- log p(x, z) ----
+
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
+        """Return what words and actions add to log p(x, z)."""
+        parts = [
+            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
+            for rows in torch.arange(len(owner), device=owner.device).split(BLOCK)
+        ]
+        words, actions, summed = zip(*parts, strict=True)
+        return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
+
+    def _block(self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor) -> _Scores:
+        traced = trace(latents, lengths[owner])
+        prefixes = share_prefixes(owner, latents)
+        contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        asked = prefixes.nodes[:, -1:] if self.options.eos else here[:, :0]  # (R, 1 or 0)
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)
+        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
+        goal = torch.where(word < lengths[owner[row]], ids, EOS)  # (M,)
+        may_end = (depth == 1) & self.options.eos  # (M,)
+        words_of = Words(goal, may_end)
+        weight, bias = self.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
+        words = sum_rows(torch.where(shifts, by_word[here], 0.0))  # (R,)
+        if self.options.eos:
+            words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
+        logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
+        free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
+        choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
+        actions = sum_rows(torch.where(free, choice, 0.0))  # (R,)
+        return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
+
+    def _contexts(
+        self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
+    ) -> Tensor:
+        """Run the stack: the top layer's output at every node, (M, D)."""
+        sizes = prefixes.sizes
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        before = (step - 1).clamp(min=0)  # (M,)
+        parent = prefixes.nodes[row, before].split(sizes)  # (P,) at each step
+        below = prefixes.nodes[row, traced.below[row, step]].split(sizes)
+        left = prefixes.nodes[row, traced.below[row, before]].split(sizes)
+        joins = (latents[row, before] == REDUCE).split(sizes)
+        last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
+        embedded = self._drop(self.embedding(tokens[owner[row], last])).split(sizes)  # (P, D)
+        items = StackMemory(len(row), 2 * self.options.size, self.word_bias)
+        states = StackMemory(len(row), self.stack.width, self.word_bias)
+        start = self._drop(self.embedding(torch.full_like(row[: sizes[0]], BOS)))  # (P, D)
+        context, state = self.stack(start)
+        items.write(start.new_zeros(len(start), items.values.shape[1]))
+        states.write(state)
+        found = [context]
+        for at in range(1, len(sizes)):
+            if not sizes[at]:
+                continue
+            item = functional.pad(embedded[at], (0, self.options.size))  # (P, 2 D)
+            joined = joins[at].nonzero()[:, 0]  # (J,)
+            if len(joined):
+                both = round_up(joined)  # (J')
+                children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
+                composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
+                item = item.index_copy(0, joined, composed.to(item.dtype))  # (P, 2 D)
+            context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
+            items.write(item)
+            states.write(state)
+            found.append(context)
+        return self._drop(torch.cat(found))  # (M, D)
+
+    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
+        """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
+        size = self.options.size
+        gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
+        enter, keep_left, keep_right, leave, fresh = gates.chunk(5, 1)  # (J, D) each
+        cell = (
+            torch.sigmoid(keep_left) * left[:, size:]
+            + torch.sigmoid(keep_right) * right[:, size:]
+            + torch.sigmoid(enter) * torch.tanh(fresh)
+        )  # (J, D)
+        return torch.cat([torch.sigmoid(leave) * torch.tanh(cell), cell], 1)  # (J, 2 D)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.options.dropout, self.training)
+
+    # ---- unsupervised training ----
+
+    def _negative_bound(self, proposal: SpanCRF, batch: InstanceBatch, epoch: float) -> Tensor:
+        """Return −Σ (E_q[log p(x, z)] + H(q)), float32 scalar (Kim et al. 2019, section 2.3).
+
+        The gradient for q is REINFORCE with the mean of the other samples as baseline, and that of
+        the exact entropy. The divergence, which is actions and entropy, counts less at first.
+        """
+        count, device = self.options.samples, batch.ids.device
+        weight = min(1.0, epoch / self.options.warmup_epochs) if self.options.warmup_epochs else 1.0
+        owner = torch.arange(len(batch), device=device).repeat_interleave(count)  # (R,)
+        scores = proposal.scores(batch)  # (B, T, T)
+        with torch.no_grad():
+            uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
+            latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
+        log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
+        found = self._scores(batch, owner, latents)
+        reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
+        others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
+        score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient
+        expected = found.summed_words + weight * found.actions.sum() + score.sum()
+        bound = expected / count + weight * entropy.sum()
+        return -bound.float()
+
+    def _uniforms(self, batch: InstanceBatch, draws: int) -> Tensor:
+        """Return random numbers, float64, (R, U); those of validation are always the same."""
+        count = self.options.samples
+        if self.training:
+            return torch.rand(
+                len(batch) * count, draws, dtype=torch.float64, device=batch.ids.device
+            )
+        rows = [
+            stream(0, "rnng/validation", number).random((draws, count)).T
+            for number in batch.ids.tolist()
+        ]
+        return torch.from_numpy(np.concatenate(rows)).to(batch.ids.device)  # (R, U)

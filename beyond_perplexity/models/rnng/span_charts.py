@@ -1,0 +1,179 @@
+"""Charts over the spans of sentences: partition function, entropy, samples, the best trees.
+
+A binary tree over T words is the set of its spans of at least two words; it has probability
+proportional to exp(Σ score / τ). A span is named by its first word (or its last) and its width.
+All charts are float64.
+
+N charts (one of an instance at one temperature), T words of the longest, R rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.invariance.inversion import invert
+
+
+class Chart(NamedTuple):
+    """The inside scores of N charts.
+
+    Attributes
+    ----------
+    by_first, by_last : Tensor
+        float64, (N, T, T + 1): log Σ exp(Σ score) over the trees of the span that begins (ends)
+        with a word, by its width.
+    log_z : Tensor
+        float64, (N,): of the whole sentences.
+    entropy : Tensor or None
+        float64, (N,), nats.
+    """
+
+    by_first: Tensor
+    by_last: Tensor
+    log_z: Tensor
+    entropy: Tensor | None
+
+
+def diagonal(scores: Tensor, width: int) -> Tensor:
+    """Return the scores, (N, T − width + 1), of all spans of a width, from (N, T, T)."""
+    return scores.diagonal(width - 1, 1, 2)
+
+
+def _splits(first: Tensor, last: Tensor, width: int) -> Tensor:
+    """Return left part plus right part for every span of a width and split, (N, S, width − 1)."""
+    length = first.shape[1]
+    left = first[:, : length - width + 1, 1:width]  # (N, S, width − 1)
+    right = last[:, width - 1 :, 1:width].flip(2)  # (N, S, width − 1)
+    return left + right
+
+
+def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart:
+    """Fill charts diagonal by diagonal.
+
+    Parameters
+    ----------
+    scores : Tensor
+        float64, (N, T, T): score of the span from the first word to the last, divided by τ.
+    lengths : Tensor
+        int64, (N,): words of each sentence; what lies beyond has no influence.
+    with_entropy : bool
+        Work out the entropy too, by the recursion of Hwa (2000).
+    """
+    charts, length, _ = scores.shape
+    first = scores.new_zeros(charts, length, length + 1)  # (N, T, T + 1)
+    last, entropy = torch.zeros_like(first), torch.zeros_like(first)
+    entropy_last = torch.zeros_like(first)
+    for width in range(2, length + 1):
+        paths = _splits(first, last, width)  # (N, S, width − 1)
+        total = paths.logsumexp(2)  # (N, S)
+        first[:, : length - width + 1, width] = last[:, width - 1 :, width] = (
+            diagonal(scores, width) + total
+        )
+        if with_entropy:
+            log_share = paths - total[..., None]  # (N, S, width − 1)
+            parts = _splits(entropy, entropy_last, width) - log_share  # (N, S, width − 1)
+            value = (log_share.exp() * parts).sum(2)  # (N, S)
+            entropy[:, : length - width + 1, width] = value
+            entropy_last[:, width - 1 :, width] = value
+    whole = torch.arange(charts, device=scores.device)  # (N,)
+    found = entropy[whole, 0, lengths] if with_entropy else None  # (N,)
+    return Chart(first, last, first[whole, 0, lengths], found)
+
+
+def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw trees from the top down: REDUCEs after each word, int64, (R, T).
+
+    Parameters
+    ----------
+    chart : Chart
+    owner : Tensor
+        int64, (R,): the chart of each row.
+    lengths : Tensor
+        int64, (R,): T of each row.
+    uniforms : Tensor
+        float64 in [0, 1), (R, at least T − 1): the i-th splits the i-th span in preorder.
+    """
+    rows, length = len(owner), chart.by_first.shape[1]
+    everyone = torch.arange(rows, device=owner.device)  # (R,)
+    closings = torch.zeros(rows, length, dtype=torch.int64, device=owner.device)  # (R, T)
+    waiting = torch.zeros(rows, length + 1, 2, dtype=torch.int64, device=owner.device)
+    waiting[:, 1, 1] = lengths  # (R, T + 1, 2): first word and width of spans yet to be split
+    count = (lengths >= 2).long()  # (R,)
+    widths = torch.arange(1, length, device=owner.device)  # (T − 1,)
+    for step in range(length - 1):
+        active = count > 0  # (R,)
+        first, width = waiting[everyone, count].unbind(1)  # (R,), 0 where there is no span
+        end = (first + width - 1).clamp(min=0)  # (R,)
+        closings[everyone, end] += active
+        right = (width[:, None] - widths).clamp(min=0)  # (R, T − 1)
+        paths = chart.by_first[owner[:, None], first[:, None], widths]  # (R, T − 1)
+        paths = paths + chart.by_last[owner[:, None], end[:, None], right]  # (R, T − 1)
+        paths = paths.masked_fill(widths >= width[:, None], -torch.inf)
+        shares = (paths - paths.amax(1, keepdim=True).clamp(min=-1e300)).exp().cumsum(1)
+        # Where a row is not active the split is of no meaning.
+        split = 1 + invert(shares, uniforms[:, step, None])[:, 0]  # (R,)
+        count = count - active.long()
+        for start, size in ((first + split, width - split), (first, split)):
+            pushed = (active & (size >= 2)).long()  # (R,)
+            count = count + pushed
+            place = torch.where(pushed > 0, count, 0)  # (R,): slot 0 takes what is not pushed
+            waiting[everyone, place] = torch.stack([start, size], 1) * pushed[:, None]
+    return closings
+
+
+def best_closings(scores: Tensor, length: int, size: int) -> Tensor:
+    """Find the K trees of the highest score, best first: REDUCEs after each word, int64, (K', T).
+
+    Exact. Of the pairs of a left part of rank a and a right part of rank b only those with
+    (a + 1)(b + 1) ≤ K can be among the K best of a span.
+
+    Parameters
+    ----------
+    scores : Tensor
+        float64, (T', T'), T' at least T.
+    length : int
+        T.
+    size : int
+        K; there are K' ≤ K trees.
+    """
+    ranks = torch.arange(1, size + 1, device=scores.device)  # (K,)
+    pairs = (ranks[:, None] * ranks <= size).nonzero()  # (pairs, 2)
+    best = scores.new_full((length, length + 1, size), -torch.inf)  # (T, T + 1, K)
+    best[:, 1, 0] = 0.0
+    back = torch.zeros(length, length + 1, size, 3, dtype=torch.int64, device=scores.device)
+    for width in range(2, length + 1):
+        starts = torch.arange(length - width + 1, device=scores.device)  # (S,)
+        lefts = torch.arange(1, width, device=scores.device)  # (width − 1,)
+        left = best[starts[:, None], lefts][..., pairs[:, 0]]  # (S, width − 1, pairs)
+        right = best[starts[:, None] + lefts, width - lefts][..., pairs[:, 1]]
+        paths = (left + right).flatten(1)  # (S, (width − 1) pairs)
+        found, place = paths.topk(min(size, paths.shape[1]), 1)  # (S, K)
+        kept = slice(0, found.shape[1])
+        best[starts, width, kept] = found + scores[starts, starts + width - 1, None]
+        split, pair = place // len(pairs) + 1, place % len(pairs)  # (S, K)
+        back[starts, width, kept] = torch.stack([split, *pairs[pair].unbind(2)], 2)
+    count = int((best[0, length] > -torch.inf).sum())
+    return _follow(back, length, count)
+
+
+def _follow(back: Tensor, length: int, count: int) -> Tensor:
+    """Unroll the best trees from back pointers (T, T + 1, K, 3) of split, left and right rank."""
+    everyone = torch.arange(count, device=back.device)  # (K',)
+    closings = torch.zeros(count, length, dtype=torch.int64, device=back.device)  # (K', T)
+    waiting = torch.zeros(count, length + 1, 3, dtype=torch.int64, device=back.device)
+    waiting[:, 1, 1], waiting[:, 1, 2] = length, everyone  # first word, width, rank
+    depth = torch.full_like(everyone, int(length >= 2))  # (K',): all have equally many spans
+    for _ in range(length - 1):
+        first, width, rank = waiting[everyone, depth].unbind(1)  # (K',)
+        closings[everyone, first + width - 1] += 1
+        split, left, right = back[first, width, rank].unbind(1)  # (K',)
+        depth = depth - 1
+        for start, size, order in ((first + split, width - split, right), (first, split, left)):
+            pushed = (size >= 2).long()  # (K',)
+            depth = depth + pushed
+            place = torch.where(pushed > 0, depth, 0)  # (K',)
+            waiting[everyone, place] = torch.stack([start, size, order], 1)
+    return closings

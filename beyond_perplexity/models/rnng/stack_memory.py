@@ -1,0 +1,191 @@
+"""A persistent stack for many rows of actions: what equal prefixes lead to is computed once.
+
+A node is what some prefix of actions, of one instance, has led to; rows that begin alike share
+nodes. Nodes are made step by step, each step from nodes before it, so that the vectors of all
+nodes lie in one tensor and every row finds the node beneath by a number.
+
+R rows, W actions of the longest row, M nodes, D width of what a node holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.invariance.rows import round_up
+from beyond_perplexity.models.latent import FILLING
+
+# On a CPU a product of few rows takes other kernels, which round otherwise.
+
+
+class Prefixes(NamedTuple):
+    """The distinct prefixes of rows.
+
+    Attributes
+    ----------
+    nodes : Tensor
+        int64, (R, W + 1): the node of each row after so many actions; after its last action the
+        node stays.
+    rows : Tensor
+        int64, (M,): a row that has the node.
+    steps : Tensor
+        int64, (M,): actions that lead to it.
+    sizes : list of int
+        Nodes of each step, W + 1 of them, all multiples of `rows.QUANTUM`: some are there twice.
+    """
+
+    nodes: Tensor
+    rows: Tensor
+    steps: Tensor
+    sizes: list[int]
+
+
+def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
+    """Find the distinct prefixes of rows of actions.
+
+    Parameters
+    ----------
+    owner : Tensor
+        int64, (R,): the instance of each row; rows of different ones share nothing.
+    latents : Tensor
+        int64, (R, W): actions from 0 up, then `FILLING`.
+    """
+    kinds = int(latents.max()) + 1 if latents.numel() else 1
+    everyone = torch.arange(len(owner), device=owner.device)  # (R,)
+    filled = latents != FILLING  # (R, W)
+    here = torch.zeros_like(owner)  # (R,): the newest node of each row
+    nodes, made, sizes, total = [], [], [], 0
+    for step in range(latents.shape[1] + 1):
+        active = everyone if step == 0 else everyone[filled[:, step - 1]]  # (A,)
+        keys = owner if step == 0 else here[active] * kinds + latents[active, step - 1]  # (A,)
+        if len(active):
+            distinct, place = torch.unique(keys, return_inverse=True)  # (P,), (A,)
+            rows = torch.empty_like(distinct).scatter_(0, place, active)  # (P,)
+            here = here.index_copy(0, active, total + place)  # (R,)
+            made.append(round_up(rows))
+        nodes.append(here)
+        sizes.append(len(made[-1]) if len(active) else 0)
+        total += sizes[-1]
+    counts = torch.tensor(sizes, device=owner.device)  # (W + 1,)
+    steps = torch.arange(len(sizes), device=owner.device).repeat_interleave(counts)  # (M,)
+    return Prefixes(torch.stack(nodes, 1), torch.cat(made), steps, sizes)
+
+
+class _Write(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, values: Tensor, memory: StackMemory, start: int) -> Tensor:
+        end = start + len(values)
+        memory.values[start:end] = values
+        ctx.place = (memory, start, end)
+        return token.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Any) -> Any:
+        memory, start, end = ctx.place
+        return outputs[0], memory.gradient()[start:end], None, None
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, index: Tensor, memory: StackMemory) -> Tensor:
+        ctx.place = (memory, index)
+        return memory.values[index]
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Any) -> Any:
+        memory, index = ctx.place
+        memory.gradient().index_add_(0, index, outputs[0])
+        return outputs[0].new_zeros(()), None, None
+
+
+class StackMemory:
+    """Vectors of nodes, written once each and read many times, with gradients.
+
+    Cutting and indexing one tensor at every step would cost autograd time and memory quadratic in
+    the steps. Here all reads add into one gradient. A scalar that runs through all writes and reads
+    makes autograd go back in order: a node's gradient is taken when all its readers have added.
+
+    Parameters
+    ----------
+    nodes : int
+        M, as far as it is known; there may be more.
+    width : int
+        D.
+    like : Tensor
+        Gives dtype and device.
+    """
+
+    def __init__(self, nodes: int, width: int, like: Tensor) -> None:
+        self.values = torch.zeros(nodes, width, dtype=like.dtype, device=like.device)  # (M, D)
+        self._gradient: Tensor | None = None
+        self._token = self.values.new_zeros(())
+        self._end = 0
+
+    def write(self, values: Tensor) -> None:
+        """Append nodes, (N, D)."""
+        while self._end + len(values) > len(self.values):
+            self.values = torch.cat([self.values, torch.zeros_like(self.values)])  # (2 M, D)
+        self._token = _Write.apply(self._token, values, self, self._end)
+        self._end += len(values)
+
+    def read(self, index: Tensor) -> Tensor:
+        """Fetch nodes, (N, D), by their numbers, int64, (N,)."""
+        value: Tensor = _Read.apply(self._token, index, self)
+        return value
+
+    def gradient(self) -> Tensor:
+        """Return what the readers have added up so far, (M, D)."""
+        if self._gradient is None:
+            self._gradient = torch.zeros_like(self.values)  # (M, D)
+        return self._gradient
+
+
+class StackLSTM(nn.Module):
+    """LSTM layers that step rows from any states.
+
+    Parameters
+    ----------
+    size : int
+        Width of the inputs and of each layer.
+    layers : int
+        L.
+    dropout : float
+        Probability of dropping an element between two layers in training.
+    """
+
+    def __init__(self, size: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.width = 2 * size * layers
+        self.dropout = dropout
+        self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(layers))
+
+    def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Step once.
+
+        Parameters
+        ----------
+        inputs : Tensor
+            (P, size).
+        state : Tensor, optional
+            (P, width): output and cell of each layer; zeros when left out.
+
+        Returns
+        -------
+        output : Tensor
+            (P, size), of the last layer.
+        state : Tensor
+            (P, width).
+        """
+        if state is None:
+            state = inputs.new_zeros(len(inputs), self.width)  # (P, width)
+        parts = state.chunk(2 * len(self.layers), 1)  # (P, size) each
+        after: list[Tensor] = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                inputs = functional.dropout(inputs, self.dropout, self.training)  # (P, size)
+            inputs, cell = layer(inputs, (parts[2 * number], parts[2 * number + 1]))
+            after += [inputs, cell]
+        return inputs, torch.cat(after, 1)

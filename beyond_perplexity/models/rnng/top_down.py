@@ -1,0 +1,272 @@
+"""What the networks of the labelled, top-down RNNG and of its proposal share: vectors of the stack.
+
+They follow the actions of `top_down_actions`; the vectors of all nodes lie in common tensors.
+
+B instances, T words of the longest, P nodes of a step, M nodes in all, A actions, D width, L
+layers.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariance.rows import round_up
+from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.rnng.instances import (
+    FIRST_LABEL,
+    REDUCE,
+    SHIFT,
+    find_labels,
+    find_unknown_classes,
+)
+from beyond_perplexity.models.rnng.stack_memory import Prefixes, StackLSTM, StackMemory
+from beyond_perplexity.models.rnng.top_down_actions import (
+    Nodes,
+    TopDownOptions,
+    labelled_instances,
+)
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+
+def word_lstm(options: TopDownOptions) -> nn.LSTM:
+    """Make the LSTM that reads the words beside the stack and the actions."""
+    between = options.dropout if options.layers > 1 else 0.0
+    size, layers = options.size, options.layers
+    return nn.LSTM(size, size, layers, batch_first=True, dropout=between)
+
+
+class StackEncoder(nn.Module):
+    """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1).
+
+    Parameters
+    ----------
+    ids : int
+        Words.
+    labels : int
+        Labels.
+    options : TopDownOptions
+    """
+
+    def __init__(self, ids: int, labels: int, options: TopDownOptions) -> None:
+        super().__init__()
+        size, layers, dropout = options.size, options.layers, options.dropout
+        self.options = options
+        self.embedding = nn.Embedding(ids, size)
+        self.label = nn.Embedding(labels, size)
+        self.action = nn.Embedding(FIRST_LABEL + labels + 1, size)  # the last begins a course
+        self.stack = StackLSTM(size, layers, dropout)
+        self.history = StackLSTM(size, layers, dropout)
+        self.forward_children = StackLSTM(size, 1, dropout)
+        self.backward_children = StackLSTM(size, 1, dropout)
+        self.composition = nn.Linear(2 * size, size)
+        self.context = nn.Linear(3 * size, size)
+        for embedding in (self.embedding, self.label, self.action):
+            nn.init.normal_(embedding.weight, std=size**-0.5)
+
+    def drop(self, values: Tensor) -> Tensor:
+        """Apply dropout."""
+        return functional.dropout(values, self.options.dropout, self.training)
+
+
+class Course:
+    """A growing set of nodes with their vectors.
+
+    Parameters
+    ----------
+    encoder : StackEncoder
+    tokens : Tensor
+        int64, (B, T).
+    reading : Tensor
+        (B, T + 1, D): what the words before (or from) each place come to.
+    owner : Tensor
+        int64, (P,): makes the first nodes.
+    """
+
+    def __init__(
+        self, encoder: StackEncoder, tokens: Tensor, reading: Tensor, owner: Tensor
+    ) -> None:
+        self.nodes = Nodes(owner)
+        self._encoder, self._reading = encoder, reading
+        self._tokens = tokens
+        size = encoder.options.size
+        widths = (size, encoder.stack.width, encoder.history.width, 2 * size)
+        self._items, self._stacks, self._histories, self._children = (
+            StackMemory(max(1, len(owner)), width, reading) for width in widths
+        )
+        bottom = encoder.drop(encoder.embedding(torch.full_like(owner, BOS)))  # (P, D)
+        begin = torch.full_like(owner, encoder.action.num_embeddings - 1)  # (P,)
+        stack, state = encoder.stack(bottom)  # (P, D), (P, 2 D L)
+        history, past = encoder.history(encoder.drop(encoder.action(begin)))
+        _, children = encoder.forward_children(bottom)  # (P, 2 D)
+        self._write(bottom, state, past, children)
+        self.contexts = [self._context(self.nodes.innermost, stack, history)]  # (P, D) each
+
+    def _write(self, item: Tensor, state: Tensor, past: Tensor, children: Tensor) -> None:
+        self._items.write(item)
+        self._stacks.write(state)
+        self._histories.write(past)
+        self._children.write(children)
+
+    def _context(self, at: Tensor, stack: Tensor, history: Tensor) -> Tensor:
+        """Return u = ReLU(b + S stack + A actions + T words) at new nodes, (P, D)."""
+        place = self.nodes.words[at].clamp(max=self._reading.shape[1] - 1)  # (P,)
+        words = self._reading[self.nodes.owner[at], place]  # (P, D)
+        together = torch.cat([stack, history, words], 1)  # (P, 3 D)
+        encoder = self._encoder
+        return encoder.drop(torch.relu(encoder.context(encoder.drop(together))))
+
+    def extend(self, parent: Tensor, action: Tensor) -> Tensor:
+        """Make nodes with their vectors from nodes (P,) by an action each; return their numbers."""
+        encoder, nodes = self._encoder, self.nodes
+        at = nodes.extend(parent, action)  # (P,)
+        last = (nodes.words[at] - 1).clamp(0, self._tokens.shape[1] - 1)  # (P,)
+        words = encoder.embedding(self._tokens[nodes.owner[at], last])  # (P, D)
+        opens = encoder.label((action - FIRST_LABEL).clamp(min=0))  # (P, D)
+        item = encoder.drop(torch.where((action == SHIFT)[:, None], words, opens))  # (P, D)
+        closing = (action == REDUCE).nonzero()[:, 0]  # (J,)
+        if len(closing):
+            composed = self._compose(parent[round_up(closing)])[: len(closing)]  # (J, D)
+            item = item.index_copy(0, closing, composed.to(item.dtype))
+        below = nodes.below[at]  # (P,)
+        stack, state = encoder.stack(item, self._stacks.read(below))
+        chosen = encoder.drop(encoder.action(action))  # (P, D)
+        history, past = encoder.history(chosen, self._histories.read(parent))
+        older = self._children.read(below) * (action < FIRST_LABEL)[:, None]  # (P, 2 D)
+        _, children = encoder.forward_children(item, older)
+        self._write(item, state, past, children)
+        self.contexts.append(self._context(at, stack, history))
+        return at
+
+    def _compose(self, last: Tensor) -> Tensor:
+        """Join the phrase whose last child is on top at nodes (J,): its vector, (J, D).
+
+        Forwards an LSTM has run over label and children as they came; backwards it runs now, over
+        the label and the children from the last to the first.
+        """
+        encoder, nodes = self._encoder, self.nodes
+        size = encoder.options.size
+        opening = nodes.innermost[last]  # (J,)
+        ahead = self._children.read(last)[:, :size]  # (J, D)
+        _, state = encoder.backward_children(self._items.read(opening))  # (J, 2 D)
+        child = last
+        while bool((child != opening).any()):
+            going = (child != opening)[:, None]  # (J, 1)
+            _, after = encoder.backward_children(self._items.read(child), state)
+            state = torch.where(going, after, state)
+            child = torch.where(going[:, 0], nodes.below[child], child)
+        back = state[:, :size]  # (J, D)
+        return torch.relu(encoder.composition(torch.cat([ahead, back], 1)))
+
+
+def follow(
+    encoder: StackEncoder,
+    tokens: Tensor,
+    reading: Tensor,
+    owner: Tensor,
+    latents: Tensor,
+    prefixes: Prefixes,
+) -> Course:
+    """Build the course of known rows of actions; node i is node i of the prefixes.
+
+    Parameters
+    ----------
+    encoder : StackEncoder
+    tokens : Tensor
+        int64, (B, T).
+    reading : Tensor
+        (B, T + 1, D).
+    owner : Tensor
+        int64, (R,).
+    latents : Tensor
+        int64, (R, W), without unknown actions.
+    prefixes : Prefixes
+        Of these rows.
+    """
+    row, step = prefixes.rows, prefixes.steps  # (M,)
+    before = (step - 1).clamp(min=0)  # (M,)
+    parents = prefixes.nodes[row, before].split(prefixes.sizes)  # (P,) at each step
+    actions = latents[row, before].split(prefixes.sizes) if latents.shape[1] else ()
+    course = Course(encoder, tokens, reading, owner[row[: prefixes.sizes[0]]])
+    for parent, action in zip(parents[1:], actions[1:], strict=True):
+        if len(parent):
+            course.extend(parent, action)
+    return course
+
+
+class LabelledTreeModule(LatentModule):
+    """The labelled, top-down RNNG and its proposal: how they are made and what they read.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        Ids of the vocabulary.
+    architecture : dict
+        See `options_kind`; the limits of a proposal have to be those of the model.
+    labels : sequence of str
+        Labels of phrases.
+    unknown_classes : sequence of str
+        Classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    options_kind: ClassVar[type[TopDownOptions]]
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        labels: Sequence[str],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(vocabulary_size, architecture)
+        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
+        ids = vocabulary_size + len(self.unknown_classes)
+        self.encoder = StackEncoder(ids, len(self.labels), self.options)
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """The labels of phrases and the classes of unknown words."""
+        return {"labels": list(self.labels), "unknown_classes": list(self.unknown_classes)}
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents, their labels, and the classes of unknown words."""
+        caps = {name: getattr(self.options, name) for name in ("maximum_open", "maximum_run")}
+        return {**caps, **self.shapes}
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; see `LatentModule.create`."""
+        options = parse_options(cls.options_kind, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, find_labels(corpus), classes)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with their labelled trees; see `labelled_instances`."""
+        return labelled_instances(
+            corpus, split, vocabulary, self.options, self.labels, self.unknown_classes
+        )
+
+    @abstractmethod
+    def _read(self, batch: InstanceBatch) -> Tensor:
+        """Run the LSTM over the words: its output at each place, (B, T + 1, D)."""
+
+    def reading(self, batch: InstanceBatch) -> Tensor:
+        """Return what the LSTM over the words gives at each place, (B, T + 1, D)."""
+        return batch.keep((self, "reading"), lambda: self._read(batch))

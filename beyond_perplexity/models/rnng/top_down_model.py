@@ -1,0 +1,147 @@
+"""The labelled, top-down recurrent neural network grammar (Dyer et al. 2016).
+
+z are the actions that open phrases by their label, SHIFT words and close phrases, until the root is
+closed. LSTMs over the stack, over the actions and over the words so far decide on the next action
+among those that are possible, and name the word to shift. A closed phrase is put together from its
+label and its children by a bidirectional LSTM. Limits for open phrases and for phrases opened in a
+row belong to the model: z is finite.
+
+The end of a sentence is the closing of its root: there is no ``</s>``.
+
+B instances, R rows, W actions of a row, M distinct prefixes of actions, A actions, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.rows import sum_rows
+from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.instances import (
+    ACTIONS,
+    FIRST_LABEL,
+    SHIFT,
+    counted_words,
+)
+from beyond_perplexity.models.rnng.stack_memory import share_prefixes
+from beyond_perplexity.models.rnng.top_down import LabelledTreeModule, follow, word_lstm
+from beyond_perplexity.models.rnng.top_down_actions import (
+    TopDownOptions,
+    action_log_probs,
+    allowed,
+    check_rows,
+    known_actions,
+    readable_labelled_tree,
+)
+from beyond_perplexity.vocabulary import BOS
+
+# Rows that are computed together at most: what bounds the memory.
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class TopDownRNNGOptions(TopDownOptions):
+    """Architecture of the labelled, top-down RNNG.
+
+    Attributes
+    ----------
+    count_eos : bool
+        T counts the end of a sentence, which the model predicts by closing the root.
+    """
+
+    count_eos: bool = True
+
+
+class TopDownRNNG(LabelledTreeModule, LatentModel):
+    """Labelled, top-down RNNG; see the module.
+
+    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownRNNGOptions`.
+    """
+
+    family = "rnng-top-down"
+    options_kind = TopDownRNNGOptions
+    options: TopDownRNNGOptions
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        labels: Sequence[str],
+        unknown_classes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+        self.terminals = word_lstm(self.options)
+        self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
+        self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        return counted_words(self.options.count_eos, self.options.minimum_words)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
+        return batch.filled(ACTIONS, FILLING)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Write a tree as brackets over the places of the words."""
+        return readable_labelled_tree(latent, self.labels)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
+        reading = self.reading(batch)  # (B, T + 1, D)
+        blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
+        return torch.cat(
+            [self._block(batch, reading, owner[rows], latents[rows])[1] for rows in blocks]
+        )
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated trees."""
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        rows = batch.filled(ACTIONS, FILLING)  # (B, W)
+        return -self._block(batch, self.reading(batch), everyone, rows)[0].float()
+
+    def _read(self, batch: InstanceBatch) -> Tensor:
+        """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
+        words = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
+        output: Tensor = self.terminals(self.encoder.drop(self.encoder.embedding(words)))[0]
+        return output
+
+    def _block(
+        self, batch: InstanceBatch, reading: Tensor, owner: Tensor, latents: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return Σ log p(x, z), with gradient, and log p(x, z) of each row, (R,)."""
+        latents, known = known_actions(latents, len(self.labels))
+        prefixes = share_prefixes(owner, latents)
+        course = follow(self.encoder, batch.tokens, reading, owner, latents, prefixes)
+        contexts, nodes = torch.cat(course.contexts), course.nodes  # (M, D)
+        everyone = torch.arange(len(nodes), device=owner.device)  # (M,)
+        possible = allowed(nodes, everyone, self.options, len(self.labels))  # (M, A)
+        lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
+        valid = known & check_rows(nodes, prefixes, latents, lengths[owner], possible)  # (R,)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
+        taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
+        counted = (latents != FILLING) & valid[:, None]  # (R, W)
+        actions = sum_rows(torch.where(counted, taken, 0.0))  # (R,)
+        counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
+        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
+        goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
+        weight, bias = self.encoder.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, goal, counts)  # (), (M,)
+        words = sum_rows(torch.where(shifts & counted, by_word[here], 0.0))  # (R,)
+        missing = torch.where(valid, 0.0, -torch.inf).double()  # (R,)
+        return summed + actions.sum() + missing.sum(), words + actions.detach() + missing

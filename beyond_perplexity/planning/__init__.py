@@ -1,0 +1,1 @@
+"""What the rules look up in a configuration."""

@@ -1,0 +1,256 @@
+"""Check a run's configuration before the first job starts, and look things up in it."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+from beyond_perplexity.corpus.options import (
+    READER_MODULES,
+    SIDE_FILES,
+    ExtractionOptions,
+    annotated_preprocessing,
+)
+from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.importance import LATENT_FAMILIES
+from beyond_perplexity.planning.latent_checks import check_latent_models, require
+from beyond_perplexity.tendencies.options import Options as MeasurementOptions
+from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.training.options import TrainingOptions
+
+Config = dict[str, Any]
+
+RESERVED_MODEL = "external"
+RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
+# Models that come trained, with their own vocabulary.
+BROUGHT_FAMILIES = frozenset({"huggingface"})
+
+
+def _filling_validator() -> type[Draft202012Validator]:
+    """Extend the validator so that it writes the defaults of the schema into the instance."""
+    check = Draft202012Validator.VALIDATORS["properties"]
+
+    def fill(
+        validator: Draft202012Validator, properties: Mapping[str, Any], instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        if isinstance(instance, dict):
+            for name, definition in properties.items():
+                if isinstance(definition, dict) and "default" in definition:
+                    instance.setdefault(name, json.loads(json.dumps(definition["default"])))
+        yield from check(validator, properties, instance, schema)
+
+    return extend(Draft202012Validator, {"properties": fill})
+
+
+def _key(path: Iterable[str | int]) -> str:
+    return ".".join(str(part) for part in path) or "the top level"
+
+
+def _explain(error: ValidationError) -> str:
+    """Say in one line which key is wrong, how, and what is allowed."""
+    if error.context:  # of several alternatives, report the one that came closest
+        closest = max(error.context, key=lambda e: (len(e.absolute_path), e.validator != "type"))
+        return _explain(closest)
+    where, rule, value = _key(error.absolute_path), error.validator, error.validator_value
+    schema: Any = error.schema
+    instance: Any = error.instance
+    if rule == "additionalProperties":
+        allowed = sorted(schema.get("properties", {}))
+        unknown = min(set(instance) - set(allowed))
+        near = get_close_matches(unknown, allowed, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        key = _key([*error.absolute_path, unknown])
+        return f"{key}: unknown key{hint}; allowed are {', '.join(allowed) or 'none'}"
+    if rule == "required" and isinstance(value, list):
+        missing = [name for name in value if name not in instance]
+        return f"{where}: key '{missing[0]}' is missing"
+    if rule == "enum" and isinstance(value, list):
+        return f"{where}: {instance!r} is not allowed; choose one of {', '.join(map(str, value))}"
+    return f"{where}: {error.message}"
+
+
+def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterable[str]) -> None:
+    given = "vocabulary" in model
+    if model["family"] in BROUGHT_FAMILIES and given:
+        raise InputError(
+            f"models.{name}.vocabulary: a {model['family']} model brings its own tokenizer; "
+            "remove this key"
+        )
+    if model["family"] in BROUGHT_FAMILIES:
+        return
+    if not given:
+        raise InputError(f"models.{name}: key 'vocabulary' is missing")
+    require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+
+
+def _check_references(config: Config) -> None:
+    if RESERVED_CORPUS in config["corpora"]:
+        raise InputError(f"corpora.{RESERVED_CORPUS}: this name is kept for tables; rename it")
+    for name, model in config["models"].items():
+        if name == RESERVED_MODEL:
+            raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
+        require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
+        _check_vocabulary(name, model, config["vocabularies"])
+    for name in config["generation"]["models"]:
+        require("generation.models", name, config["models"], "model")
+        family = config["models"][name]["family"]
+        if family in LATENT_FAMILIES:
+            raise InputError(f"generation.models: '{name}' ({family}) has latent variables; remove")
+    for name in config["generation"]["decodings"]:
+        require("generation.decodings", name, config["decodings"], "decoding")
+    for name, external in config["external_samples"].items():
+        key = f"external_samples.{name}.corpus"
+        require(key, external["corpus"], config["corpora"], "corpus")
+
+
+def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
+    length = config["generation"]["maximum_length"]
+    for name in config["generation"]["models"]:
+        model = config["models"][name]
+        options = definitions.get(f"architecture-{model['family']}", {}).get("properties", {})
+        default = options.get("context_length", {}).get("x-default")
+        context = model["architecture"].get("context_length", default)
+        if context is not None and length > context:
+            raise InputError(
+                f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
+                f"tokens at most; lower it or raise models.{name}.architecture.context_length"
+            )
+
+
+def _check_values(config: Config) -> None:
+    """Refuse values that a job would refuse, where telling takes no heavy library."""
+    importance, tendencies = config["importance"], config["tendencies"]
+    checked: list[tuple[str, type[Any], Any]] = [
+        ("importance.smc", SMCOptions, importance["smc"] or {}),
+        ("tendencies.measurement", MeasurementOptions, tendencies["measurement"]),
+        ("tendencies.sample_size", SampleSizeOptions, tendencies["sample_size"]),
+        ("tendencies.sensitivity", SensitivityOptions, tendencies["sensitivity"]),
+    ]
+    for section in ("models", "proposals"):
+        for name, held in config[section].items():
+            if "training" in held:
+                checked.append((f"{section}.{name}.training", TrainingOptions, held["training"]))
+    for name, decoding in config["decodings"].items():
+        checked.append((f"decodings.{name}", DecodingOptions, decoding))
+    for where, kind, values in checked:
+        parse_options(kind, values, f"config: {where}")
+
+
+def _check_splits(config: Config) -> None:
+    for name, corpus in config["corpora"].items():
+        given = isinstance(corpus["source"]["paths"], dict)
+        if given and "split" in corpus:
+            raise InputError(
+                f"corpora.{name}.split: source.paths already names the splits; remove one of them"
+            )
+        if not given and "split" not in corpus:
+            raise InputError(
+                f"corpora.{name}: key 'split' is missing; give the share of each split"
+            )
+        total = sum(corpus["split"].values()) if not given else 1.0
+        if abs(total - 1.0) > 1e-9:
+            raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
+
+
+def _check_evaluated_splits(config: Config) -> None:
+    """Refuse models whose evaluation is on a split that gets no documents."""
+    for name, model in config["models"].items():
+        latent = model["family"] in LATENT_FAMILIES
+        section = "importance" if latent else "perplexity"
+        split, corpus = config[section]["split"], model["corpus"]
+        if config["corpora"][corpus].get("split", {}).get(split) == 0:
+            raise InputError(
+                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
+                f"({section}.split)"
+            )
+
+
+def _settle_preprocessing(config: Config) -> None:
+    """Switch off, before defaults are filled in, the steps that annotated corpora do not get."""
+    corpora = config.get("corpora")
+    for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
+        source = corpus.get("source") if isinstance(corpus, dict) else None
+        kind = source.get("format") if isinstance(source, dict) else None
+        if not isinstance(kind, str) or kind not in READER_MODULES:
+            continue
+        steps = corpus.get("preprocessing", {})
+        if isinstance(steps, dict):
+            try:
+                corpus["preprocessing"] = dict(annotated_preprocessing(kind, steps))
+            except InputError as error:
+                raise InputError(f"config: corpora.{name}.{error}") from error
+
+
+def _matching(key: str, location: Any) -> list[Any]:
+    """List the files, in order of their names, that a pattern of a path stands for."""
+    if not isinstance(location, str) or not glob.has_magic(location) or Path(location).exists():
+        return [location]
+    found = sorted(glob.glob(location, recursive=True))
+    if not found:
+        raise InputError(f"config: {key}: no file matches {location}; check the path")
+    return found
+
+
+def _expand_patterns(config: Config) -> None:
+    """Replace patterns among the paths of corpora by the files that match them, in place."""
+    for name, corpus in config["corpora"].items():
+        key, paths = f"corpora.{name}.source.paths", corpus["source"]["paths"]
+        by_split = paths if isinstance(paths, dict) else {"": paths}
+        for split, locations in by_split.items():
+            where = f"{key}.{split}".rstrip(".")
+            locations[:] = [file for held in locations for file in _matching(where, held)]
+
+
+def _check_sources(config: Config) -> None:
+    """Check what belongs to some formats of source only; where files lie does not matter here."""
+    for name, corpus in config["corpora"].items():
+        source = {**corpus["source"], "paths": ["-"]}
+        source |= {key: "-" for key in SIDE_FILES if key in source}
+        try:
+            ExtractionOptions.from_config({"source": source, "trees": corpus.get("trees", {})})
+        except InputError as error:
+            raise InputError(f"config: corpora.{name}.{error}") from error
+
+
+def validate(config: Config, schema_path: str | Path) -> None:
+    """Check a configuration, fill in its defaults and expand patterns of paths, in place.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration as read from YAML.
+    schema_path : path
+        The JSON schema, in YAML; `options.schema.yaml` beside it adds definitions.
+
+    Raises
+    ------
+    InputError
+        Names the path of the key, what is wrong with it and what is allowed.
+    """
+    schema = yaml.safe_load(Path(schema_path).read_text(encoding="utf-8"))
+    options = Path(schema_path).with_name("options.schema.yaml").read_text(encoding="utf-8")
+    schema["$defs"].update(yaml.safe_load(options))
+    validator = _filling_validator()(schema)
+    _settle_preprocessing(config)
+    errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
+    if errors:
+        raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    _expand_patterns(config)
+    _check_sources(config)
+    _check_splits(config)
+    _check_values(config)
+    _check_references(config)
+    _check_evaluated_splits(config)
+    _check_lengths(config, schema["$defs"])
+    check_latent_models(config, schema["$defs"])

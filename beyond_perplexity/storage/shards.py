@@ -1,0 +1,272 @@
+"""Parquet shards: the one home of atomic writing, footers and streaming reads."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas import complete_schema
+
+RECORD_KEY = b"beyond_perplexity"
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
+
+    What a killed process left of the same file is removed too.
+
+    Parameters
+    ----------
+    path : path
+        The final path; its folder is made when it is missing.
+
+    Yields
+    ------
+    pathlib.Path
+        The temporary path, in the same folder and with the same suffix, to be written to.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{glob.escape(target.stem)}.*.partial{target.suffix}"):
+        left.unlink(missing_ok=True)
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
+    try:
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+class ShardWriter:
+    """Stream record batches of one schema into one Parquet file that appears only when complete.
+
+    Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
+    rename); an exception removes what was written.
+
+    Parameters
+    ----------
+    path : path
+        The Parquet file.
+    kind : str
+        A key of `schemas.SCHEMAS`.
+    record : dict
+        The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
+    extra : pyarrow.Schema, optional
+        Columns on top of those of `kind`, such as `schemas.temperature_columns`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        kind: str,
+        record: dict[str, object],
+        extra: pa.Schema | None = None,
+    ) -> None:
+        self._schema = complete_schema(kind, extra)
+        self._record = record
+        self._atomic = atomic_path(path)
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> ShardWriter:
+        self._writer = pq.ParquetWriter(self._atomic.__enter__(), self._schema, compression="zstd")
+        return self
+
+    def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        columns : table, record batch, or dict of column name to array or list
+            Exactly the columns of the schema, in any order.
+
+        Raises
+        ------
+        ValueError
+            When columns are missing or superfluous.
+        """
+        assert self._writer is not None
+        names = list(columns if isinstance(columns, dict) else columns.schema.names)
+        if set(names) != set(self._schema.names):
+            raise ValueError(f"columns {sorted(names)} are not {sorted(self._schema.names)}")
+        table = pa.table({name: columns[name] for name in self._schema.names}, self._schema)
+        self._writer.write_table(table)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        from beyond_perplexity.storage.provenance import finished
+
+        assert self._writer is not None
+        if kind is None:
+            footer = json.dumps(finished(self._record), sort_keys=True)
+            self._writer.add_key_value_metadata({RECORD_KEY: footer.encode()})
+        self._writer.close()
+        self._atomic.__exit__(kind, error, trace)
+
+
+def write_shard(
+    path: str | os.PathLike[str],
+    kind: str,
+    columns: pa.Table | dict[str, object],
+    record: dict[str, object],
+    extra: pa.Schema | None = None,
+) -> None:
+    """Write one whole shard atomically; see `ShardWriter` for the parameters."""
+    with ShardWriter(path, kind, record, extra) as writer:
+        writer.write(columns)
+
+
+def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+
+
+def check_schema(
+    path: str | os.PathLike[str], kind: str, extra: pa.Schema | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file after checking that it holds the columns of `kind` and of `extra`.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or a column is missing or of another type.
+    """
+    file = _open(path)
+    held = file.schema_arrow
+    for field in complete_schema(kind, extra):
+        if field.name not in held.names:
+            raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it")
+        if held.field(field.name).type != field.type:
+            found = held.field(field.name).type
+            raise InputError(f"{path}: column '{field.name}' is {found}, expected {field.type}")
+    return file
+
+
+def read_batches(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    kind: str,
+    columns: Sequence[str],
+    batch_size: int = 16_384,
+    extra: pa.Schema | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Stream the named columns of one or more shards, in order, without holding a file in memory.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        The shards, read in the given order.
+    kind : str
+        A key of `schemas.SCHEMAS`; each file is checked against it.
+    columns : sequence of str
+        The columns to read.
+    batch_size : int
+        Rows of a batch at most.
+    extra : pyarrow.Schema, optional
+        Columns on top of those of `kind` that the files must have too.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Batches with just the named columns.
+    """
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    for path in paths:
+        with check_schema(path, kind, extra) as file:
+            yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
+
+
+def read_texts(
+    paths: Sequence[str | os.PathLike[str]], split: str | None = None, batch_size: int = 8_192
+) -> Iterator[pa.Array]:
+    """Stream the texts of documents or samples.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
+    split : str, optional
+        Only documents of this split; needs files of kind ``documents``.
+    batch_size : int
+        Documents of a batch at most.
+
+    Yields
+    ------
+    pyarrow.StringArray
+        Texts in the order of the files, in batches of at least one.
+
+    Raises
+    ------
+    InputError
+        When a file has neither form, or a split is asked of a file without one.
+    """
+    for path in paths:
+        kind = "documents" if _has_split(path) else "samples"
+        if kind == "samples" and split is not None:
+            raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
+        columns = ["text"] if split is None else ["text", "split"]
+        for batch in read_batches(path, kind, columns, batch_size):
+            if split is not None:
+                batch = batch.filter(pc.equal(batch.column("split"), split))
+            if batch.num_rows:
+                yield batch.column("text")
+
+
+def _has_split(path: str | os.PathLike[str]) -> bool:
+    try:
+        return "split" in pq.read_schema(path).names
+    except (pa.ArrowInvalid, OSError):
+        check_schema(path, "documents")
+        raise
+
+
+def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
+    """Count the documents that `read_texts` gives, without reading their texts."""
+    if split is None:
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+    splits = read_batches(paths, "documents", ["split"])
+    found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
+    return sum(int(count.as_py()) for count in found)
+
+
+def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
+    """Read the run record from the footer of a Parquet file.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or has no run record.
+    """
+    with _open(path) as file:
+        metadata = file.metadata.metadata or {}
+    if RECORD_KEY not in metadata:
+        raise InputError(f"{path}: has no run record; it was not written by this workflow")
+    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    return record

@@ -1,0 +1,250 @@
+"""From a documents file, a vocabulary and a model's configuration to a model folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.batches import Pieces, TokenStore
+from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeInstances
+from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.families import family_module
+from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.perplexity import score_encoded
+from beyond_perplexity.storage.provenance import content_hash, fingerprint, run_record, value_hash
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.loop import TrainingResult, train
+from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
+
+CONFIG_KEYS = ("family", "architecture", "training")
+
+
+def fit_files(
+    documents: str | Path,
+    vocabulary: str | Path | None,
+    config: Mapping[str, Any],
+    seed: int,
+    device: torch.device,
+    output: str | Path,
+    checkpoints: str | Path,
+    preprocessing: Mapping[str, Any] | None = None,
+) -> None:
+    """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
+
+    Parameters
+    ----------
+    documents : path
+        A Parquet file of schema ``documents``; families with latent variables find the other
+        tables of the corpus beside it.
+    vocabulary : path or None
+        A vocabulary file; None for a family that brings its own.
+    config : dict
+        ``family``, ``architecture``, ``training``.
+    seed : int
+        Seed of initial weights, order of documents and dropout.
+    device : torch.device
+    output : path
+        The model folder, with ``training.parquet`` in it.
+    checkpoints : path
+        A folder for unfinished trainings; each has a subfolder of its own, named by the hash of
+        everything that determines it, so that nothing stale is ever taken up.
+    preprocessing : dict, optional
+        How the documents were cleaned; kept in the model folder, so that other text can be cleaned
+        likewise before it is scored.
+
+    Raises
+    ------
+    InputError
+        When a file or an option is wrong, or a split is empty.
+    """
+    unknown = set(config) - set(CONFIG_KEYS)
+    if unknown:
+        allowed = ", ".join(CONFIG_KEYS)
+        raise InputError(f"config.{min(unknown)}: unknown key; allowed are {allowed}")
+    corpus = CorpusFiles.of(Path(documents).parent)._replace(documents=Path(documents))
+    job = _prepare(corpus, vocabulary, config, seed, device, checkpoints, preprocessing or {})
+    record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
+    model, result = _fit(job)
+    columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
+    write_shard(Path(output) / "training.parquet", "training", columns, record)
+    finite = math.isfinite(result.valid_loss)
+    extra = {
+        "training": dict(config.get("training", {})),
+        "preprocessing": dict(preprocessing or {}),
+        "seed": seed,
+        "code_fingerprint": job.code,
+        "best_step": result.best_step,
+        "steps": result.steps,
+        # JSON knows no infinity: null stands for it, and the flag says so.
+        "valid_loss": result.valid_loss if finite else None,
+        "valid_perplexity": math.exp(result.valid_loss) if finite else None,
+        "valid_infinite": not finite,
+        "source": job.brought.source if job.brought else None,
+    }
+    save_model(output, model.cpu(), job.vocabulary, extra)
+
+
+class Brought(NamedTuple):
+    """A trained model, and where it came from."""
+
+    model: LanguageModel
+    source: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """One training: what it is made of and where its checkpoints are."""
+
+    config: Mapping[str, Any]
+    code: str
+    vocabulary: Vocabulary
+    brought: Brought | None
+    corpus: CorpusFiles
+    seed: int
+    device: torch.device
+    folder: Path
+
+    @cached_property
+    def options(self) -> TrainingOptions:
+        """The section ``training``."""
+        return parse_options(TrainingOptions, self.config.get("training", {}), "training")
+
+    @property
+    def open_vocabulary(self) -> bool:
+        """Whether there are no unknown words."""
+        return self.vocabulary.kind == "bpe"
+
+    def store(self, split: str) -> TokenStore:
+        """Encode a split."""
+        return TokenStore.write(self.folder, self.corpus.documents, split, self.vocabulary)
+
+    def set_initial_weights(self) -> None:
+        """Seed torch's generator with what is for initial weights."""
+        torch.manual_seed(stream_key(self.seed, "train/initialize") % 2**63)
+
+
+def _prepare(
+    corpus: CorpusFiles,
+    vocabulary: str | Path | None,
+    config: Mapping[str, Any],
+    seed: int,
+    device: torch.device,
+    checkpoints: str | Path,
+    preprocessing: Mapping[str, Any],
+) -> Fitting:
+    """Read what a training is made of, and name its folder by all that determines it."""
+    parse_options(TrainingOptions, config.get("training", {}), "training")
+    family = registry.find(config.get("family"))
+    code = fingerprint("scripts/train.py", family_module(config.get("family")))
+    words, brought = _vocabulary(config, vocabulary, preprocessing)
+    tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
+    determined_by = {
+        "config": dict(config),
+        "seed": seed,
+        "code": code,
+        "torch": torch.__version__,
+        "device": device.type,
+        "threads": torch.get_num_threads(),
+        "tables": [content_hash(path) if path.exists() else None for path in tables],
+        "vocabulary": words.hash,
+        "source": brought.source if brought else None,
+    }
+    folder = Path(checkpoints) / value_hash(determined_by)[:16]
+    return Fitting(config, code, words, brought, corpus, seed, device, folder)
+
+
+def _vocabulary(
+    config: Mapping[str, Any], path: str | Path | None, preprocessing: Mapping[str, Any]
+) -> tuple[Vocabulary, Brought | None]:
+    """Read the vocabulary, or take the one that comes with a model, together with that model."""
+    family = config.get("family")
+    bring = getattr(registry.find(family), "bring", None)
+    if bring is None:
+        if path is None:
+            raise InputError("vocabulary: is missing; only huggingface models bring their own")
+        return load_vocabulary(path), None
+    if path is not None:
+        raise InputError(f"{path}: a {family} model brings its own vocabulary; give none")
+    # What is not trained on the corpus writes plain text, which becomes the corpus' tokens.
+    cleaning = None if config.get("training") else preprocessing
+    model, vocabulary, source = bring(config.get("architecture", {}), cleaning)
+    return vocabulary, Brought(model, source)
+
+
+def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
+    family = registry.find(job.config.get("family"))
+    if issubclass(family, LatentModule):
+        return _fit_latent(job, family)
+    if hasattr(family, "fit"):
+        return _fit_counted(job, family)
+    return _fit_neural(job)
+
+
+def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel, TrainingResult]:
+    job.set_initial_weights()
+    model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
+
+    def rows(split: str) -> WholeInstances:
+        instances = model.instances(job.corpus, split, job.vocabulary)
+        store = InstanceStore.write(job.folder, split, instances)
+        return WholeInstances(store, job.options.batch_tokens)
+
+    sources = (rows("train"), rows("valid"))
+    return model, train(model, sources, job.options, job.seed, job.folder, job.device)
+
+
+def _fit_counted(job: Fitting, family: type[Any]) -> tuple[TrainedModel, TrainingResult]:
+    if job.config.get("architecture"):
+        registry.build(job.config, job.vocabulary.size)  # says which options the family has
+    documents = job.store("train").batches()
+    model = family.fit(documents, job.vocabulary.size, job.open_vocabulary)
+    return model, _measure(model.to(job.device), job.store("valid"))
+
+
+def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
+    options = job.options
+    if job.brought:
+        model = job.brought.model.train()
+        if not job.config.get("training"):
+            return model, _measure(model.to(job.device).eval(), job.store("valid"))
+    else:
+        job.set_initial_weights()
+        model = registry.build(job.config, job.vocabulary.size, job.open_vocabulary)
+    length = min(options.maximum_length, model.context_length or options.maximum_length)
+
+    def pieces(split: str) -> Pieces:
+        return Pieces(job.store(split), length, options.batch_tokens)
+
+    sources = (pieces("train"), pieces("valid"))
+    return model, train(model, sources, options, job.seed, job.folder, job.device)
+
+
+def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:
+    """Give a model that is not trained the one row of a training curve that it has."""
+    log_prob, tokens = 0.0, 0
+    for ids, score in zip(valid, score_encoded(model, valid), strict=True):
+        log_prob += score.log_prob
+        tokens += len(ids) + 1
+    loss = -log_prob / tokens
+    row = {
+        "step": 0,
+        "epoch": 1.0,
+        "split": "valid",
+        "loss": loss,
+        "perplexity": math.exp(loss) if loss < 700 else math.inf,
+        "learning_rate": 0.0,
+        "seconds": 0.0,
+    }
+    return TrainingResult([row], loss, 0, 0)

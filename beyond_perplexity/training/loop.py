@@ -1,0 +1,368 @@
+"""Training of any family on Lightning, killed and resumed at will.
+
+One Lightning "epoch" is one round: the steps up to the next validation. Everything that a step
+depends on is a function of (seed, step) or lies in the checkpoint: the order of the batches, the
+dropout, the learning rate, the tokens that scheduled sampling draws. So a training that was killed
+goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.plugins.environments import LightningEnvironment
+from torch import Tensor
+from torch.nn import functional
+from tqdm import tqdm
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.batches import IGNORED, Batch, BatchSource
+from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.losses import fastest_products
+from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
+from beyond_perplexity.training.resume import (
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+    with_prefix,
+    without_prefix,
+)
+from beyond_perplexity.training.rounds import Rounds
+from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
+
+IRRELEVANT_WARNINGS = (
+    "The `srun` command is available",  # one process on one device needs no srun
+    ".*treespec, LeafSpec",  # Lightning calls what torch has deprecated
+)
+
+
+def summed_loss(model: LanguageModel, batch: Batch, dtype: torch.dtype) -> Tensor:
+    """Return −Σ log p of all predictions of a batch, nats, float32 scalar.
+
+    On a CPU `dtype` is that of the products of the output layer, where the model has such a layer.
+    """
+    if isinstance(model, FactoredModel):
+        counted = batch.targets != IGNORED  # (B, T)
+        features = model.features(batch.inputs)[counted]  # (N, D)
+        return model.output.summed_loss(features, batch.targets[counted], dtype)
+    logits = model(batch.inputs)  # (B, T, V)
+    return functional.cross_entropy(
+        logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+
+
+class Trained(lightning.LightningModule):
+    """A model on its way: loss, optimizer, validation, early stopping, checkpoints."""
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        options: TrainingOptions,
+        rounds: Rounds,
+        seed: int,
+        folder: Path,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.options = options
+        self.rounds = rounds
+        self.progress = rounds.progress
+        self.rows: list[dict[str, Any]] = []
+        self.best: dict[str, Tensor] = {}
+        self.last_step = rounds.last_step
+        self._folder = folder
+        self._products = torch.float32 if options.precision == "32" else fastest_products()
+        if isinstance(model, LatentModule):
+            model.training_products = self._products
+        self._seed, self._key = seed, stream_key(seed, "train/dropout")
+        self._loss = torch.zeros((), dtype=torch.float64)
+        self._tokens = 0
+        self._validation_loss = 0.0
+        self._validation_tokens = 0
+        self._restored: dict[str, Tensor] = {}
+        self._saved = (0, time.monotonic())
+        self._started = time.monotonic()
+        self._bar: tqdm[Any] | None = None
+
+    def restore(self) -> None:
+        """Take up the newest checkpoint, if there is one."""
+        found = load_checkpoint(self._folder)
+        if found is None:
+            return
+        self._restored, state = found
+        for name, value in state["progress"].items():
+            setattr(self.progress, name, value)
+        self.rows = state["rows"]
+        self.model.load_state_dict(without_prefix("model", self._restored))
+        self.best = without_prefix("best", self._restored)
+        self._loss, self._tokens = self._restored["loss"], state["tokens"]
+        self._saved = (self.progress.step, time.monotonic())
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Make the optimizer; Lightning calls this once."""
+        matrices: list[Tensor] = []
+        others: list[Tensor] = []
+        for module in self.model.modules():
+            for parameter in module.parameters(recurse=False):
+                decayed = parameter.dim() > 1 and not isinstance(module, torch.nn.Embedding)
+                (matrices if decayed else others).append(parameter)
+        seen = {id(parameter) for parameter in others}
+        matrices = [parameter for parameter in matrices if id(parameter) not in seen]
+        optimizer: torch.optim.Optimizer
+        if self.options.optimizer == "sgd":
+            optimizer = torch.optim.SGD([*matrices, *others], lr=self.options.learning_rate)
+        else:
+            groups = [
+                {"params": matrices, "weight_decay": self.options.weight_decay},
+                {"params": others, "weight_decay": 0.0},
+            ]
+            optimizer = torch.optim.AdamW(
+                groups, lr=self.options.learning_rate, betas=(0.9, self.options.beta2)
+            )
+        if self._restored:
+            restore_optimizer(optimizer, self._restored)
+            self._restored = {}
+        return optimizer
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far, interrupted runs included up to their last checkpoint."""
+        return self.progress.seconds + time.monotonic() - self._started
+
+    def on_fit_start(self) -> None:
+        """Start the clock and the progress bar."""
+        self._loss = self._loss.to(self.device)
+        self._started = time.monotonic()
+        self._bar = tqdm(
+            total=self.last_step,
+            initial=self.progress.step,
+            unit="step",
+            mininterval=2.0 if sys.stderr.isatty() else 20.0,
+        )
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Set what a step depends on from its number alone."""
+        torch.manual_seed((self._key + self.progress.step) % 2**63)
+        rate = self._rate(self.progress.step)
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = rate
+
+    def _rate(self, step: int) -> float:
+        return scheduled_rate(self.options, step, self.last_step, self.progress.halvings)
+
+    def _training_loss(self, batch: Any) -> Tensor:
+        if isinstance(self.model, LatentModule):
+            return self.model.loss(batch, self.rounds.epoch)
+        assert isinstance(self.model, LanguageModel)
+        step = self.progress.step
+        truth = truth_probability(self.options, step)
+        inputs = mix_inputs(self.model, batch.inputs, truth, self._seed, step)  # (B, T)
+        return summed_loss(self.model, Batch(inputs, batch.targets), self._products)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Return the loss of a batch, nats per token."""
+        loss = self._training_loss(batch)
+        self._loss += loss.detach()
+        self._tokens += batch.predictions
+        return loss / batch.predictions
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Count the step; write a checkpoint when one is due and no validation comes next."""
+        self.rounds.advance()
+        assert self._bar is not None
+        self._bar.update()
+        if batch_idx + 1 < self.trainer.num_training_batches:
+            self._save_if_due()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Add up the loss of the validation split."""
+        if isinstance(self.model, LatentModule):
+            loss = self.model.loss(batch)
+        else:
+            assert isinstance(self.model, LanguageModel)
+            loss = summed_loss(self.model, batch, torch.float32)
+        self._validation_loss += float(loss)
+        self._validation_tokens += batch.predictions
+
+    def on_validation_epoch_end(self) -> None:
+        """Extend the curve; keep the best weights; stop when they have not improved for long."""
+        progress = self.progress
+        loss = self._validation_loss / self._validation_tokens
+        self._validation_loss, self._validation_tokens = 0.0, 0
+        self._record("train", float(self._loss) / self._tokens)
+        self._record("valid", loss)
+        self._loss, self._tokens = torch.zeros_like(self._loss), 0
+        if loss < progress.best_loss:
+            progress.best_loss, progress.best_step = loss, progress.step
+            progress.validations_without_best = 0
+            self.best = {
+                name: tensor.detach().cpu().clone()
+                for name, tensor in self.model.state_dict().items()
+            }
+        else:
+            progress.validations_without_best += 1
+            plateau = self.options.schedule == "plateau"
+            progress.halvings += plateau and self.rounds.epoch >= self.options.plateau_epochs
+        stale = progress.validations_without_best >= self.options.patience
+        progress.finished = stale or progress.step >= self.last_step or not math.isfinite(loss)
+        assert self._bar is not None
+        self._bar.set_postfix(valid_loss=f"{loss:.3f}", perplexity=f"{math.exp(min(loss, 99)):.1f}")
+        self._save_if_due()
+        if progress.finished:
+            self._bar.close()
+            self.trainer.should_stop = True
+
+    def _record(self, split: str, loss: float) -> None:
+        step = self.progress.step
+        self.rows.append(
+            {
+                "step": step,
+                "epoch": self.rounds.epoch,
+                "split": split,
+                "loss": loss,
+                "perplexity": math.exp(loss) if loss < 700 else math.inf,
+                "learning_rate": self._rate(step - 1),
+                "seconds": self.seconds,
+            }
+        )
+
+    def _save_if_due(self) -> None:
+        step, moment = self._saved
+        due = (
+            self.progress.finished
+            or self.progress.step - step >= self.options.checkpoint_steps
+            or time.monotonic() - moment >= self.options.checkpoint_seconds
+        )
+        if not due:
+            return
+        tensors = {
+            **with_prefix("model", self.model.state_dict()),
+            **with_prefix("best", self.best),
+            **optimizer_tensors(self.trainer.optimizers[0]),
+            "loss": self._loss,
+        }
+        progress = {**vars(self.progress), "seconds": self.seconds}
+        state = {"progress": progress, "rows": self.rows, "tokens": self._tokens}
+        save_checkpoint(self._folder, self.progress.step, tensors, state)
+        self._saved = (self.progress.step, time.monotonic())
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training ends with.
+
+    Attributes
+    ----------
+    rows : list of dict
+        The training curve: columns of schema ``training``; losses in nats per token.
+    valid_loss : float
+        The best validation loss, nats per token; the model has the weights of that moment.
+    best_step, steps : int
+        Steps to the best weights, and in all.
+    """
+
+    rows: list[dict[str, Any]]
+    valid_loss: float
+    best_step: int
+    steps: int
+
+
+def train(
+    model: TrainedModel,
+    sources: tuple[BatchSource, BatchSource],
+    options: TrainingOptions,
+    seed: int,
+    folder: Path,
+    device: torch.device,
+) -> TrainingResult:
+    """Train a model, or go on with it, and leave it with its best weights.
+
+    Parameters
+    ----------
+    model : TrainedModel
+        With its initial weights; changed.
+    sources : pair of BatchSource
+        The training and the validation split.
+    options : TrainingOptions
+    seed : int
+        Seed of the order of documents and of dropout.
+    folder : pathlib.Path
+        The checkpoints of this very training (same code, data, options and seed).
+    device : torch.device
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    InputError
+        When the loss is not finite at the first validation.
+    """
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    rounds = Rounds(sources, options, seed)
+    trained = Trained(model, options, rounds, seed, folder)
+    trained.restore()
+    if not trained.progress.finished:
+        with warnings.catch_warnings():
+            for message in IRRELEVANT_WARNINGS:
+                warnings.filterwarnings("ignore", message=message)
+            with repeatable_sums(device):
+                _fit(trained, rounds, device)
+    if not trained.best:
+        raise InputError("training: the first validation loss is not a number; lower learning_rate")
+    model.load_state_dict(trained.best)
+    progress = trained.progress
+    return TrainingResult(trained.rows, progress.best_loss, progress.best_step, progress.step)
+
+
+@contextmanager
+def repeatable_sums(device: torch.device) -> Iterator[None]:
+    """Add up gradients in one order on a CPU: its threads otherwise do in that of their arrival.
+
+    On a GPU it does nothing: there several operations have no such way.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(before or device.type == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def _fit(trained: Trained, rounds: Rounds, device: torch.device) -> None:
+    precision = trained.options.precision
+    if precision == "auto":
+        precision = "bf16-mixed" if device.type == "cuda" else "32"
+    trainer = lightning.Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=[device.index or 0] if device.type == "cuda" else 1,
+        # One process on one device: what SLURM or MPI say about their job is not for Lightning.
+        plugins=[LightningEnvironment()],
+        precision="32-true" if precision == "32" else "bf16-mixed",
+        max_epochs=-1,
+        gradient_clip_val=trained.options.gradient_clip,
+        reload_dataloaders_every_n_epochs=1,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(trained, datamodule=rounds)

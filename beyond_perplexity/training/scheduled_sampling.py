@@ -1,0 +1,101 @@
+"""Scheduled sampling (Bengio, Vinyals, Jaitly & Shazeer 2015, section 2.4).
+
+In training each input token after the first is the true one with probability ε(i), i the step of
+the optimizer, and otherwise drawn from what the model itself predicted at the place before. The
+inputs are mixed first, a place at a time, without dropout; the loss is then that of a parallel
+pass over the mixed inputs with the true targets. No gradient goes through the draws, as in the
+paper. So it serves every family, at the price of a step by step pass. A drawn ``</s>`` is fed like
+any other token.
+
+B rows, N of them with a draw, T positions, V ids.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.training.options import TrainingOptions
+
+
+def truth_probability(options: TrainingOptions, step: int) -> float:
+    """Return ε(i), the probability of a true input token at a step, counted from 0.
+
+    linear: k − c i; exponential: k^i; inverse-sigmoid: k / (k + exp(i / k)); never less than the
+    minimum, nor more than 1. Without scheduled sampling it is 1.
+    """
+    k = options.sampling_k
+    if options.scheduled_sampling == "none" or k is None:
+        return 1.0
+    if options.scheduled_sampling == "linear":
+        value = k - options.sampling_c * step
+    elif options.scheduled_sampling == "exponential":
+        value = k**step
+    else:
+        value = 1 / (1 + math.exp(min(step / k, 700)) / k)
+    return min(1.0, max(options.sampling_minimum, value))
+
+
+@torch.no_grad()
+def mix_inputs(
+    model: LanguageModel, inputs: Tensor, probability: float, seed: int, step: int
+) -> Tensor:
+    """Replace true input tokens by the model's own.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Its mode is what it was when this returns.
+    inputs : Tensor
+        int64, (B, T): true tokens; those of the first place stay.
+    probability : float
+        ε, of keeping each of the others.
+    seed, step : int
+        Keys of the random stream.
+
+    Returns
+    -------
+    Tensor
+        int64, (B, T).
+    """
+    if probability >= 1:
+        return inputs
+    training = model.training
+    model.eval()
+    rows, places = inputs.shape
+    numbers = stream(seed, "train/scheduled-sampling", step).random((2, places, rows))
+    replaced, uniforms = numbers[0] >= probability, torch.from_numpy(numbers[1])  # (T, B), (T, B)
+    mixed, state = inputs.clone(), model.initial_state(rows, places)  # (B, T)
+    for place in range(1, places):
+        chosen = torch.from_numpy(np.flatnonzero(replaced[place]))  # (N,)
+        where = chosen.to(inputs.device)  # (N,)
+        logits, state = _advance(model, mixed[:, place - 1], state, where)  # (N, V)
+        if len(chosen):
+            mixed[where, place] = _draw(logits, uniforms[place][chosen])
+    model.train(training)
+    return mixed
+
+
+def _advance(
+    model: LanguageModel, tokens: Tensor, state: State, where: Tensor
+) -> tuple[Tensor, State]:
+    """Advance all prefixes by tokens (B,); return the logits (N, V) of some rows, and the state."""
+    if not isinstance(model, FactoredModel):
+        logits, state = model.step(tokens, state)  # (B, V)
+        return logits[where], state
+    features, state = model.advance(tokens, state)  # (B, D)
+    return model.output.logits(features[where]), state
+
+
+def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Return tokens (N,) from logits (N, V) by numbers in [0, 1), (N,): inverse of the cdf."""
+    cumulative = logits.double().softmax(1).cumsum(1)  # (N, V)
+    goal = uniforms.to(logits.device)[:, None] * cumulative[:, -1:]  # (N, 1)
+    tokens = torch.searchsorted(cumulative, goal, right=True)[:, 0]  # (N,)
+    return tokens.clamp_(max=logits.shape[1] - 1)

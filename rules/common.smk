@@ -8,7 +8,7 @@ sys.path.insert(0, str(workflow.basedir))
 from beyond_perplexity.planning import run as lookups
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.provenance import fingerprint
+from beyond_perplexity.storage.fingerprint import fingerprint
 
 lookups.prepare_environment(workflow.basedir)
 

@@ -1,102 +1,18 @@
-"""Where a result came from: the code fingerprint of a step and the run record of a file."""
+"""Where a result came from: the run record of a file, and hashes of contents."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
-
-PACKAGE = Path(beyond_perplexity.__file__).parent
-ROOT = PACKAGE.parent
-
-
-def _module_file(name: str) -> Path | None:
-    """Find the file of an in-package module; None for anything else."""
-    if name.split(".")[0] not in (PACKAGE.name, "scripts"):
-        return None
-    path = ROOT.joinpath(*name.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return path if path.is_file() else None
-
-
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """Name every module that the code may import, at the top or inside a function."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
-    return tree
-
-
-@cache
-def _read_module(path: Path) -> tuple[str, tuple[Path, ...]]:
-    """Hash the meaning of one source file and list the in-package files it imports."""
-    tree = ast.parse(path.read_bytes(), filename=str(path))
-    found: set[Path] = set()
-    for name in _imported(tree):
-        parts = name.split(".")
-        prefixes = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
-        found |= {file for prefix in prefixes if (file := _module_file(prefix))}
-    dump = ast.dump(_without_docstrings(tree))
-    return hashlib.sha256(dump.encode()).hexdigest(), tuple(sorted(found))
-
-
-def fingerprint(script: str | Path, *others: str | Path) -> str:
-    """Hash a script together with all in-package modules that it imports, transitively.
-
-    Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
-
-    Parameters
-    ----------
-    script : str or path
-        The script, relative to the repository.
-    *others : str or path
-        Files it uses without naming them in an import, such as the model family of a config.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such script.
-    """
-    waiting = [ROOT / path for path in (script, *others)]
-    seen = set(waiting)
-    while waiting:
-        _, imports = _read_module(waiting.pop())
-        fresh = set(imports) - seen
-        seen |= fresh
-        waiting += fresh
-    total = hashlib.sha256()
-    for path in sorted(seen):
-        total.update(f"{path.relative_to(ROOT)}={_read_module(path)[0]}\n".encode())
-    return total.hexdigest()[:16]
+from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
 
 
 @cache

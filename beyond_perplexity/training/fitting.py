@@ -22,7 +22,8 @@ from beyond_perplexity.models.families import family_module
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity import score_encoded
-from beyond_perplexity.storage.provenance import content_hash, fingerprint, run_record, value_hash
+from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import TrainingOptions

@@ -27,7 +27,8 @@ from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.storage.provenance import ROOT, run_record
+from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
 from tests.unit.test_mediawiki import page_xml, write_dump
 

@@ -39,7 +39,7 @@ from beyond_perplexity.models.kglm.knowledge_graph import (
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.kglm.transe import Negatives, TransEOptions, distances, embed, step
-from beyond_perplexity.storage.provenance import ROOT
+from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 

@@ -32,7 +32,7 @@ from beyond_perplexity.models.losses import (
     fastest_products,
 )
 from beyond_perplexity.perplexity import measure
-from beyond_perplexity.storage.provenance import ROOT
+from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate

@@ -1,0 +1,220 @@
+"""The code that a step runs, as one hash: what an addition elsewhere leaves as it is.
+
+Snakemake reruns a rule when its script changes, not when code that the script calls does. So every
+rule has the fingerprint of its script among its parameters. It follows names, not files: of a
+module it takes the functions, classes and constants that are reached from the script, and what the
+module does when it is imported. A helper, a schema or a class that is added beside them reruns
+nothing; an edit reruns just what uses it.
+
+A table of rows (an assignment that is annotated as `Rows`) is left out: its rows are looked up by
+name at run time, and a rule names the file of the row that it uses.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import beyond_perplexity
+
+PACKAGE = Path(beyond_perplexity.__file__).parent
+ROOT = PACKAGE.parent
+WHOLE = "*"  # every statement of a module
+LOADING = ""  # only what a module does when it is imported
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class Part(NamedTuple):
+    """A definition of a module, `WHOLE` or `LOADING`."""
+
+    file: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class _Module:
+    """The statements of a file: those that bind a name, and those that do more when imported.
+
+    Attributes
+    ----------
+    loading : list of statement
+    definitions : dict of str to list of statement
+        By the name; more than one where a name is defined again.
+    imports : dict of str to list of Part
+        What a name that is imported at the top may stand for.
+    """
+
+    loading: list[ast.stmt] = field(default_factory=list)
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    imports: dict[str, list[Part]] = field(default_factory=dict)
+
+    def statements(self, name: str) -> list[ast.stmt]:
+        """Return the statements of one of the module's parts."""
+        if name == WHOLE:
+            return [*self.loading, *(s for held in self.definitions.values() for s in held)]
+        return self.loading if name == LOADING else self.definitions.get(name, [])
+
+
+def _module_file(name: str) -> Path | None:
+    """Find the file of a module of the package or of the scripts; None for anything else."""
+    if name.split(".")[0] not in (PACKAGE.name, "scripts"):
+        return None
+    path = ROOT.joinpath(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path if path.is_file() else None
+
+
+def _imported(node: ast.AST) -> Iterator[tuple[str, Part]]:
+    """Name what an import statement binds, with the part that it stands for."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if file := _module_file(alias.name):
+                yield alias.asname or alias.name.split(".")[0], Part(file, WHOLE)
+    elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+        for alias in node.names:
+            bound = alias.asname or alias.name
+            if file := _module_file(f"{node.module}.{alias.name}"):
+                yield bound, Part(file, WHOLE)
+            if file := _module_file(node.module):
+                yield bound, Part(file, alias.name)
+
+
+def _packages(file: Path) -> Iterator[Part]:
+    """Name the files that importing a module runs first: those of the packages it is in."""
+    for folder in file.parents:
+        if folder == ROOT or not folder.is_relative_to(ROOT):
+            return
+        if (folder / "__init__.py").is_file():
+            yield Part(folder / "__init__.py", LOADING)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | _Definition):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:]
+    return tree
+
+
+def _one_name_each(node: ast.stmt) -> list[ast.stmt]:
+    """Split an import of several names, so that each stands for itself."""
+    if isinstance(node, ast.Import):
+        return [ast.Import([alias]) for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [ast.ImportFrom(node.module, [alias], node.level) for alias in node.names]
+    return [node]
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    """Name what a statement binds, if it does nothing else."""
+    if isinstance(node, _Definition):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if all(isinstance(target, ast.Name) for target in targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def _is_table_of_rows(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.AnnAssign)
+        and isinstance(node.annotation, ast.Subscript)
+        and isinstance(node.annotation.value, ast.Name)
+        and node.annotation.value.id == "Rows"
+    )
+
+
+def _is_for_types_only(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in (
+        "TYPE_CHECKING",
+        "typing.TYPE_CHECKING",
+    )
+
+
+@cache
+def _read(file: Path) -> _Module:
+    module = _Module()
+    tree = ast.parse(file.read_bytes(), filename=str(file))
+    for node in _without_docstrings(tree).body:
+        if _is_table_of_rows(node) or _is_for_types_only(node):
+            continue
+        for statement in _one_name_each(node):
+            for name, part in _imported(statement):
+                module.imports.setdefault(name, []).append(part)
+            names = list(_defined(statement))
+            for name in names:
+                module.definitions.setdefault(name, []).append(statement)
+            if not names:
+                module.loading.append(statement)
+    return module
+
+
+@cache
+def _examine(part: Part) -> tuple[str, frozenset[Part]]:
+    """Hash a part and list the parts that it refers to."""
+    module = _read(part.file)
+    found = {Part(part.file, LOADING), *_packages(part.file)}
+    statements = module.statements(part.name)
+    for name, parts in module.imports.items():
+        if name == part.name or part.name == WHOLE:  # handed on to whoever imports it from here
+            found.update(parts)
+        elif part.name == LOADING:  # importing a module imports these
+            found.update(Part(other.file, LOADING) for other in parts)
+    for node in (inner for statement in statements for inner in ast.walk(statement)):
+        found.update(other for _, other in _imported(node))
+        if isinstance(node, ast.Name):
+            found.update(module.imports.get(node.id, ()))
+            if node.id in module.definitions:
+                found.add(Part(part.file, node.id))
+    dumps = sorted({ast.dump(s) for s in statements if not any(_imported(s))})
+    return hashlib.sha256("\n".join(dumps).encode()).hexdigest() if dumps else "", frozenset(found)
+
+
+@cache
+def fingerprint(script: str | Path, *others: str | Path) -> str:
+    """Hash a script together with all code of the package that it reaches.
+
+    Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
+
+    Parameters
+    ----------
+    script : str or path
+        The script, relative to the repository.
+    *others : str or path
+        Files it uses without naming them in an import, such as the model family of a config.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such script.
+    """
+    waiting = [Part(ROOT / path, WHOLE) for path in (script, *others)]
+    seen = set(waiting)
+    while waiting:
+        _, found = _examine(waiting.pop())
+        fresh = found - seen
+        seen |= fresh
+        waiting += fresh
+    total = hashlib.sha256()
+    for part in sorted(seen):
+        if code := _examine(part)[0]:
+            total.update(f"{part.file.relative_to(ROOT)}:{part.name}={code}\n".encode())
+    return total.hexdigest()[:16]

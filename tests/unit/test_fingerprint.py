@@ -1,0 +1,129 @@
+"""Fingerprints: which edits of the code change them, and which do not.
+
+Needs nothing. A small package is written to a temporary folder; the oracle is what was edited and
+whether the script reaches it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from beyond_perplexity.storage import fingerprint as fingerprints
+
+FILES = {
+    "beyond_perplexity/__init__.py": "",
+    "beyond_perplexity/models/__init__.py": "",
+    "beyond_perplexity/used.py": '"""Doc."""\n\nONE = 1\n\n\ndef f(x):\n    return x + ONE\n',
+    "beyond_perplexity/deep.py": "VALUE = 1\n",
+    "beyond_perplexity/other.py": "VALUE = 1\n",
+    "beyond_perplexity/models/lstm.py": "from beyond_perplexity import deep\n",
+    "beyond_perplexity/rows.py": (
+        "FOUND: Rows[int] = {'a': 1}\n\n\ndef find(x):\n    return FOUND[x]\n"
+    ),
+    "scripts/step.py": (
+        "def main():\n    from beyond_perplexity.used import f\n"
+        "    from beyond_perplexity.rows import find\n    return f(find('a'))\n"
+    ),
+}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(fingerprints, "ROOT", tmp_path)
+    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "beyond_perplexity")
+    yield tmp_path
+    clear()
+
+
+def clear():
+    for held in (fingerprints._read, fingerprints._examine, fingerprints.fingerprint):
+        held.cache_clear()
+
+
+def take(*files):
+    clear()
+    return fingerprints.fingerprint("scripts/step.py", *files)
+
+
+def test_comments_docstrings_and_layout_change_nothing(tree):
+    before = take()
+    changed = '"""Other."""\n\n# why\nONE = 1\n\ndef f(x):\n    """Doc."""\n\n    return (x +\n        ONE)\n'
+    (tree / "beyond_perplexity" / "used.py").write_text(changed)
+    assert take() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "added"),
+    [
+        ("beyond_perplexity/used.py", "\n\ndef g(x):\n    return x\n"),
+        ("beyond_perplexity/used.py", "\nTWO = 2\n"),
+        ("beyond_perplexity/used.py", "\nfrom beyond_perplexity.deep import VALUE\nimport math\n"),
+        (
+            "beyond_perplexity/used.py",
+            "\nif TYPE_CHECKING:\n    from beyond_perplexity.deep import VALUE\n",
+        ),
+        ("beyond_perplexity/other.py", "\nTWO = 2\n"),
+        ("beyond_perplexity/new.py", "TWO = 2\n"),
+    ],
+)
+def test_what_is_added_and_not_reached_changes_nothing(tree, file, added):
+    before = take()
+    with open(tree / file, "a") as opened:
+        opened.write(added)
+    assert take() == before
+
+
+def test_a_row_that_is_added_changes_nothing(tree):
+    before = take()
+    path = tree / "beyond_perplexity/rows.py"
+    path.write_text(path.read_text().replace("{'a': 1}", "{'a': 1, 'b': 2}"))
+    assert take() == before
+    path.write_text(path.read_text().replace("FOUND[x]", "FOUND[x] + 1"))
+    assert take() != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return x + ONE", "return x - ONE"),
+        ("ONE = 1", "ONE = 2"),
+        ("ONE = 1", "from beyond_perplexity.deep import VALUE as ONE"),
+        ("ONE = 1", "ONE = 1\nprint('loaded')"),
+        ("ONE = 1", "ONE = 1\nif ONE:\n    ONE = 3"),
+        ("return x + ONE", "return x + ONE\n\n\ndef f(x):\n    return 0"),
+    ],
+)
+def test_an_edit_of_what_is_reached_changes_it(tree, old, new):
+    before = take()
+    path = tree / "beyond_perplexity" / "used.py"
+    path.write_text(path.read_text().replace(old, new, 1))
+    assert take() != before
+
+
+def test_what_a_package_does_when_it_is_imported_counts(tree):
+    before = take()
+    (tree / "beyond_perplexity" / "__init__.py").write_text("import sys\nsys.path.append('x')\n")
+    assert take() != before
+
+
+def test_a_name_that_is_handed_on_is_followed(tree):
+    (tree / "beyond_perplexity" / "used.py").write_text("from beyond_perplexity.moved import f\n")
+    moved = tree / "beyond_perplexity" / "moved.py"
+    moved.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return x\n")
+    before = take()
+    moved.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return 1\n")
+    assert take() == before
+    moved.write_text("def f(x):\n    return 1\n\n\ndef g(x):\n    return x\n")
+    assert take() != before
+
+
+def test_a_named_file_counts_with_what_it_imports(tree):
+    alone = take()
+    before = take("beyond_perplexity/models/lstm.py")
+    assert before != alone
+    (tree / "beyond_perplexity" / "deep.py").write_text("VALUE = 2\n")
+    assert take("beyond_perplexity/models/lstm.py") != before
+    assert take() == alone

@@ -5,37 +5,40 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 
-from beyond_perplexity.planning import run as lookups
+from beyond_perplexity.planning import parameters
+from beyond_perplexity.planning.run import Run, prepare_environment
+from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 
-lookups.prepare_environment(workflow.basedir)
+prepare_environment(workflow.basedir)
 
 try:
     validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-RUN = lookups.Run(config)
+RUN = Run(config)
 PLAN = RUN.importance
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
-SAMPLES = RUN.all_shards()
+SAMPLES = RUN.samples.all_shards()
 MEASURES = [
-    f"<results>/tendencies/{source}/measures.parquet" for source in RUN.sources()
+    f"<results>/tendencies/{source}/measures.parquet"
+    for source in RUN.samples.sources()
 ]
-PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.scored_models())
+PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.models.scored())
 TABLES = expand(
     "<results>/tables/{corpus}/{table}.{suffix}",
-    corpus=RUN.compared_corpora(),
-    table=RUN.tables(),
+    corpus=RUN.samples.compared_corpora(),
+    table=RUN.report.tables(),
     suffix=["csv", "tex", "html"],
 )
 FIGURES = [
     f"<results>/figures/{corpus}/{figure}.{suffix}"
-    for corpus in RUN.compared_corpora()
-    for figure in RUN.figures(corpus)
+    for corpus in RUN.samples.compared_corpora()
+    for figure in RUN.report.figures(corpus)
     for suffix in ["svg", "pdf"]
 ]
 IMPORTANCE_TABLES = ["1", "2", "diagnostics"]
@@ -57,7 +60,7 @@ def growing(megabytes):
 
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
-    return RUN.gpus(wildcards.model)
+    return RUN.models.gpus(wildcards.model)
 
 
 def print_summary():
@@ -65,7 +68,7 @@ def print_summary():
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
         jobs = [
-            lookups.PlannedJob(
+            PlannedJob(
                 job.rule.name,
                 int(job.resources.get("gpu", 0)),
                 float(job.resources.get("runtime", 0)),
@@ -73,7 +76,7 @@ def print_summary():
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
         ]
-        print(f"\n{lookups.summarize(RUN, jobs)}", file=sys.stderr)
+        print(f"\n{summarize(RUN, jobs)}", file=sys.stderr)
 
 
 LOCAL_TARGETS = {

@@ -15,7 +15,7 @@ rule download:
         lambda wildcards: (
             []
             if workflow.dryrun
-            else storage.http(RUN.downloads[wildcards.sha256]["url"])
+            else storage.http(RUN.corpora.downloads[wildcards.sha256]["url"])
         ),
     output:
         ensure("<results>/downloads/{sha256}/{name}", non_empty=True),
@@ -31,7 +31,7 @@ rule download:
         runtime=120,
     params:
         code=fingerprint("scripts/verify_download.py"),
-        member=lambda wildcards: RUN.member_flag(wildcards.sha256),
+        member=lambda wildcards: RUN.corpora.member_flag(wildcards.sha256),
     shell:
         """
         python -m scripts.verify_download \
@@ -45,7 +45,7 @@ rule download:
 rule extract_corpus:
     """Read, clean, tokenize and split a corpus; gather mentions, aliases, triples and trees."""
     input:
-        files=lambda wildcards: RUN.source_files(
+        files=lambda wildcards: RUN.corpora.source_files(
             wildcards.corpus, planning=workflow.dryrun
         ),
     output:
@@ -67,9 +67,9 @@ rule extract_corpus:
         runtime=240,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/extract_corpus.py", *RUN.corpus_code(wildcards.corpus)
+            "scripts/extract_corpus.py", *RUN.corpora.code(wildcards.corpus)
         ),
-        config=lambda wildcards: RUN.corpus_options(wildcards.corpus),
+        config=lambda wildcards: RUN.corpora.options(wildcards.corpus),
         seed=config["seed"],
     shell:
         """
@@ -105,7 +105,7 @@ rule build_vocabulary:
         runtime=60,
     params:
         code=fingerprint("scripts/build_vocabulary.py"),
-        config=lambda wildcards: lookups.as_json(
+        config=lambda wildcards: parameters.as_json(
             config["vocabularies"][wildcards.vocabulary]
         ),
     shell:

@@ -29,15 +29,15 @@ rule generate:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/generate.py", RUN.model_code(wildcards.model)
+            "scripts/generate.py", RUN.models.code(wildcards.model)
         ),
         folder=subpath(input.model, parent=True),
-        decoding=lambda wildcards: lookups.as_json(
+        decoding=lambda wildcards: parameters.as_json(
             config["decodings"][wildcards.decoding]
         ),
         seed=config["seed"],
-        first_document=lambda wildcards: RUN.shard_range(wildcards.shard)[0],
-        documents=lambda wildcards: RUN.shard_range(wildcards.shard)[1],
+        first_document=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[0],
+        documents=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[1],
         maximum_length=config["generation"]["maximum_length"],
         precision=config["generation"]["precision"],
     shell:
@@ -62,7 +62,7 @@ rule generate:
 rule import_samples:
     """Read and tokenize samples that were brought, one document a line."""
     input:
-        lambda wildcards: RUN.local_path(
+        lambda wildcards: RUN.corpora.local_path(
             config["external_samples"][wildcards.external]["path"]
         ),
     output:
@@ -82,7 +82,7 @@ rule import_samples:
         format=lambda wildcards: config["external_samples"][wildcards.external][
             "format"
         ],
-        preprocessing=lambda wildcards: lookups.as_json(
+        preprocessing=lambda wildcards: parameters.as_json(
             config["external_samples"][wildcards.external]["preprocessing"]
         ),
     shell:

@@ -33,8 +33,8 @@ rule embed_graph:
     params:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
-        options=lookups.as_json(config["importance"]["graph"]),
-        preprocessing=lambda wildcards: RUN.cleaning(wildcards.corpus),
+        options=parameters.as_json(config["importance"]["graph"]),
+        preprocessing=lambda wildcards: RUN.corpora.preprocessing(wildcards.corpus),
         seed=config["seed"],
     shell:
         """
@@ -52,7 +52,7 @@ rule weigh:
     """Draw latents from a proposal and give log p and log q of one block of instances and samples."""
     input:
         documents=lambda wildcards: f"<results>/corpora/{PLAN.corpus(wildcards.model)}/documents.parquet",
-        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
         model="<results>/models/{model}/model.json",
         proposal=lambda wildcards: f"<results>/models/{PLAN.trained_proposal(wildcards.proposal)}/model.json",
     output:
@@ -80,7 +80,7 @@ rule weigh:
         corpus=subpath(input.documents, parent=True),
         split=config["importance"]["split"],
         seed=config["seed"],
-        grid=lambda wildcards: lookups.as_json(PLAN.grid(wildcards.proposal)),
+        grid=lambda wildcards: parameters.as_json(PLAN.grid(wildcards.proposal)),
         chosen=config["importance"]["instances"],
         instances=lambda wildcards: PLAN.cell(wildcards.shard)[0],
         samples=lambda wildcards: PLAN.cell(wildcards.shard)[1],
@@ -111,7 +111,7 @@ rule search_beams:
     """Give log p of the latents that beam searches under a proposal end with."""
     input:
         documents=lambda wildcards: f"<results>/corpora/{PLAN.corpus(wildcards.model)}/documents.parquet",
-        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
         model="<results>/models/{model}/model.json",
         proposal=lambda wildcards: f"<results>/models/{PLAN.trained_proposal(wildcards.proposal)}/model.json",
     output:
@@ -136,7 +136,7 @@ rule search_beams:
         corpus=subpath(input.documents, parent=True),
         split=config["importance"]["split"],
         seed=config["seed"],
-        beams=lookups.as_json(config["importance"]["beams"]),
+        beams=parameters.as_json(config["importance"]["beams"]),
         chosen=config["importance"]["instances"],
         instances=lambda wildcards: PLAN.instance_range(int(wildcards.shard)),
     shell:
@@ -163,7 +163,7 @@ rule smc:
     """Estimate log p(x) by sequential Monte Carlo with a proposal."""
     input:
         documents=lambda wildcards: f"<results>/corpora/{PLAN.corpus(wildcards.model)}/documents.parquet",
-        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
         model="<results>/models/{model}/model.json",
         proposal=lambda wildcards: f"<results>/models/{PLAN.trained_proposal(wildcards.proposal)}/model.json",
     output:
@@ -188,7 +188,7 @@ rule smc:
         corpus=subpath(input.documents, parent=True),
         split=config["importance"]["split"],
         seed=config["seed"],
-        options=lookups.as_json(config["importance"]["smc"]),
+        options=parameters.as_json(config["importance"]["smc"]),
         chosen=config["importance"]["instances"],
         instances=lambda wildcards: PLAN.instance_range(int(wildcards.shard)),
     shell:
@@ -236,7 +236,7 @@ rule reduce_weights:
         runtime=120,
     params:
         code=fingerprint("scripts/reduce_weights.py"),
-        options=lookups.as_json(config["importance"]["reduction"]),
+        options=parameters.as_json(config["importance"]["reduction"]),
         seed=config["seed"],
     shell:
         """
@@ -258,7 +258,7 @@ rule describe_latents:
     """Describe the latent variables of one real instance, for the picture of them."""
     input:
         documents=lambda wildcards: f"<results>/corpora/{PLAN.corpus(wildcards.model)}/documents.parquet",
-        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
         model="<results>/models/{model}/model.json",
         proposal=lambda wildcards: PLAN.first_proposal_file(wildcards.model),
     output:
@@ -340,8 +340,8 @@ rule report_importance:
         runtime=20,
     params:
         code=fingerprint("scripts/report_importance.py"),
-        families=lookups.as_json(PLAN.families()),
-        data=lookups.as_json(PLAN.data()),
+        families=parameters.as_json(PLAN.families()),
+        data=parameters.as_json(PLAN.data()),
         tables=lambda wildcards, output: os.path.dirname(output.tables[0]),
         figures=lambda wildcards, output: os.path.dirname(output.figures[0]),
     shell:

@@ -10,13 +10,17 @@
 rule tabulate:
     """Lay out a table, with published values beside where the tendencies paper has them."""
     input:
-        measures=lambda wildcards: RUN.table_inputs(**wildcards, name="measures"),
-        resamples=lambda wildcards: RUN.table_inputs(**wildcards, name="resamples"),
-        models=lambda wildcards: RUN.table_inputs(**wildcards, name="models"),
-        perplexities=lambda wildcards: RUN.table_inputs(
+        measures=lambda wildcards: RUN.report.table_inputs(**wildcards, name="measures"),
+        resamples=lambda wildcards: RUN.report.table_inputs(
+            **wildcards, name="resamples"
+        ),
+        models=lambda wildcards: RUN.report.table_inputs(**wildcards, name="models"),
+        perplexities=lambda wildcards: RUN.report.table_inputs(
             **wildcards, name="perplexities"
         ),
-        sensitivity=lambda wildcards: RUN.table_inputs(**wildcards, name="sensitivity"),
+        sensitivity=lambda wildcards: RUN.report.table_inputs(
+            **wildcards, name="sensitivity"
+        ),
     output:
         csv="<results>/tables/{corpus}/{table}.csv",
         latex="<results>/tables/{corpus}/{table}.tex",
@@ -39,9 +43,9 @@ rule tabulate:
         runtime=10,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/tabulate.py", RUN.table_code(wildcards.table)
+            "scripts/tabulate.py", RUN.report.table_code(wildcards.table)
         ),
-        labels=RUN.labels(),
+        labels=RUN.report.labels(),
     shell:
         """
         python -m scripts.tabulate \
@@ -62,7 +66,7 @@ rule tabulate:
 rule plot:
     """Draw a figure."""
     input:
-        lambda wildcards: RUN.figure_inputs(wildcards.corpus, wildcards.figure),
+        lambda wildcards: RUN.report.figure_inputs(wildcards.corpus, wildcards.figure),
     output:
         svg=report(
             "<results>/figures/{corpus}/{figure}.svg",
@@ -84,10 +88,10 @@ rule plot:
         runtime=10,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/plot_tendencies.py", RUN.figure_code(wildcards.figure)
+            "scripts/plot_tendencies.py", RUN.report.figure_code(wildcards.figure)
         ),
-        flag=lambda wildcards: RUN.figure_flag(wildcards.figure),
-        labels=RUN.labels(),
+        flag=lambda wildcards: RUN.report.figure_flag(wildcards.figure),
+        labels=RUN.report.labels(),
     shell:
         """
         python -m scripts.plot_tendencies \
@@ -110,7 +114,8 @@ rule write_overview:
         measures=MEASURES,
         estimates=PLAN.estimate_files("estimates"),
         figures=[
-            f"<results>/figures/{corpus}/main.svg" for corpus in RUN.compared_corpora()
+            f"<results>/figures/{corpus}/main.svg"
+            for corpus in RUN.samples.compared_corpora()
         ],
     output:
         ensure("<results>/overview/overview.rst", non_empty=True),

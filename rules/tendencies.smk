@@ -12,7 +12,7 @@ rule count_samples:
     """Count one shard of samples: unigrams, types, lengths, stop words, symbols."""
     input:
         text="<results>/samples/{model}/{decoding}/{shard}.parquet",
-        stop_words=RUN.stop_word_files(),
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         ensure(
             "<results>/statistics/{model}/{decoding}/{shard}.parquet", non_empty=True
@@ -31,8 +31,8 @@ rule count_samples:
         code=fingerprint("scripts/count_statistics.py"),
         kind="samples",
         selection="",
-        stop_words=RUN.stop_words(),
-        symbols=RUN.symbols_flag(),
+        stop_words=RUN.corpora.stop_words(),
+        symbols=RUN.samples.symbols_flag(),
     shell:
         """
         python -m scripts.count_statistics \
@@ -48,7 +48,7 @@ rule count_samples:
 use rule count_samples as count_reference with:
     input:
         text="<results>/corpora/{corpus}/documents.parquet",
-        stop_words=RUN.stop_word_files(),
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         ensure("<results>/references/{corpus}/statistics.parquet", non_empty=True),
     log:
@@ -61,14 +61,14 @@ use rule count_samples as count_reference with:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
         selection="--split test",
-        stop_words=RUN.stop_words(),
-        symbols=RUN.symbols_flag(),
+        stop_words=RUN.corpora.stop_words(),
+        symbols=RUN.samples.symbols_flag(),
 
 
 use rule count_samples as count_resample with:
     input:
         text="<results>/corpora/{corpus}/documents.parquet",
-        stop_words=RUN.stop_word_files(),
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         ensure(
             "<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
@@ -87,8 +87,8 @@ use rule count_samples as count_resample with:
             f"--split train --size-of-split test --resample {int(wildcards.resample)}"
             f" --seed {config['seed']}"
         ),
-        stop_words=RUN.stop_words(),
-        symbols=RUN.symbols_flag(),
+        stop_words=RUN.corpora.stop_words(),
+        symbols=RUN.samples.symbols_flag(),
 
 
 rule merge_statistics:
@@ -96,7 +96,7 @@ rule merge_statistics:
     input:
         lambda wildcards: expand(
             "<results>/statistics/{model}/{decoding}/{shard}.parquet",
-            shard=RUN.shards(wildcards.model),
+            shard=RUN.samples.shards(wildcards.model),
             **wildcards,
         ),
     output:
@@ -125,12 +125,12 @@ rule merge_statistics:
 rule measure_tendencies:
     """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
-        reference=lambda wildcards: f"<results>/references/{RUN.corpus_of(**wildcards)}/statistics.parquet",
+        reference=lambda wildcards: f"<results>/references/{RUN.samples.corpus_of(**wildcards)}/statistics.parquet",
         samples="<results>/statistics/{model}/{decoding}/merged.parquet",
-        reference_documents=lambda wildcards: f"<results>/corpora/{RUN.corpus_of(**wildcards)}/documents.parquet",
+        reference_documents=lambda wildcards: f"<results>/corpora/{RUN.samples.corpus_of(**wildcards)}/documents.parquet",
         sample_documents=lambda wildcards: expand(
             "<results>/samples/{model}/{decoding}/{shard}.parquet",
-            shard=RUN.shards(wildcards.model),
+            shard=RUN.samples.shards(wildcards.model),
             **wildcards,
         ),
     output:
@@ -156,8 +156,8 @@ rule measure_tendencies:
         runtime=240,
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
-        options=lookups.as_json(config["tendencies"]["measurement"]),
-        sample_size=lookups.as_json(config["tendencies"]["sample_size"]),
+        options=parameters.as_json(config["tendencies"]["measurement"]),
+        sample_size=parameters.as_json(config["tendencies"]["sample_size"]),
         seed=config["seed"],
     shell:
         """
@@ -196,7 +196,7 @@ rule describe_reference:
         runtime=30,
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
-        options=lookups.as_json(config["tendencies"]["measurement"]),
+        options=parameters.as_json(config["tendencies"]["measurement"]),
     shell:
         """
         python -m scripts.measure_tendencies \
@@ -227,8 +227,8 @@ rule measure_sensitivity:
         runtime=120,
     params:
         code=fingerprint("scripts/measure_sensitivity.py"),
-        options=lookups.as_json(config["tendencies"]["measurement"]),
-        sensitivity=lookups.as_json(config["tendencies"]["sensitivity"]),
+        options=parameters.as_json(config["tendencies"]["measurement"]),
+        sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
         seed=config["seed"],
     shell:
         """
@@ -266,7 +266,7 @@ rule measure_resample:
         runtime=30,
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
-        options=RUN.fit_options(),
+        options=RUN.samples.fit_options(),
     shell:
         """
         python -m scripts.measure_tendencies \

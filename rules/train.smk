@@ -12,10 +12,10 @@
 rule train:
     """Train one model, or go on with a training that was interrupted."""
     input:
-        documents=lambda wildcards: f"<results>/corpora/{RUN.model(wildcards.model)['corpus']}/documents.parquet",
-        vocabulary=lambda wildcards: RUN.vocabulary_files(wildcards.model),
-        brought=lambda wildcards: RUN.brought_files(wildcards.model),
-        tables=lambda wildcards: RUN.model_tables(wildcards.model),
+        documents=lambda wildcards: f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet",
+        vocabulary=lambda wildcards: RUN.models.vocabulary_files(wildcards.model),
+        brought=lambda wildcards: RUN.models.brought_files(wildcards.model),
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
     output:
         weights=ensure("<results>/models/{model}/model.safetensors", non_empty=True),
         description=ensure("<results>/models/{model}/model.json", non_empty=True),
@@ -34,13 +34,15 @@ rule train:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/train.py", RUN.model_code(wildcards.model)
+            "scripts/train.py", RUN.models.code(wildcards.model)
         ),
-        vocabulary=lambda wildcards, input: lookups.optional_flag(
+        vocabulary=lambda wildcards, input: parameters.optional_flag(
             "--vocabulary", input.vocabulary
         ),
-        config=lambda wildcards: RUN.model_options(wildcards.model),
-        preprocessing=lambda wildcards: RUN.preprocessing(wildcards.model),
+        config=lambda wildcards: RUN.models.options(wildcards.model),
+        preprocessing=lambda wildcards: RUN.corpora.preprocessing(
+            RUN.models.corpus(wildcards.model)
+        ),
         seed=config["seed"],
         folder=subpath(output.description, parent=True),
         checkpoints=f"{RUN.results}/checkpoints/{{model}}",
@@ -63,7 +65,7 @@ rule train:
 rule measure_perplexity:
     """Score a split under a model: perplexity in all its definitions."""
     input:
-        documents=lambda wildcards: f"<results>/corpora/{RUN.model(wildcards.model)['corpus']}/documents.parquet",
+        documents=lambda wildcards: f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet",
         model="<results>/models/{model}/model.json",
     output:
         ensure("<results>/perplexity/{model}.json", non_empty=True),
@@ -80,7 +82,7 @@ rule measure_perplexity:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/measure_perplexity.py", RUN.model_code(wildcards.model)
+            "scripts/measure_perplexity.py", RUN.models.code(wildcards.model)
         ),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],

@@ -50,7 +50,8 @@ def take(*files):
 
 def test_comments_docstrings_and_layout_change_nothing(tree):
     before = take()
-    changed = '"""Other."""\n\n# why\nONE = 1\n\ndef f(x):\n    """Doc."""\n\n    return (x +\n        ONE)\n'
+    head = '"""Other."""\n\n# why\nONE = 1\n\n'
+    changed = head + 'def f(x):\n    """Doc."""\n\n    return (x +\n        ONE)\n'
     (tree / "beyond_perplexity" / "used.py").write_text(changed)
     assert take() == before
 

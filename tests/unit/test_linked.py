@@ -401,14 +401,14 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
     validate(config, SCHEMA)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
-    assert run.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
-    options = ExtractionOptions.from_config(json.loads(run.corpus_options("brought")))
+    assert run.corpora.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
+    options = ExtractionOptions.from_config(json.loads(run.corpora.options("brought")))
     assert options.source.aliases == downloaded
     assert not options.preprocessing.normalize_punctuation
     assert options.preprocessing.tokenizer == "none"
     assert options.preprocessing.lower_case
-    assert run.corpus_code("brought") == ["beyond_perplexity/corpus/linked.py"]
-    assert run.corpus_code("wikipedia") == []
+    assert run.corpora.code("brought") == ["beyond_perplexity/corpus/linked.py"]
+    assert run.corpora.code("wikipedia") == []
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,9 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.planning.run import (
-    PlannedJob,
-    Run,
-    optional_flag,
-    prepare_environment,
-    summarize,
-)
+from beyond_perplexity.planning.parameters import optional_flag
+from beyond_perplexity.planning.run import Run, prepare_environment
+from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.inputs import READERS
 from beyond_perplexity.report.overview import main_table, render_overview
@@ -47,62 +43,65 @@ def config():
 def test_shards_cover_every_document_once(config, per_shard):
     config["generation"]["documents_per_shard"] = per_shard
     run = Run(config)
-    ranges = [run.shard_range(shard) for shard in run.shards("lstm")]
+    ranges = [run.samples.shard_range(shard) for shard in run.samples.shards("lstm")]
     assert ranges[0][0] == 0
     assert all(first + count == following for (first, count), (following, _) in pairwise(ranges))
     assert sum(count for _, count in ranges) == config["generation"]["documents"]
-    assert run.shards("external") == ["00000"]
+    assert run.samples.shards("external") == ["00000"]
 
 
 def test_sources_are_models_by_decodings_and_what_was_brought(config):
     run = Run(config)
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
-    assert run.sources() == [*expected, "external/mine"]
-    assert run.sources("another") == []
-    assert run.corpus_of("external", "mine") == run.corpus_of("lstm", "beam") == "wikipedia"
+    assert run.samples.sources() == [*expected, "external/mine"]
+    assert run.samples.sources("another") == []
+    corpora = {run.samples.corpus_of(*names) for names in [("external", "mine"), ("lstm", "beam")]}
+    assert corpora == {"wikipedia"}
 
 
 def test_an_address_has_a_place_among_the_downloads(config):
     run = Run(config)
-    place = run.local_path(config["external_samples"]["mine"]["path"])
+    place = run.corpora.local_path(config["external_samples"]["mine"]["path"])
     assert place == f"results/downloads/{SHA}/t.txt"
-    assert run.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
-    assert run.member_flag(SHA) == ""
+    assert run.corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
+    assert run.corpora.member_flag(SHA) == ""
 
 
 def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
-    assert Run(config).source_files("wikipedia") == []
+    assert Run(config).corpora.source_files("wikipedia") == []
     there = tmp_path / "there.xml"
     there.write_text("x")
     paths = [str(there), "missing.xml", {"url": "http://x.org/b.xml", "sha256": SHA}]
     config["corpora"]["wikipedia"]["source"]["paths"] = paths
     run = Run(config)
     download = f"results/downloads/{SHA}/b.xml"
-    assert run.source_files("wikipedia") == [str(there), "missing.xml", download]
-    assert run.source_files("wikipedia", planning=True) == [str(there), download]
-    assert json.loads(run.corpus_options("wikipedia"))["source"]["paths"][2] == download
+    assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
+    assert run.corpora.source_files("wikipedia", planning=True) == [str(there), download]
+    assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
 
 
 def test_figures_and_tables_are_made_of_what_they_show(config):
     run = Run(config)
-    bodies = len(run.sources("wikipedia"))
-    assert set(run.figures("wikipedia")) == set(FIGURES)
-    assert len(run.figure_inputs("wikipedia", "sample_size")) == bodies
-    assert run.figure_inputs("wikipedia", "sensitivity") == run.sensitivity_files("wikipedia")
-    assert len(run.figure_inputs("wikipedia", "figure_7")) == bodies + 1
-    assert run.figure_flag("sample_size") == "--sample-size"
-    assert run.tables() == [*(f"table_{n}" for n in range(1, 7)), "sensitivity"]
-    given = {name: run.table_inputs("wikipedia", "table_4", name) for name in READERS}
+    bodies = len(run.samples.sources("wikipedia"))
+    assert set(run.report.figures("wikipedia")) == set(FIGURES)
+    assert len(run.report.figure_inputs("wikipedia", "sample_size")) == bodies
+    assert run.report.figure_inputs("wikipedia", "sensitivity") == run.report.sensitivity_files(
+        "wikipedia"
+    )
+    assert len(run.report.figure_inputs("wikipedia", "figure_7")) == bodies + 1
+    assert run.report.figure_flag("sample_size") == "--sample-size"
+    assert run.report.tables() == [*(f"table_{n}" for n in range(1, 7)), "sensitivity"]
+    given = {name: run.report.table_inputs("wikipedia", "table_4", name) for name in READERS}
     held = {name: len(files) for name, files in given.items() if files}
     assert held == {"measures": bodies, "resamples": config["tendencies"]["resamples"]}
-    for code in (run.figure_code("figure_7"), run.table_code("sensitivity")):
+    for code in (run.report.figure_code("figure_7"), run.report.table_code("sensitivity")):
         assert (ROOT / code).is_file()
 
 
 def test_only_neural_models_ask_for_a_gpu(config):
     run = Run(config)
-    assert [run.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
-    assert (ROOT / run.model_code("lstm")).is_file()
+    assert [run.models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
+    assert (ROOT / run.models.code("lstm")).is_file()
 
 
 def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
@@ -114,13 +113,16 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
     config["generation"]["models"] += ["local", "hub"]
     run = Run(config)
     expected = ["config.json", "model.safetensors", "tokenizer.json"]
-    assert run.brought_files("local") == [str(tmp_path / name) for name in expected]
-    assert run.brought_files("hub") == run.brought_files("lstm") == []
-    assert run.vocabulary_files("local") == []
-    assert run.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
+    assert run.models.brought_files("local") == [str(tmp_path / name) for name in expected]
+    assert run.models.brought_files("hub") == run.models.brought_files("lstm") == []
+    assert run.models.vocabulary_files("local") == []
+    assert run.models.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
     # A curve of one point is none: only what is trained has one.
-    assert [Path(file).parts[2] for file in run.training_files("wikipedia")] == ["lstm", "hub"]
-    assert run.gpus("local") == 1
+    assert [Path(file).parts[2] for file in run.report.training_files("wikipedia")] == [
+        "lstm",
+        "hub",
+    ]
+    assert run.models.gpus("local") == 1
     assert optional_flag("--vocabulary", []) == ""
     assert optional_flag("--vocabulary", ["a b"]) == "--vocabulary 'a b'"
 

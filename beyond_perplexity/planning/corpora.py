@@ -1,0 +1,130 @@
+"""The corpora of a configuration: where their files are and what reads them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
+from beyond_perplexity.planning.parameters import Config, as_json
+
+EMBEDDED = "embedded:"
+STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
+
+
+class Corpora:
+    """The corpora of a run, and the other files that it reads from outside.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    results : str
+        The folder of everything the run makes.
+
+    Attributes
+    ----------
+    downloads : dict of str to dict
+        Every address of the run by the SHA-256 of its content.
+    """
+
+    def __init__(self, config: Config, results: str) -> None:
+        self.config = config
+        self.results = results
+        self.downloads = dict(self._remote_locations())
+
+    def _all_locations(self) -> Iterable[str | dict[str, str]]:
+        for corpus in self.config["corpora"].values():
+            yield from _source_locations(corpus["source"])
+        yield from (external["path"] for external in self.config["external_samples"].values())
+        yield self.config["tendencies"]["stop_words"]
+
+    def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:
+        for location in self._all_locations():
+            if isinstance(location, dict):
+                yield location["sha256"], location
+
+    def local_path(self, location: str | Mapping[str, str]) -> str:
+        """Return where a location is on this machine: itself, or its place among the downloads."""
+        if isinstance(location, str):
+            return location
+        name = (
+            PurePosixPath(location.get("member", location["url"].split("?")[0])).name or "download"
+        )
+        return f"{self.results}/downloads/{location['sha256']}/{name}"
+
+    def member_flag(self, sha256: str) -> str:
+        """Return the flag of `scripts.verify_download` for a file inside a zip archive."""
+        member = self.downloads[sha256].get("member")
+        return f"--member {shlex.quote(member)}" if member else ""
+
+    def stop_words(self) -> str:
+        """Return the name or the local path of the list of stop words."""
+        return self.local_path(self.config["tendencies"]["stop_words"])
+
+    def stop_word_files(self) -> list[str]:
+        """List the file that the stop words come from, where it is not a list that pip brought."""
+        local = self.stop_words()
+        return [] if local in STOP_WORD_LISTS else [local]
+
+    def source_files(self, corpus: str, *, planning: bool = False) -> list[str]:
+        """List the files that a corpus is read from; what pip brought is not among them.
+
+        Parameters
+        ----------
+        corpus : str
+            Its name.
+        planning : bool
+            In a dry run, leave out what is not there yet, so that a run can be planned before its
+            data is fetched.
+        """
+        locations = _source_locations(self.config["corpora"][corpus]["source"])
+        local = [self.local_path(location) for location in locations]
+        files = [path for path in local if not path.startswith(EMBEDDED)]
+        if planning:
+            downloads = f"{self.results}/downloads/"
+            files = [path for path in files if path.startswith(downloads) or Path(path).exists()]
+        return files
+
+    def options(self, corpus: str) -> str:
+        """Return the options of `scripts.extract_corpus` with every address resolved, as JSON."""
+        options = json.loads(json.dumps(self.config["corpora"][corpus]))
+        paths = options["source"]["paths"]
+        if isinstance(paths, dict):
+            local: Any = {
+                split: [self.local_path(path) for path in files] for split, files in paths.items()
+            }
+        else:
+            local = [self.local_path(path) for path in paths]
+        options["source"]["paths"] = local
+        for name in SIDE_FILES:
+            if name in options["source"]:
+                options["source"][name] = self.local_path(options["source"][name])
+        return as_json(options)
+
+    def code(self, corpus: str) -> list[str]:
+        """List the modules that read a corpus and that no import names."""
+        options = self.config["corpora"][corpus]
+        names = (
+            READER_MODULES.get(options["source"]["format"]),
+            PARSER_MODULES.get(options.get("trees", {}).get("kind")),
+        )
+        return [f"beyond_perplexity/corpus/{name}.py" for name in names if name]
+
+    def preprocessing(self, corpus: str) -> str:
+        """Return how a corpus is cleaned, as JSON."""
+        return as_json(self.config["corpora"][corpus]["preprocessing"])
+
+
+def _source_locations(source: Mapping[str, Any]) -> list[Any]:
+    """List every file of a corpus: its texts and what lies beside them."""
+    return [*_flat(source["paths"]), *(source[name] for name in SIDE_FILES if name in source)]
+
+
+def _flat(paths: Any) -> list[Any]:
+    """List locations that may be given by split."""
+    return list(chain.from_iterable(paths.values())) if isinstance(paths, dict) else list(paths)

@@ -1,0 +1,96 @@
+"""The models of a configuration: what each is made of, and what its jobs need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.models.families import BROUGHT_PATTERNS, family_module
+from beyond_perplexity.planning.importance import ImportancePlan
+from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.validation import BROUGHT_FAMILIES
+
+COUNTED_FAMILIES = frozenset({"trigram"})
+
+
+class Models:
+    """The models and proposals of a run.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    importance : ImportancePlan
+        Knows the proposals.
+    """
+
+    def __init__(self, config: Config, importance: ImportancePlan) -> None:
+        self.config = config
+        self.importance = importance
+
+    def find(self, name: str) -> Mapping[str, Any]:
+        """Return the configuration of a model, or of a proposal as if it were one."""
+        found: Mapping[str, Any] = (
+            self.importance.options_of_proposal(name)
+            if name in self.config["proposals"]
+            else self.config["models"][name]
+        )
+        return found
+
+    def options(self, name: str) -> str:
+        """Return the options of `scripts.train` as JSON."""
+        model = self.find(name)
+        return as_json({key: model[key] for key in ("family", "architecture", "training")})
+
+    def code(self, name: str) -> str:
+        """Return the source file of a model's family, which its jobs depend on."""
+        return family_module(self.find(name)["family"])
+
+    def corpus(self, name: str) -> str:
+        """Return the corpus that a model is trained on and compared with."""
+        corpus: str = self.find(name)["corpus"]
+        return corpus
+
+    def tables(self, name: str) -> list[str]:
+        """List the tables of a corpus that a model is trained on besides its documents."""
+        model = self.find(name)
+        if not self.importance.is_latent(model["family"]):
+            return []
+        tables = ["mentions", "knowledge_graph", "aliases", "trees"]
+        files = [f"<results>/corpora/{model['corpus']}/{table}.parquet" for table in tables]
+        if self.importance.needs_graph(model["family"]):
+            files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
+        return files
+
+    def vocabulary_files(self, name: str) -> list[str]:
+        """List the vocabulary that a model is trained with: none where it brings its own."""
+        model = self.find(name)
+        if model["family"] in BROUGHT_FAMILIES:
+            return []
+        return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
+
+    def brought_files(self, name: str) -> list[str]:
+        """List the files of a model that was brought in a folder: a new one is taken anew."""
+        model = self.find(name)
+        if model["family"] not in BROUGHT_FAMILIES:
+            return []
+        folder = Path(model["architecture"]["path"])
+        files = [file for pattern in BROUGHT_PATTERNS for file in folder.glob(pattern)]
+        return sorted(map(str, files))
+
+    def learns(self, name: str) -> bool:
+        """Return whether a model has a training curve: neither counted nor taken as it is."""
+        model = self.find(name)
+        if model["family"] in BROUGHT_FAMILIES:
+            return bool(model["training"])
+        return model["family"] not in COUNTED_FAMILIES
+
+    def gpus(self, name: str) -> int:
+        """Return how many GPUs a job of a model asks for."""
+        return 0 if self.find(name)["family"] in COUNTED_FAMILIES else 1
+
+    def scored(self, corpus: str | None = None) -> list[str]:
+        """List the models that are scored and generate (of those trained on a corpus)."""
+        names: list[str] = self.config["generation"]["models"]
+        return [name for name in names if corpus in (None, self.corpus(name))]

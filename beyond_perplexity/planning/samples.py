@@ -1,0 +1,92 @@
+"""The bodies of text of a configuration: shards, sources, and how they are measured."""
+
+from __future__ import annotations
+
+from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.parameters import Config, as_json
+
+EXTERNAL = "external"
+
+
+class Samples:
+    """What the models of a run write, and the samples that were brought.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    models : Models
+        The models of the run.
+    """
+
+    def __init__(self, config: Config, models: Models) -> None:
+        self.config = config
+        self._models = models
+
+    def shards(self, model: str) -> list[str]:
+        """List the shards of each decoding of a model, or of external samples: one."""
+        if model == EXTERNAL:
+            return ["00000"]
+        generation = self.config["generation"]
+        count = -(-generation["documents"] // generation["documents_per_shard"])
+        return [f"{shard:05d}" for shard in range(count)]
+
+    def shard_range(self, shard: str) -> tuple[int, int]:
+        """Return the first document id and the number of documents of a shard."""
+        generation = self.config["generation"]
+        first = int(shard) * generation["documents_per_shard"]
+        return first, min(generation["documents_per_shard"], generation["documents"] - first)
+
+    def sources(self, corpus: str | None = None) -> list[str]:
+        """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
+        generation = self.config["generation"]
+        generated = [(m, d) for m in generation["models"] for d in generation["decodings"]]
+        brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
+        return [
+            f"{first}/{second}"
+            for first, second in generated + brought
+            if corpus in (None, self.corpus_of(first, second))
+        ]
+
+    def corpus_of(self, model: str, decoding: str) -> str:
+        """Return the corpus that a body of text is compared with."""
+        external = self.config["external_samples"]
+        if model != EXTERNAL:
+            return self._models.corpus(model)
+        corpus: str = external[decoding]["corpus"]
+        return corpus
+
+    def compared_corpora(self) -> list[str]:
+        """List the corpora that something is compared with, in the order of the configuration."""
+        return [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
+
+    def all_shards(self) -> list[str]:
+        """List every shard of samples."""
+        return [
+            f"<results>/samples/{source}/{shard}.parquet"
+            for source in self.sources()
+            for shard in self.shards(source.split("/")[0])
+        ]
+
+    def measures(self, corpus: str) -> list[str]:
+        """List the measures of every body of text that is compared with a corpus."""
+        return [f"<results>/tendencies/{s}/measures.parquet" for s in self.sources(corpus)]
+
+    def resample_measures(self, corpus: str) -> list[str]:
+        """List the measures of the random subsets of a corpus' training split."""
+        count = self.config["tendencies"]["resamples"]
+        folder = f"<results>/references/{corpus}/resamples"
+        return [f"{folder}/{resample:03d}/measures.parquet" for resample in range(count)]
+
+    def symbols_flag(self) -> str:
+        """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""
+        return (
+            "--"
+            + ("" if self.config["tendencies"]["count_s_symbols"] else "no-")
+            + "count-s-symbols"
+        )
+
+    def fit_options(self) -> str:
+        """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""
+        without = {"permutations": 0, "bootstrap": 0, "monte_carlo": 0}
+        return as_json({**self.config["tendencies"]["measurement"], **without})

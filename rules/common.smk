@@ -53,9 +53,24 @@ OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 
 
+def whole(path):
+    """An output that a job must not leave empty."""
+    return ensure(path, non_empty=True)
+
+
 def growing(megabytes):
     """Memory that doubles with every attempt."""
     return lambda wildcards, attempt: megabytes * 2 ** (attempt - 1)
+
+
+def family_fingerprint(script):
+    """The code of a script with that of the family of the model that it runs."""
+    return lambda wildcards: fingerprint(script, RUN.models.code(wildcards.model))
+
+
+def documents_of_model(wildcards):
+    """The documents that a model is trained on."""
+    return f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet"
 
 
 def gpus(wildcards):

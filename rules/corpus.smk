@@ -18,25 +18,25 @@ rule download:
             else storage.http(RUN.corpora.downloads[wildcards.sha256]["url"])
         ),
     output:
-        ensure("<results>/downloads/{sha256}/{name}", non_empty=True),
+        whole("<results>/downloads/{sha256}/{name}"),
     log:
         "<logs>/download/{sha256}/{name}.log",
     benchmark:
         "<benchmarks>/download/{sha256}/{name}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=120,
     params:
         code=fingerprint("scripts/verify_download.py"),
-        member=lambda wildcards: RUN.corpora.member_flag(wildcards.sha256),
+        member=lambda wildcards: RUN.corpora.members(wildcards.sha256),
     shell:
         """
         python -m scripts.verify_download \
             --input {input:q} \
-            --sha256 {wildcards.sha256:q} {params.member} \
+            --sha256 {wildcards.sha256:q} \
+            --member {params.member:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -49,7 +49,7 @@ rule extract_corpus:
             wildcards.corpus, planning=workflow.dryrun
         ),
     output:
-        documents=ensure("<results>/corpora/{corpus}/documents.parquet", non_empty=True),
+        documents=whole("<results>/corpora/{corpus}/documents.parquet"),
         mentions="<results>/corpora/{corpus}/mentions.parquet",
         knowledge_graph="<results>/corpora/{corpus}/knowledge_graph.parquet",
         aliases="<results>/corpora/{corpus}/aliases.parquet",
@@ -92,14 +92,13 @@ rule build_vocabulary:
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
     output:
-        ensure("<results>/vocabularies/{corpus}/{vocabulary}.json", non_empty=True),
+        whole("<results>/vocabularies/{corpus}/{vocabulary}.json"),
     log:
         "<logs>/build_vocabulary/{corpus}/{vocabulary}.log",
     benchmark:
         "<benchmarks>/build_vocabulary/{corpus}/{vocabulary}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=60,

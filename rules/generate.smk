@@ -15,14 +15,13 @@ rule generate:
         model="<results>/models/{model}/model.json",
         weights="<results>/models/{model}/model.safetensors",
     output:
-        ensure("<results>/samples/{model}/{decoding}/{shard}.parquet", non_empty=True),
+        whole("<results>/samples/{model}/{decoding}/{shard}.parquet"),
     log:
         "<logs>/generate/{model}/{decoding}/{shard}.log",
     benchmark:
         "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=90,
@@ -66,14 +65,13 @@ rule import_samples:
             config["external_samples"][wildcards.external]["path"]
         ),
     output:
-        ensure("<results>/samples/external/{external}/00000.parquet", non_empty=True),
+        whole("<results>/samples/external/{external}/00000.parquet"),
     log:
         "<logs>/import_samples/{external}.log",
     benchmark:
         "<benchmarks>/import_samples/{external}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=60,

@@ -8,36 +8,52 @@
 # steps     count -> merge -> measure
 
 
+def shards_of(pattern):
+    """The files of all shards of a body of text."""
+    return lambda wildcards: expand(
+        pattern, shard=RUN.samples.shards(wildcards.model), **wildcards
+    )
+
+
+def of_its_corpus(pattern):
+    """A file of the corpus that a body of text is compared with."""
+    return lambda wildcards: pattern.format(corpus=RUN.samples.corpus_of(**wildcards))
+
+
 rule count_samples:
     """Count one shard of samples: unigrams, types, lengths, stop words, symbols."""
     input:
         text="<results>/samples/{model}/{decoding}/{shard}.parquet",
         stop_words=RUN.corpora.stop_word_files(),
     output:
-        ensure(
-            "<results>/statistics/{model}/{decoding}/{shard}.parquet", non_empty=True
-        ),
+        whole("<results>/statistics/{model}/{decoding}/{shard}.parquet"),
     log:
         "<logs>/count_samples/{model}/{decoding}/{shard}.log",
     benchmark:
         "<benchmarks>/count_samples/{model}/{decoding}/{shard}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=30,
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="samples",
-        selection="",
+        split=[],
+        resample=[],
+        as_large_as=[],
+        seed=[],
         stop_words=RUN.corpora.stop_words(),
         symbols=RUN.samples.symbols_flag(),
     shell:
         """
         python -m scripts.count_statistics \
             --input {input.text:q} \
-            --kind {params.kind} {params.selection} \
+            --kind {params.kind} \
+            --split {params.split} \
+            --resample {params.resample} \
+            --size-of-split {params.as_large_as} \
+            --seed {params.seed} \
             --stop-words {params.stop_words:q} \
             {params.symbols} \
             --output {output:q} \
@@ -50,7 +66,7 @@ use rule count_samples as count_reference with:
         text="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
     output:
-        ensure("<results>/references/{corpus}/statistics.parquet", non_empty=True),
+        whole("<results>/references/{corpus}/statistics.parquet"),
     log:
         "<logs>/count_reference/{corpus}.log",
     benchmark:
@@ -60,7 +76,10 @@ use rule count_samples as count_reference with:
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
-        selection="--split test",
+        split="test",
+        resample=[],
+        as_large_as=[],
+        seed=[],
         stop_words=RUN.corpora.stop_words(),
         symbols=RUN.samples.symbols_flag(),
 
@@ -70,10 +89,7 @@ use rule count_samples as count_resample with:
         text="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
     output:
-        ensure(
-            "<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
-            non_empty=True,
-        ),
+        whole("<results>/references/{corpus}/resamples/{resample}/statistics.parquet"),
     log:
         "<logs>/count_resample/{corpus}/{resample}.log",
     benchmark:
@@ -83,10 +99,10 @@ use rule count_samples as count_resample with:
     params:
         code=fingerprint("scripts/count_statistics.py"),
         kind="documents",
-        selection=lambda wildcards: (
-            f"--split train --size-of-split test --resample {int(wildcards.resample)}"
-            f" --seed {config['seed']}"
-        ),
+        split="train",
+        resample=lambda wildcards: int(wildcards.resample),
+        as_large_as="test",
+        seed=config["seed"],
         stop_words=RUN.corpora.stop_words(),
         symbols=RUN.samples.symbols_flag(),
 
@@ -94,20 +110,15 @@ use rule count_samples as count_resample with:
 rule merge_statistics:
     """Add the shards of a body of text up."""
     input:
-        lambda wildcards: expand(
-            "<results>/statistics/{model}/{decoding}/{shard}.parquet",
-            shard=RUN.samples.shards(wildcards.model),
-            **wildcards,
-        ),
+        shards_of("<results>/statistics/{model}/{decoding}/{shard}.parquet"),
     output:
-        ensure("<results>/statistics/{model}/{decoding}/merged.parquet", non_empty=True),
+        whole("<results>/statistics/{model}/{decoding}/merged.parquet"),
     log:
         "<logs>/merge_statistics/{model}/{decoding}.log",
     benchmark:
         "<benchmarks>/merge_statistics/{model}/{decoding}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=30,
@@ -125,32 +136,24 @@ rule merge_statistics:
 rule measure_tendencies:
     """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
-        reference=lambda wildcards: f"<results>/references/{RUN.samples.corpus_of(**wildcards)}/statistics.parquet",
+        reference=of_its_corpus("<results>/references/{corpus}/statistics.parquet"),
         samples="<results>/statistics/{model}/{decoding}/merged.parquet",
-        reference_documents=lambda wildcards: f"<results>/corpora/{RUN.samples.corpus_of(**wildcards)}/documents.parquet",
-        sample_documents=lambda wildcards: expand(
-            "<results>/samples/{model}/{decoding}/{shard}.parquet",
-            shard=RUN.samples.shards(wildcards.model),
-            **wildcards,
+        reference_documents=of_its_corpus(
+            "<results>/corpora/{corpus}/documents.parquet"
+        ),
+        sample_documents=shards_of(
+            "<results>/samples/{model}/{decoding}/{shard}.parquet"
         ),
     output:
-        measures=ensure(
-            "<results>/tendencies/{model}/{decoding}/measures.parquet", non_empty=True
-        ),
-        sample_size=ensure(
-            "<results>/tendencies/{model}/{decoding}/sample_size.parquet",
-            non_empty=True,
-        ),
-        curves=ensure(
-            "<results>/tendencies/{model}/{decoding}/curves.parquet", non_empty=True
-        ),
+        measures=whole("<results>/tendencies/{model}/{decoding}/measures.parquet"),
+        sample_size=whole("<results>/tendencies/{model}/{decoding}/sample_size.parquet"),
+        curves=whole("<results>/tendencies/{model}/{decoding}/curves.parquet"),
     log:
         "<logs>/measure_tendencies/{model}/{decoding}.log",
     benchmark:
         "<benchmarks>/measure_tendencies/{model}/{decoding}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(4000),
         runtime=240,
@@ -183,14 +186,13 @@ rule describe_reference:
     input:
         "<results>/references/{corpus}/statistics.parquet",
     output:
-        ensure("<results>/references/{corpus}/curves.parquet", non_empty=True),
+        whole("<results>/references/{corpus}/curves.parquet"),
     log:
         "<logs>/describe_reference/{corpus}.log",
     benchmark:
         "<benchmarks>/describe_reference/{corpus}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=30,
@@ -214,14 +216,13 @@ rule measure_sensitivity:
         statistics="<results>/references/{corpus}/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
     output:
-        ensure("<results>/references/{corpus}/sensitivity.parquet", non_empty=True),
+        whole("<results>/references/{corpus}/sensitivity.parquet"),
     log:
         "<logs>/measure_sensitivity/{corpus}.log",
     benchmark:
         "<benchmarks>/measure_sensitivity/{corpus}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(4000),
         runtime=120,
@@ -250,17 +251,13 @@ rule measure_resample:
         reference="<results>/references/{corpus}/statistics.parquet",
         samples="<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
     output:
-        ensure(
-            "<results>/references/{corpus}/resamples/{resample}/measures.parquet",
-            non_empty=True,
-        ),
+        whole("<results>/references/{corpus}/resamples/{resample}/measures.parquet"),
     log:
         "<logs>/measure_resample/{corpus}/{resample}.log",
     benchmark:
         "<benchmarks>/measure_resample/{corpus}/{resample}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(2000),
         runtime=30,

@@ -12,14 +12,14 @@
 rule train:
     """Train one model, or go on with a training that was interrupted."""
     input:
-        documents=lambda wildcards: f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet",
+        documents=documents_of_model,
         vocabulary=lambda wildcards: RUN.models.vocabulary_files(wildcards.model),
         brought=lambda wildcards: RUN.models.brought_files(wildcards.model),
         tables=lambda wildcards: RUN.models.tables(wildcards.model),
     output:
-        weights=ensure("<results>/models/{model}/model.safetensors", non_empty=True),
-        description=ensure("<results>/models/{model}/model.json", non_empty=True),
-        vocabulary=ensure("<results>/models/{model}/vocabulary.json", non_empty=True),
+        weights=whole("<results>/models/{model}/model.safetensors"),
+        description=whole("<results>/models/{model}/model.json"),
+        vocabulary=whole("<results>/models/{model}/vocabulary.json"),
         training="<results>/models/{model}/training.parquet",
     log:
         "<logs>/train/{model}.log",
@@ -27,22 +27,14 @@ rule train:
         "<benchmarks>/train/{model}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(3000),
         runtime=1440,
         gpu=gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/train.py", RUN.models.code(wildcards.model)
-        ),
-        vocabulary=lambda wildcards, input: parameters.optional_flag(
-            "--vocabulary", input.vocabulary
-        ),
+        code=family_fingerprint("scripts/train.py"),
         config=lambda wildcards: RUN.models.options(wildcards.model),
-        preprocessing=lambda wildcards: RUN.corpora.preprocessing(
-            RUN.models.corpus(wildcards.model)
-        ),
+        preprocessing=lambda wildcards: RUN.models.preprocessing(wildcards.model),
         seed=config["seed"],
         folder=subpath(output.description, parent=True),
         checkpoints=f"{RUN.results}/checkpoints/{{model}}",
@@ -50,7 +42,7 @@ rule train:
         """
         python -m scripts.train \
             --documents {input.documents:q} \
-            {params.vocabulary} \
+            --vocabulary {input.vocabulary:q} \
             --config {params.config:q} \
             --preprocessing {params.preprocessing:q} \
             --seed {params.seed} \
@@ -65,25 +57,22 @@ rule train:
 rule measure_perplexity:
     """Score a split under a model: perplexity in all its definitions."""
     input:
-        documents=lambda wildcards: f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet",
+        documents=documents_of_model,
         model="<results>/models/{model}/model.json",
     output:
-        ensure("<results>/perplexity/{model}.json", non_empty=True),
+        whole("<results>/perplexity/{model}.json"),
     log:
         "<logs>/measure_perplexity/{model}.log",
     benchmark:
         "<benchmarks>/measure_perplexity/{model}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(3000),
         runtime=60,
         gpu=gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/measure_perplexity.py", RUN.models.code(wildcards.model)
-        ),
+        code=family_fingerprint("scripts/measure_perplexity.py"),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
     shell:

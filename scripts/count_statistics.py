@@ -18,14 +18,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", nargs="+", required=True, help="Parquet files, in order")
     parser.add_argument("--kind", choices=["documents", "samples"], required=True)
-    parser.add_argument("--split", help="count only this split of documents")
-    parser.add_argument("--resample", type=int, help="number of a random subset of the documents")
+    parser.add_argument("--split", nargs="?", help="count only this split of documents")
+    parser.add_argument("--resample", nargs="?", type=int, help="number of a random subset")
     parser.add_argument("--size", type=int, help="documents of the random subset")
     parser.add_argument(
         "--size-of-split",
+        nargs="?",
         help="split that the random subset is as large as; at most half of the documents are drawn",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random subset")
+    parser.add_argument(
+        "--seed", nargs="?", type=int, const=0, default=0, help="seed of the random subset"
+    )
     parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     parser.add_argument(
         "--count-s-symbols",

@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and valid")
-    add("--vocabulary", help="vocabulary file; huggingface models bring their own")
+    add("--vocabulary", nargs="?", help="its file; none for a model that brings its own")
     add("--config", required=True, type=json_object, help="JSON: family, architecture, training")
     add(
         "--preprocessing",

@@ -28,7 +28,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True, help="the downloaded file")
     parser.add_argument("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
-    parser.add_argument("--member", help="path inside a zip archive; the checksum is of this file")
+    parser.add_argument(
+        "--member", nargs="?", help="path in a zip archive; the sum is of this file"
+    )
     parser.add_argument("--output", required=True, help="where the verified file goes")
     options = parser.parse_args()
     with atomic_path(options.output) as temporary:

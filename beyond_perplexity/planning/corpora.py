@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -57,10 +56,10 @@ class Corpora:
         )
         return f"{self.results}/downloads/{location['sha256']}/{name}"
 
-    def member_flag(self, sha256: str) -> str:
-        """Return the flag of `scripts.verify_download` for a file inside a zip archive."""
-        member = self.downloads[sha256].get("member")
-        return f"--member {shlex.quote(member)}" if member else ""
+    def members(self, sha256: str) -> list[str]:
+        """List the path inside a zip archive that a download is about; none for a plain file."""
+        download = self.downloads[sha256]
+        return [download["member"]] if "member" in download else []
 
     def stop_words(self) -> str:
         """Return the name or the local path of the list of stop words."""

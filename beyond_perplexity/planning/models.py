@@ -52,6 +52,10 @@ class Models:
         corpus: str = self.find(name)["corpus"]
         return corpus
 
+    def preprocessing(self, name: str) -> str:
+        """Return how the corpus of a model is cleaned, as JSON."""
+        return as_json(self.config["corpora"][self.corpus(name)]["preprocessing"])
+
     def tables(self, name: str) -> list[str]:
         """List the tables of a corpus that a model is trained on besides its documents."""
         model = self.find(name)

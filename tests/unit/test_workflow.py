@@ -18,7 +18,6 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.planning.parameters import optional_flag
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
@@ -64,7 +63,7 @@ def test_an_address_has_a_place_among_the_downloads(config):
     place = run.corpora.local_path(config["external_samples"]["mine"]["path"])
     assert place == f"results/downloads/{SHA}/t.txt"
     assert run.corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
-    assert run.corpora.member_flag(SHA) == ""
+    assert run.corpora.members(SHA) == []
 
 
 def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
@@ -123,8 +122,6 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
         "hub",
     ]
     assert run.models.gpus("local") == 1
-    assert optional_flag("--vocabulary", []) == ""
-    assert optional_flag("--vocabulary", ["a b"]) == "--vocabulary 'a b'"
 
 
 def test_the_summary_adds_up(config):

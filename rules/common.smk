@@ -73,6 +73,18 @@ def documents_of_model(wildcards):
     return f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet"
 
 
+def shards_of(pattern):
+    """The files of all shards of a body of text."""
+    return lambda wildcards: expand(
+        pattern, shard=RUN.samples.shards(wildcards.model), **wildcards
+    )
+
+
+def of_its_corpus(pattern):
+    """A file of the corpus that a body of text is compared with."""
+    return lambda wildcards: pattern.format(corpus=RUN.samples.corpus_of(**wildcards))
+
+
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
     return RUN.models.gpus(wildcards.model)

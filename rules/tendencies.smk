@@ -8,18 +8,6 @@
 # steps     count -> merge -> measure
 
 
-def shards_of(pattern):
-    """The files of all shards of a body of text."""
-    return lambda wildcards: expand(
-        pattern, shard=RUN.samples.shards(wildcards.model), **wildcards
-    )
-
-
-def of_its_corpus(pattern):
-    """A file of the corpus that a body of text is compared with."""
-    return lambda wildcards: pattern.format(corpus=RUN.samples.corpus_of(**wildcards))
-
-
 rule count_samples:
     """Count one shard of samples: unigrams, types, lengths, stop words, symbols."""
     input:

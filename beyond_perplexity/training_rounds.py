@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import lightning
 import torch
 
 from beyond_perplexity.batches import BatchSource
 from beyond_perplexity.training_options import TrainingOptions
+from beyond_perplexity.without_torchmetrics import lightning
 
 
 @dataclass

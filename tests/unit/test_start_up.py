@@ -127,6 +127,11 @@ def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> No
     assert set(found[names[-1]]) == set(needs), "the table says too much"
 
 
+def test_gensims_stop_words_come_without_gensim() -> None:
+    load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
+    assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"
+
+
 def test_the_real_torchmetrics_can_be_imported_after_lightning() -> None:
     python(IMPORT_REAL)
 

@@ -8,8 +8,8 @@ one blank before every child.
 * Function labels are gone (``NP-SBJ``, ``NP=2`` are ``NP``), so are empty elements (``-NONE-``) and
   the phrases that have no word without them.
 * Round brackets in words are written ``-LRB-`` and ``-RRB-``, as they would clash with those of
-  the tree; in ``documents.text`` they are ``(`` and ``)``. `leaves` and `read_tree` give the words
-  as they are in the text.
+  the tree; in ``documents.text`` they are ``(`` and ``)``. `leaves` gives the words as they are in
+  the text.
 
 The format is that of the Penn Treebank (Marcus, Santorini and Marcinkiewicz 1993).
 """
@@ -20,8 +20,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from nltk.tree import Tree
 
 from beyond_perplexity.corpus.annotated import (
     Annotated,
@@ -95,40 +93,6 @@ def replace_leaves(tree: str, words: Sequence[str]) -> str:
     """
     new = iter(words)
     return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
-
-
-def read_tree(tree: str) -> Tree:
-    """Read a tree of the table.
-
-    Parameters
-    ----------
-    tree : str
-        A tree in the form of the table.
-
-    Returns
-    -------
-    nltk.tree.Tree
-        Its leaves are the words as they are in ``documents.text``.
-    """
-    return Tree.fromstring(tree, read_leaf=unescape)
-
-
-def write_tree(tree: Tree) -> str:
-    """Write a tree of phrases, tags and words in the form of the table.
-
-    Parameters
-    ----------
-    tree : nltk.tree.Tree
-        Every word has a tag of its own.
-
-    Returns
-    -------
-    str
-        Of which `read_tree` gives an equal tree.
-    """
-    if len(tree) == 1 and isinstance(tree[0], str):
-        return _tagged(tree.label(), tree[0])
-    return _phrase(tree.label(), [write_tree(child) for child in tree])
 
 
 def _tagged(tag: str, word: str) -> str:

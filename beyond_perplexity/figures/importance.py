@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.stats import gaussian_kde
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE
@@ -259,6 +258,24 @@ def densities(replicates: pd.DataFrame) -> Figure:
     return figure
 
 
+def kernel_density(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Sum Gaussian kernels over values, with the width of Scott's rule (1992); not normalized.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (N,)
+        Not all alike.
+    at : numpy.ndarray of float64, shape (X,)
+        Where.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (X,)
+    """
+    width = values.std(ddof=1) * len(values) ** -0.2
+    return np.exp(-0.5 * ((at[:, None] - values) / width) ** 2).sum(1)  # (X, N) to (X,)
+
+
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
     limit = HIGHEST_LINEAR_RATIO * float(rows["value"].min())
     beyond: list[tuple[str, str]] = []
@@ -273,10 +290,9 @@ def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
         axis.plot(visible, np.full(len(visible), -0.04), "|", color=colour, markersize=5)
         if len(visible) < LEAST_FOR_DENSITY or np.ptp(visible) == 0:
             continue
-        kernel = gaussian_kde(visible)
         margin = 2 * float(visible.std())
         x = np.linspace(visible.min() - margin, visible.max() + margin, 200)
-        y = kernel(x)
+        y = kernel_density(visible, x)
         axis.plot(x, y / y.max(), color=colour)
     low, high = -0.1, 1.08 + NOTE_HEIGHT * len(beyond)
     for place, (text, colour) in enumerate(beyond):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from nltk import Tree
 
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE
 from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
@@ -25,6 +26,7 @@ LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
 NOTHING = "No sentence or document of the split can be shown: all are too short or too long."
 UNLABELLED = "X"  # what binary trees have for a label
 LEVEL = 0.26  # inches of a level of a tree
+_PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 
 def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
@@ -59,7 +61,7 @@ def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
             axis.set_axis_off()
             axis.set_title(f"{entry['model']}: {entry['title']}", loc="left", pad=2)
             if entry.get("tree"):
-                _draw_tree(axis, Tree.fromstring(entry["tree"]), entry["tokens"])
+                _draw_tree(axis, entry["tree"], entry["tokens"])
             else:
                 _draw_mentions(axis, entry["tokens"], entry["mentions"])
     return figure
@@ -79,40 +81,48 @@ def _lines(tokens: Sequence[str]) -> list[tuple[int, float, str]]:
 
 def _height(entry: Mapping[str, Any]) -> float:
     if entry.get("tree"):
-        depth: int = Tree.fromstring(entry["tree"]).height()
+        depth = 1 + max(accumulate((c == "(") - (c == ")") for c in entry["tree"]))
         return TITLE + LEVEL * (depth + 0.6)
     lines = _lines(entry["tokens"])[-1][0] + 1
     names = bool(_names(entry["mentions"]))
     return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * names
 
 
-def _draw_tree(axis: Axes, tree: Tree, tokens: Sequence[str]) -> None:
+def _draw_tree(axis: Axes, tree: str, tokens: Sequence[str]) -> None:
     """Draw a tree from its words upwards; a node stands over the middle of its children."""
     widths = [len(token) + 1.5 for token in tokens]
     edges = [sum(widths[:place]) for place in range(len(tokens) + 1)]
-
-    def draw(node: Tree | str) -> tuple[float, int, float]:
-        """Return where a node is and how much room its text needs over that."""
-        if isinstance(node, str):
-            place = int(node.removeprefix("#"))
+    # The children of each open node: where they are and how much room their text needs over that.
+    labels: list[str] = []
+    below: list[list[tuple[float, int, float]]] = [[]]
+    for part in _PART.finditer(tree):
+        if part["opened"] is not None:
+            labels.append(part["opened"])
+            below.append([])
+        elif part["word"]:
+            place = int(part["word"])
             x = (edges[place] + edges[place + 1]) / 2
             axis.text(x, 0, tokens[place], ha="center", va="center", fontsize=8)
-            return x, 0, 0.3
-        below = [draw(child) for child in node]
-        x = (below[0][0] + below[-1][0]) / 2
-        y = max(height for _, height, _ in below) + 1
-        for child_x, child_y, room in below:
-            axis.plot([x, child_x], [y, child_y + room], color="#888888", lw=0.7)
-        label = node.label()
-        labelled = bool(label) and label != UNLABELLED
-        if labelled:
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-            axis.text(x, y, label, ha="center", va="center", fontsize=7, bbox=box)
-        return x, y, 0.25 if labelled else 0.0
-
-    _, top, _ = draw(tree)
+            below[-1].append((x, 0, 0.3))
+        else:
+            children = below.pop()
+            below[-1].append(_draw_node(axis, labels.pop(), children))
     axis.set_xlim(0, edges[-1])
-    axis.set_ylim(-0.5, top + 0.5)
+    axis.set_ylim(-0.5, below[0][0][1] + 0.5)
+
+
+def _draw_node(
+    axis: Axes, label: str, children: Sequence[tuple[float, int, float]]
+) -> tuple[float, int, float]:
+    x = (children[0][0] + children[-1][0]) / 2
+    y = max(height for _, height, _ in children) + 1
+    for child_x, child_y, room in children:
+        axis.plot([x, child_x], [y, child_y + room], color="#888888", lw=0.7)
+    labelled = bool(label) and label != UNLABELLED
+    if labelled:
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        axis.text(x, y, label, ha="center", va="center", fontsize=7, bbox=box)
+    return x, y, 0.25 if labelled else 0.0
 
 
 def _entities(mentions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 
 from beyond_perplexity.importance.estimators import log_mean_exp, log_sum_exp, perplexity
 
@@ -125,6 +124,8 @@ def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
         return float("nan"), TIED
     if np.exp(quartile - largest) <= np.exp(threshold - largest):
         return float("inf"), DEGENERATE
+    from arviz_stats.base import array_stats  # most of what starting a job would take
+
     with np.errstate(all="ignore"):
         _, k_hat = array_stats.psislw(-log_weights)
     return float(k_hat), FITTED

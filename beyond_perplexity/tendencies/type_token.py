@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import pdtr
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
@@ -141,8 +141,8 @@ def ks_to_heaps(cells: LengthCells, counts: np.ndarray, law: Heaps) -> np.ndarra
     before[..., cells.starts] = 0
     # Between two values that occur F stays and the Poisson law rises: its ends bound the
     # difference.
-    at = np.abs(cdf - poisson.cdf(cells.values, rate))
-    below = np.abs(before - poisson.cdf(cells.values - 1, rate))
+    at = np.abs(cdf - _poisson_cdf(cells.values, rate))
+    below = np.abs(before - _poisson_cdf(cells.values - 1, rate))
     return cells.largest(np.maximum(at, below))
 
 
@@ -258,11 +258,16 @@ def draw_from_heaps(
     return total / documents.sum()
 
 
+def _poisson_cdf(values: np.ndarray, rate: np.ndarray | float) -> np.ndarray:
+    """Return P(X <= value) under Poisson(rate)."""
+    return np.where(values < 0, 0.0, pdtr(values, rate))  # of a negative value `pdtr` is NaN
+
+
 def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.ndarray:
     """Draw sup |F - Poisson(rate)| of n samples of `size` numbers: float64, shape (n,)."""
     spread = 12 * np.sqrt(rate) + 30  # beyond it lies a mass below the accuracy of a float
     values = np.arange(max(0.0, np.floor(rate - spread)), np.ceil(rate + spread))
-    cdf = poisson.cdf(values, rate)  # (U,)
+    cdf = _poisson_cdf(values, rate)  # (U,)
     if size > len(values):
         drawn = rng.multinomial(size, np.diff(cdf, prepend=0), size=n)  # (n, U)
         return np.abs(np.cumsum(drawn, axis=1) / size - cdf).max(axis=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +58,20 @@ def _with_forms(words: list[str]) -> frozenset[str]:
     return frozenset(lowered) | {form for word in lowered for form in moses_forms(word)}
 
 
+def _gensim_words() -> frozenset[str]:
+    """Read the list in gensim's source: importing gensim takes most of a second."""
+    package = find_spec("gensim")
+    if package and package.origin:
+        source = Path(package.origin).with_name("parsing") / "preprocessing.py"
+        for statement in ast.parse(source.read_bytes()).body:
+            match statement:
+                case ast.Assign([ast.Name("STOPWORDS")], ast.Call(args=[ast.List() as words])):
+                    return frozenset(ast.literal_eval(words))
+    from gensim.parsing.preprocessing import STOPWORDS  # of a gensim that writes it otherwise
+
+    return frozenset(STOPWORDS)
+
+
 def _nltk_words() -> list[str]:
     import nltk
 
@@ -105,9 +121,7 @@ def load_stop_words(spec: str = "gensim") -> StopWords:
         When the list cannot be found or read.
     """
     if spec == "gensim":
-        from gensim.parsing.preprocessing import STOPWORDS
-
-        return StopWords("gensim", _with_forms(sorted(STOPWORDS)))
+        return StopWords("gensim", _with_forms(sorted(_gensim_words())))
     if spec == "nltk":
         return StopWords("nltk", _with_forms(_nltk_words()))
     return _file_words(Path(spec))

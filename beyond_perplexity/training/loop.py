@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lightning
 import torch
-from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -44,6 +42,7 @@ from beyond_perplexity.training.resume import (
 )
 from beyond_perplexity.training.rounds import Rounds
 from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
+from beyond_perplexity.training.without_torchmetrics import lightning
 
 IRRELEVANT_WARNINGS = (
     "The `srun` command is available",  # one process on one device needs no srun
@@ -353,7 +352,7 @@ def _fit(trained: Trained, rounds: Rounds, device: torch.device) -> None:
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
         # One process on one device: what SLURM or MPI say about their job is not for Lightning.
-        plugins=[LightningEnvironment()],
+        plugins=[lightning.pytorch.plugins.environments.LightningEnvironment()],
         precision="32-true" if precision == "32" else "bf16-mixed",
         max_epochs=-1,
         gradient_clip_val=trained.options.gradient_clip,

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import lightning
 import torch
 
 from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.training.without_torchmetrics import lightning
 
 
 @dataclass

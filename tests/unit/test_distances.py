@@ -91,6 +91,14 @@ def test_distance_to_heaps_is_the_supremum_over_all_numbers(histogram):
         )
 
 
+@pytest.mark.parametrize("rate", [0.0, 1e-9, 0.7, 40.0, 5e4, float("nan")])
+def test_the_poisson_distribution_is_scipys_to_the_bit(rate):
+    values = np.concatenate([[0, 1, 2], np.arange(39_000, 61_000, 500)])
+    found, expected = type_token._poisson_cdf(values, rate), poisson.cdf(values, rate)
+    assert np.array_equal(found, expected, equal_nan=True)
+    assert type_token._poisson_cdf(np.array([-1]), rate) == 0
+
+
 def test_distance_by_length_is_scipys_at_each_length(histogram):
     rng = np.random.default_rng(4)
     lengths = rng.integers(1, 6, 90)

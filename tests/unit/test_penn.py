@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
+from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.penn import (
     MAXIMUM_DEPTH,
@@ -24,9 +25,7 @@ from beyond_perplexity.corpus.penn import (
     category,
     leaves,
     parse_tree,
-    read_tree,
     replace_leaves,
-    write_tree,
 )
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.errors import InputError
@@ -46,6 +45,16 @@ def read(path: Path, *, skip: bool = False, document: str = "file") -> tuple[lis
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def read_tree(line: str) -> Tree:
+    """Read a tree of the table with NLTK; its leaves are the words as they are in the text."""
+    return Tree.fromstring(line, read_leaf=unescape)
+
+
+def write_tree(tree: Tree) -> str:
+    inside = (escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
+    return f"({escape(tree.label())} {' '.join(inside)})"
 
 
 # ---- one tree ----

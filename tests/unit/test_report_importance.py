@@ -1,18 +1,27 @@
 """Tables and figures of importance sampling.
 
 Needs no data: small tables are written here. Oracles: the numbers that went in, the published
-numbers as the paper prints them, properties of the drawn axes.
+numbers as the paper prints them, properties of the drawn axes, SciPy's density, NLTK's trees.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
+from nltk.tree import Tree
+from scipy.stats import gaussian_kde
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
-from beyond_perplexity.figures.importance import Settings, aggregation, densities, sample_size
-from beyond_perplexity.figures.latents import latent_states
+from beyond_perplexity.figures.importance import (
+    Settings,
+    aggregation,
+    densities,
+    kernel_density,
+    sample_size,
+)
+from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.report.importance import (
     Models,
@@ -200,6 +209,24 @@ def test_densities_need_eight_replicates_and_skip_the_infinite():
         assert max(line.get_ydata()) == pytest.approx(1.0)
     with pytest.raises(InputError, match="replicates"):
         densities(many.iloc[:0])
+
+
+@pytest.mark.parametrize("n", [8, 300])
+def test_the_density_is_that_of_scipy(n):
+    values = np.random.default_rng(n).gamma(3, 20, n)
+    at = np.linspace(values.min() - 30, values.max() + 30, 200)
+    found, expected = kernel_density(values, at), gaussian_kde(values)(at)
+    assert found / found.max() == pytest.approx(expected / expected.max(), rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("tree", ["(S #0)", "(S (X #0 #1) #2)", "(S (A #0 (B (C #1))) (D #2))"])
+def test_a_tree_has_the_room_of_its_height(tree):
+    """The oracle is NLTK."""
+    words = ["a"] * tree.count("#")
+    figure = latent_states([{"model": "a", "title": "b", "tokens": words, "tree": tree}])
+    height = Tree.fromstring(tree).height()
+    assert figure.get_figheight() == pytest.approx(TITLE + LEVEL * (height + 0.6))
+    assert figure.axes[0].get_ylim()[1] == height - 1 + 0.5
 
 
 def test_what_a_panel_cuts_off_is_said_in_it():

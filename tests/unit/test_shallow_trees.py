@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from beyond_perplexity.corpus.penn import leaves, parse_tree, read_tree
+from beyond_perplexity.corpus.penn import leaves, parse_tree
 from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
 from tests.unit.test_extract_corpus import run
+from tests.unit.test_penn import read_tree
 
 LONG = "sentence longer than trees.maximum_tokens"
 ESCAPED = "sentence with '-LRB-'"

@@ -1,7 +1,7 @@
 """Sufficient statistics: counting, merging, spilling, stop words, symbols, resamples.
 
 Needs nothing but the package. Oracles: a counter of plain Python, properties of merging drawn by
-hypothesis, `unicodedata` for symbols.
+hypothesis, `unicodedata` for symbols, gensim for its own stop words.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
+from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gensim.parsing.preprocessing import STOPWORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
+from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.spill import TypeCounter
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,
@@ -159,6 +162,16 @@ def test_contractions_match_their_moses_tokens(tmp_path):
     assert words.words == {"don't", "don", "'t", "the"}
     assert words.name.startswith("words.txt:")
     assert {"the", "of"} <= load_stop_words("gensim").words
+
+
+@pytest.mark.parametrize("source", [None, "STOPWORDS = frozenset(open('list'))\n"])
+def test_gensims_words_are_gensims_however_it_writes_them(tmp_path, monkeypatch, source):
+    if source:
+        (tmp_path / "parsing").mkdir()
+        (tmp_path / "parsing" / "preprocessing.py").write_text(source)
+        spec = ModuleSpec("gensim", None, origin=str(tmp_path / "__init__.py"))
+        monkeypatch.setattr(word_classes, "find_spec", lambda _: spec)
+    assert word_classes._gensim_words() == STOPWORDS
 
 
 def test_unusable_stop_words_are_named(tmp_path):

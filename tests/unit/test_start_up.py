@@ -1,0 +1,164 @@
+"""What a job imports before it begins: each script no heavy library that it does not need.
+
+Oracle: the table below, of what each script works with; and `sys.modules` of a fresh interpreter
+that has imported it. Importing them takes, in seconds of a CPU: torch 0.9, Lightning 1.3,
+torchmetrics 1.8, transformers 0.5, SciPy's statistics 0.6 and optimization 0.3, pandas and
+matplotlib 0.3 each, NLTK and arviz-stats 0.7.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import beyond_perplexity.figures
+import beyond_perplexity.models
+from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.training.without_torchmetrics import stand_in
+
+HEAVY = {
+    *("torch", "lightning", "torchmetrics", "transformers", "pandas", "matplotlib", "scipy"),
+    *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
+    *("jsonschema", "snakemake"),
+}
+# What a script has imported of these; which further modules it then chooses from by name.
+NEEDS = {
+    "build_vocabulary": set(),
+    "compare": {"pandas", "matplotlib", "scipy"},
+    "count_statistics": set(),
+    "describe_latents": {"torch"},
+    "embed_graph": {"torch"},
+    "estimate": set(),
+    "extract_corpus": set(),
+    "generate": {"torch"},
+    "import_samples": set(),
+    "measure_perplexity": {"torch"},
+    "measure_sensitivity": {"scipy", "scipy.stats"},
+    "measure_tendencies": {"scipy"},
+    "merge_statistics": set(),
+    "perplexity": {"torch"},
+    "plot_tendencies": {"pandas", "matplotlib"},
+    "reduce_weights": set(),
+    "report_importance": {"pandas", "matplotlib"},
+    "search_beams": {"torch"},
+    "smc": {"torch"},
+    "tabulate": {"pandas"},
+    "tokenize": set(),
+    "train": {"torch", "lightning"},
+    "update_schema": set(),
+    "verify_download": set(),
+    "weigh": {"torch"},
+    "write_overview": {"pandas"},
+}
+LATER = {
+    "build_vocabulary": ["beyond_perplexity.vocabulary"],
+    "generate": [
+        found.name
+        for found in pkgutil.walk_packages(
+            beyond_perplexity.models.__path__, "beyond_perplexity.models."
+        )
+        if "huggingface" not in found.name  # which is made of transformers
+    ],
+    "plot_tendencies": [
+        found.name
+        for found in pkgutil.walk_packages(
+            beyond_perplexity.figures.__path__, "beyond_perplexity.figures."
+        )
+    ],
+}
+IMPORT_ALL = """
+import importlib, json, sys
+heavy, names = json.loads(sys.argv[1])
+found = {}
+for name in names:
+    importlib.import_module(name)
+    found[name] = [library for library in heavy if library in sys.modules]
+print(json.dumps(found))
+"""
+IMPORT_REAL = """
+import sys
+from beyond_perplexity.training.without_torchmetrics import lightning
+
+assert not {"torchmetrics", "transformers"} & set(sys.modules)
+try:
+    lightning.pytorch.core.module.Metric()
+except RuntimeError as error:
+    assert "import torchmetrics first" in str(error)
+else:
+    raise AssertionError("a metric that is none")
+import torchmetrics, torch
+
+mean = torchmetrics.MeanMetric()
+mean.update(torch.tensor([1.0, 3.0]))
+assert mean.compute() == 2
+from transformers import AutoConfig
+"""
+
+
+def python(*arguments: str) -> str:
+    command = [sys.executable, "-c", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def test_the_table_names_every_script() -> None:
+    assert set(NEEDS) == {path.stem for path in Path(ROOT, "scripts").glob("*.py")}
+
+
+@pytest.mark.parametrize("needs", sorted({tuple(sorted(needs)) for needs in NEEDS.values()}))
+def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> None:
+    """Scripts of equal needs share an interpreter."""
+    names = []
+    for script in (script for script, found in NEEDS.items() if found == set(needs)):
+        names += [f"scripts.{script}", *LATER.get(script, [])]
+    found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), names])))
+    assert set(found) == set(names)
+    for name in names:
+        assert set(found[name]) <= set(needs), f"{name} imports what it does not need"
+    assert set(found[names[-1]]) == set(needs), "the table says too much"
+
+
+def test_gensims_stop_words_come_without_gensim() -> None:
+    load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
+    assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"
+
+
+def test_the_real_torchmetrics_can_be_imported_after_lightning() -> None:
+    python(IMPORT_REAL)
+
+
+def test_while_it_stands_in_nothing_is_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torchmetrics", raising=False)
+    with stand_in():
+        metric = importlib.import_module("torchmetrics").Metric
+        assert not isinstance(object(), metric)
+        with pytest.raises(RuntimeError, match="import torchmetrics first"):
+            metric()
+        assert importlib.util.find_spec("torchmetrics") is not None  # how packages are looked for
+        with pytest.raises(ModuleNotFoundError, match="is not a package"):
+            importlib.import_module("torchmetrics.metric")
+    assert "torchmetrics" not in sys.modules
+
+
+def test_the_stand_in_goes_when_an_import_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torchmetrics", raising=False)
+    with pytest.raises(ModuleNotFoundError), stand_in():
+        importlib.import_module("torchmetrics.metric")
+    assert "torchmetrics" not in sys.modules
+
+
+def test_what_has_been_imported_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ModuleType("torchmetrics")
+    monkeypatch.setitem(sys.modules, "torchmetrics", real)
+    with stand_in():
+        assert sys.modules["torchmetrics"] is real
+    assert sys.modules["torchmetrics"] is real

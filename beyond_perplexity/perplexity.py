@@ -233,7 +233,18 @@ class Totals:
     impossible_documents: int = 0
 
     def add(self, text: str, score: DocumentScore) -> None:
-        """Add one document."""
+        """Add one document.
+
+        Raises
+        ------
+        InputError
+            When its score is no number: that is no infinite perplexity, but a broken model.
+        """
+        if math.isnan(score.log_prob):
+            raise InputError(
+                f"document {self.documents + 1}: the model gives it the log-probability NaN; its "
+                "weights are damaged or its numbers overflow: train or bring the model again"
+            )
         words = split_words(text)
         joined = " ".join(words)
         self.log_prob += score.log_prob
@@ -250,7 +261,7 @@ class Totals:
 def perplexity(log_prob: float, n: int) -> float:
     """Return exp(−log_prob / n), infinite where log_prob is −inf or the power overflows."""
     exponent = -log_prob / n
-    return math.exp(exponent) if exponent < 709 else math.inf
+    return math.inf if exponent >= 709 else math.exp(exponent)
 
 
 def _number(value: float) -> float | None:

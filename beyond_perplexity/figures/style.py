@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, Looks, parse_source
@@ -44,6 +45,7 @@ RC: Any = {
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
     "figure.dpi": 100.0,
+    "text.parse_math": False,  # no text of users is markup
 }
 
 P = ParamSpec("P")
@@ -91,9 +93,27 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
         if path.suffix not in undated:
             raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
     for path in map(Path, paths):
-        with package_style(), atomic_path(path) as temporary:
+        with package_style(), _powers_of_ten(figure), atomic_path(path) as temporary:
             metadata = undated[path.suffix]
             figure.savefig(temporary, format=path.suffix[1:], metadata=metadata, dpi=200)
+
+
+@contextmanager
+def _powers_of_ten(figure: Figure) -> Iterator[None]:
+    """Let the numbers of logarithmic axes be markup, also of ticks that drawing adds."""
+    for panel in figure.axes:
+        for axis in (panel.xaxis, panel.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatter):
+                for tick in (*axis.majorTicks, *axis.minorTicks):
+                    tick.label1.set_parse_math(True)
+                    tick.label2.set_parse_math(True)
+    with mpl.rc_context({"text.parse_math": True}):
+        yield
+
+
+def literal(text: str) -> str:
+    """Write a text of the user's so that it stays as it is inside the package's own markup."""
+    return text.replace("$", r"\$")
 
 
 def select(curves: pd.DataFrame, curve: str) -> pd.DataFrame:
@@ -130,7 +150,8 @@ def panels(
     xlabel : str
         What all panels have on their x axis.
     ylabels : sequence of str
-        What the panels of each row have on their y axis; its length is the number of rows.
+        What the panels of each row have on their y axis; its length is the number of rows. They may
+        hold mathematics; see `literal`.
     height : float
         Height of a panel, inches.
 
@@ -169,7 +190,7 @@ def panels(
             column[-1].tick_params(labelbottom=True)
         if place == 0 or (rows == 1 and place % columns == 0):
             for axis, ylabel in zip(column, ylabels, strict=True):
-                axis.set_ylabel(ylabel)
+                axis.set_ylabel(ylabel, parse_math=True)
     return figure, placed
 
 

@@ -17,6 +17,7 @@ from beyond_perplexity.figures.style import (
     draw_line,
     handle,
     legend_below,
+    literal,
     model_handles,
     panels,
     select,
@@ -217,7 +218,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     rows = [select(table, curve) for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})
     looks = Looks(labels, sources)
-    titles = [title.format(reference=labels.reference.lower()) for title in KS_ROWS.values()]
+    reference = literal(labels.reference.lower())
+    titles = [title.format(reference=reference) for title in KS_ROWS.values()]
     figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=titles, height=1.45)
     for decoding, column in placed.items():
         for axis, curves in zip(column, rows, strict=True):

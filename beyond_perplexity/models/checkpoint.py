@@ -18,7 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import atomic_path, write_json
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
@@ -106,7 +106,8 @@ def load_any(
     Raises
     ------
     InputError
-        When a file is missing, foreign, corrupt or does not belong to the others.
+        When a file is missing, foreign, corrupt or does not belong to the others, or a weight is no
+        finite number.
     """
     folder = Path(folder)
     description = _read_description(folder)
@@ -124,6 +125,7 @@ def load_any(
         model = family.from_tensors(description["config"], tensors)
     except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
         raise InputError(f"{weights}: does not fit {DESCRIPTION} ({error})") from error
+    check_finite(model, weights)
     return model.to(choose_device(device)).eval(), vocabulary, description
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 
 
@@ -78,6 +79,32 @@ class State(ABC):
         Where it is known, steps can be recorded (`decoding.graphs`) and a row's memory be told.
         """
         return None
+
+
+def check_finite(model: nn.Module, where: object) -> None:
+    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model.
+    where : object
+        What the message calls the file.
+
+    Raises
+    ------
+    InputError
+        Names the file and the tensor.
+    """
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if bool(tensor.sum().isfinite()):  # a tenth of the time; what is not finite would show
+            continue
+        wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
+        if wrong.any():
+            raise InputError(
+                f"{where}: {int(wrong.sum())} of the {tensor.numel()} numbers of '{name}' are NaN "
+                "or infinite; train or fetch the model again"
+            )
 
 
 class TrainedModel(nn.Module, ABC):

@@ -114,6 +114,15 @@ def _check_references(config: Config) -> None:
         require(key, external["corpus"], config["corpora"], "corpus")
 
 
+def _check_folders(config: Config) -> None:
+    for name, folder in config.get("pathvars", {}).items():
+        if not folder.strip().strip("/"):
+            raise InputError(
+                f"config: pathvars.{name}: {folder!r} stands for the root of the file system; "
+                "name a folder or remove this key"
+            )
+
+
 def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
     length = config["generation"]["maximum_length"]
     for name in config["generation"]["models"]:
@@ -246,6 +255,7 @@ def validate(config: Config, schema_path: str | Path) -> None:
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
     if errors:
         raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    _check_folders(config)
     _expand_patterns(config)
     _check_sources(config)
     _check_splits(config)

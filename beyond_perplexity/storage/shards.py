@@ -5,6 +5,9 @@ from __future__ import annotations
 import glob
 import json
 import os
+import platform
+import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +21,15 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import complete_schema
 
 RECORD_KEY = b"beyond_perplexity"
+_HOST = re.sub(r"\W", "-", platform.node()) or "host"
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
 
-    What a killed process left of the same file is removed too.
+    Several processes may write the same file: the last one to finish is right. What a process of
+    this machine left of it when it was killed is removed.
 
     Parameters
     ----------
@@ -34,15 +39,19 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Yields
     ------
     pathlib.Path
-        The temporary path, in the same folder and with the same suffix, to be written to.
+        An empty file, in the same folder and with the same suffix, to be written to or replaced.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(f".{glob.escape(target.stem)}.*.partial{target.suffix}"):
-        left.unlink(missing_ok=True)
-    temporary = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
+    _remove_leftovers(target)
+    writer = f"{os.getpid()}-{threading.get_native_id()}"
+    temporary = target.with_name(f".{target.name}.{_HOST}.{writer}.partial{target.suffix}")
     try:
+        temporary.write_bytes(b"")
+        mode = temporary.stat().st_mode
         yield temporary
+        if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
+            temporary.chmod(mode)
         descriptor = os.open(temporary, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -51,6 +60,25 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary files of a target whose processes, of this machine, are no more."""
+    start, end = f".{target.name}.{_HOST}.", f".partial{target.suffix}"
+    for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
+        process = re.fullmatch(r"(\d+)-\d+", left.name.removeprefix(start).removesuffix(end))
+        if process and not _is_running(int(process[1])):
+            left.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
+from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity.figures.labels import REFERENCE
 from beyond_perplexity.schemas import SCHEMAS
@@ -162,3 +165,22 @@ def make_sensitivity() -> pd.DataFrame:
         for share in [(1 + place) / np.sqrt(n) / 4]
     ]
     return pd.DataFrame(rows, columns=SCHEMAS["sensitivity"].names)
+
+
+# Markup to TeX and to matplotlib, which fails on it, and no name that a table would refuse.
+HOSTILE = r"$x^$ _{ \alpha 100%"
+
+
+def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
+    """Check that a figure draws every dollar of its texts but those of its own mathematics.
+
+    Matplotlib writes each line of text as a comment before its glyphs, named by font and place.
+    """
+    lines = re.findall(r"<!-- (.*?) -->", svg, flags=re.DOTALL)
+    given = [line for line in lines if not re.match(r"\$(D_|\\mathdefault)", line)]
+    assert sum("x^$" in line for line in given) >= at_least
+    drawn = sum(
+        svg.count(f'"#{font.replace(" ", "")}-{get_font(findfont(font)).get_char_index(36):x}"')
+        for font in ("DejaVu Sans", "DejaVu Sans Mono")
+    )
+    assert drawn == sum(line.count("$") for line in given)

@@ -95,6 +95,18 @@ def test_a_wrong_value_is_named_with_its_path(path, value, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("folder", ["", "  ", "\t", "/", "//"])
+@pytest.mark.parametrize("name", ["results", "logs", "benchmarks"])
+def test_no_folder_is_the_root_of_the_file_system(name, folder):
+    """Snakemake puts `/models/...` behind the folder, whatever it is."""
+    config = load()
+    config["pathvars"] = {"results": "elsewhere", name: folder}
+    with pytest.raises(InputError, match=rf"config: pathvars\.{name}: .*; name a folder"):
+        validate(config, SCHEMA)
+    config["pathvars"][name] = "a b/c"
+    validate(config, SCHEMA)
+
+
 BROUGHT = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "somewhere"}}
 
 

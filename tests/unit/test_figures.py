@@ -25,6 +25,8 @@ from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot_tendencies
 from tests.unit.synthetic_tables import (
+    HOSTILE,
+    check_drawn_as_it_stands,
     make_curves,
     make_measures,
     make_sample_size,
@@ -80,6 +82,20 @@ def test_equal_tables_give_equal_bytes(name: str, tmp_path) -> None:
         assert first == (tmp_path / f"b.{suffix}").read_bytes()
     assert b"<dc:date>" not in (tmp_path / "a.svg").read_bytes()
     assert b"CreationDate" not in (tmp_path / "a.pdf").read_bytes()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
+    """Of the user's: models, decodings, brought samples, the name of the test set."""
+    sources = [*sources_of(["lstm", "gru"], ["beam", "mine"]), f"external/{HOSTILE}"]
+    frame = table(FIGURES[name].kind, tuple(sources))
+    if name == "training":
+        frame = frame.replace({"model": {"lstm": HOSTILE}})
+    names = {"lstm": f"M {HOSTILE}", "beam": f"D {HOSTILE}"}
+    labels = Labels(names=names, reference=f"R {HOSTILE}")
+    paths = [tmp_path / f"figure.{suffix}" for suffix in ("svg", "pdf", "png")]
+    save(draw(name, frame, labels), paths)
+    check_drawn_as_it_stands(paths[0].read_text(), at_least=1)
 
 
 def test_model_keeps_its_colour_where_others_are_missing() -> None:

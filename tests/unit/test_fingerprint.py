@@ -22,7 +22,7 @@ FILES = {
     ),
     "scripts/step.py": (
         "def main():\n    from beyond_perplexity.used import f\n"
-        "    from beyond_perplexity.invariance.rows import find\n    return f(find('a'))\n"
+        "    from beyond_perplexity.rows import find\n    return f(find('a'))\n"
     ),
 }
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from beyond_perplexity.decoding.generation import generate, set_precision
@@ -553,6 +554,12 @@ def damaged(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
 
 
+def with_nan(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["transformer.h.0.ln_1.bias"][3] = float("nan")
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
 def without_config(folder: Path) -> None:
     (folder / "config.json").unlink()
 
@@ -590,6 +597,7 @@ def without_end(folder: Path) -> None:
         (pickled, r"its weights are pickled \(pytorch_model\.bin\).*safetensors"),
         (without_weights, r"has no weights \(\*\.safetensors\)"),
         (damaged, "holds no causal language model to load"),
+        (with_nan, r"model\.safetensors: 1 of the \d+ numbers of 'transformer\.h\.0\.ln_1\.bias'"),
         (without_config, "has no config.json"),
         (of_no_kind, "holds no causal language model to load.*no-such-model"),
         (with_code, "holds no causal language model to load"),

@@ -240,3 +240,12 @@ def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
     command.main()
     found = json.loads(capsys.readouterr().out)
     assert (found["tokens"], found["unknown"], found["documents"]) == (5, 1, 2)
+
+
+def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
+    model = Fixed([0.25, 0.25, 0.25, math.nan])
+    words = "document 1: the model gives it the log-probability NaN"
+    with pytest.raises(InputError, match=words):
+        measure(model, ClosedVocabulary(["a"], 0), ["a"])
+    assert math.isnan(perplexity(math.nan, 3))
+    assert perplexity(-math.inf, 3) == math.inf

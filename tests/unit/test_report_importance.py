@@ -30,6 +30,7 @@ from beyond_perplexity.report.importance import (
     sampling_table,
 )
 from beyond_perplexity.schemas import SCHEMAS
+from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 
 MODELS = Models({"mine": "entitynlm", "other": "rnng"}, {"mine": "books (test)", "other": "trees"})
 PROPOSALS = {
@@ -334,3 +335,30 @@ def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     (note,) = latent_states([]).texts
     assert "can be shown" in note.get_text()
+
+
+def hostile(table: pd.DataFrame) -> pd.DataFrame:
+    return table.replace({name: f"{name} {HOSTILE}" for name in ("mine", "mine-no-peeking")})
+
+
+def test_names_tokens_and_entities_are_drawn_as_they_stand(tmp_path):
+    words = [HOSTILE, "$", "US$", "it"]
+    other = {"entity": f"E {HOSTILE}", "kind": "related", "parent": HOSTILE}
+    mentions = [
+        {"start": 0, "end": 2, "entity": HOSTILE, "kind": HOSTILE},
+        {"start": 2, "end": 3, "relation": HOSTILE, **other},
+    ]
+    chain = {"model": HOSTILE, "title": "d", "tokens": words, "mentions": mentions}
+    tree = {"model": HOSTILE, "title": "b", "tokens": words}
+    tree["tree"] = "($ (PRP$ #0 #1 #2) ($x^$ #3))"
+    figures = {
+        "1": (latent_states([tree, chain]), 8),
+        "2": (sample_size(hostile(curves())), 2),
+        "3": (aggregation(hostile(curves()), f"mine {HOSTILE}"), 3),
+        "4": (densities(hostile(replicates())), 2),
+        "bounds": (bounds(hostile(estimates())), 2),
+    }
+    for name, (figure, at_least) in figures.items():
+        paths = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "pdf")]
+        save(figure, paths)
+        check_drawn_as_it_stands(paths[0].read_text(), at_least=at_least)

@@ -5,14 +5,23 @@ Needs nothing. Oracles: the rows that were written, and the folder's listing aft
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import save_tensors
 from beyond_perplexity.schemas import temperature_columns
 from beyond_perplexity.storage import shards
+from beyond_perplexity.training.resume import save_checkpoint
 
+ROOT = Path(__file__).parents[2]
 ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
 
 
@@ -47,14 +56,81 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["graph.parquet"]
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    left = tmp_path / ".graph.999.partial.parquet"
-    other = tmp_path / ".other.999.partial.parquet"
-    for path in (left, other):
-        path.write_bytes(b"half")
-    shards.write_shard(tmp_path / "graph.parquet", "knowledge_graph", ROWS, {})
-    assert not left.exists()
-    assert other.exists()
+def start_writing(path: Path) -> subprocess.Popen[str]:
+    """Start a process that has written half of a file and writes the rest when told to."""
+    code = (
+        "import sys; from beyond_perplexity.storage.shards import atomic_path\n"
+        "with atomic_path(sys.argv[1]) as path, path.open('w') as file:\n"
+        "    print('ready', flush=True)\n"
+        "    file.write(sys.stdin.readline())"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def listing(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_what_a_killed_process_left_of_this_very_file_is_removed(tmp_path):
+    for name in ("a.csv", "a.b.csv"):
+        process = start_writing(tmp_path / name)
+        process.kill()
+        process.communicate()
+    assert len(listing(tmp_path)) == 2
+    with shards.atomic_path(tmp_path / "a.csv") as path:
+        path.write_text("whole")
+        assert len(listing(tmp_path)) == 2  # this one and what was left of the other
+    assert "a.csv" in listing(tmp_path)
+    (left,) = listing(tmp_path) - {"a.csv"}
+    assert left.startswith(".a.b.csv.")
+    shards.write_json(tmp_path / "a.b.csv", 1)
+    assert listing(tmp_path) == {"a.csv", "a.b.csv"}
+
+
+def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
+    target = tmp_path / "a.csv"
+    with start_writing(target) as first:
+        with shards.atomic_path(target) as path:
+            path.write_text("mine")
+            first.communicate("theirs")
+            assert target.read_text() == "theirs"
+        assert target.read_text() == "mine"
+        assert first.returncode == 0
+    with start_writing(target) as first:
+        shards.write_json(target, 5)
+        first.communicate("theirs")
+        assert first.returncode == 0
+    assert target.read_text() == "theirs"
+    assert listing(tmp_path) == {"a.csv"}
+
+
+def test_what_another_machine_writes_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_HOST", "another")
+    with shards.atomic_path(tmp_path / "a.csv") as theirs:
+        monkeypatch.undo()
+        shards.write_json(tmp_path / "a.csv", 1)
+        assert theirs.exists()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
+def test_files_have_the_mode_of_the_umask(tmp_path, umask):
+    """Oracle: a file that Python makes; safetensors makes its own with mode 600."""
+    before = os.umask(umask)
+    try:
+        (tmp_path / "plain").touch()
+        save_tensors(tmp_path / "model.safetensors", {"a": torch.zeros(2)})
+        save_checkpoint(tmp_path / "checkpoints", 1, {"a": torch.zeros(2)}, {})
+        shards.write_shard(tmp_path / "a.parquet", "knowledge_graph", ROWS, {})
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(modes) == 4
+    assert set(modes.values()) == {modes[tmp_path / "plain"]}
 
 
 def test_columns_must_be_those_of_the_schema(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_model, save_model
+from beyond_perplexity.models.contract import check_finite
 from beyond_perplexity.models.losses import (
     checkpointed_cross_entropy,
     chunked_cross_entropy,
@@ -337,6 +339,29 @@ def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, how, wor
     damage(tmp_path, name, how)
     with pytest.raises(InputError, match=words):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
+    vocabulary = ClosedVocabulary(["a"], 0)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    model = registry.build(config, vocabulary.size)
+    name, weight = list(model.named_parameters())[1]
+    weight.data.flatten()[-1] = value
+    save_model(tmp_path, model, vocabulary, {})
+    words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
+    with pytest.raises(InputError, match=re.escape(words)):
+        load_model(tmp_path)
+
+
+def test_buffers_may_be_infinite_but_no_nan():
+    module = torch.nn.Module()
+    module.register_buffer("mask", torch.tensor([0, -math.inf]))
+    module.register_buffer("counts", torch.tensor([1, 2]))
+    check_finite(module, "a file")
+    module.mask[0] = math.nan
+    with pytest.raises(InputError, match="a file: 1 of the 2 numbers of 'mask'"):
+        check_finite(module, "a file")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.contract import State, check_finite
 from beyond_perplexity.models.families import BROUGHT_PATTERNS
 from beyond_perplexity.models.huggingface.model import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
@@ -90,6 +90,7 @@ def bring(
     folder, revision = find_folder(options)
     weights = find_weights(folder)
     brought = load_weights(folder)
+    check_finite(brought, weights[0] if len(weights) == 1 else folder)
     vocabulary = load_tokenizer(folder, brought, cleaning)
     model = HuggingFace(
         vocabulary.size,

@@ -185,8 +185,9 @@ def _unigram_rows(pair: Pair, options: Options, seed: int) -> Iterator[Row]:
         p_value = p_values.get(name, math.nan)
         yield _row("rank_frequency", name, value, options, resampled, p_value)
     found = distances(pair.counts[0][:, None], pair.counts[1][:, None])
+    compared = permuted_distances(pair.counts[0][:, None], pair.pooled)  # as the permuted ones
     for name, (distance,) in found.items():
-        p_value = permutation_p(float(distance), permuted.get(name, np.zeros(0)))
+        p_value = permutation_p(float(compared[name][0]), permuted.get(name, np.zeros(0)))
         yield _row("unigram", name, distance, options, resampled, p_value)
 
 

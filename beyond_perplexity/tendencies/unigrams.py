@@ -342,9 +342,11 @@ def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
 def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.ndarray]:
     """Compute the `distances` of counts and the rest of the pooled counts, for w permutations.
 
-    With N1 and N2 tokens on the sides and x = c1 / N1 - c2 / N2, the x add up to 0, so half of
-    sum |x| is sum max(x, 0) = sum max(a c1, c) / N2 - N / N2, with c = c1 + c2, N = N1 + N2 and
-    a = N / N1. And |x| <= c / min(N1, N2) ends the search for the largest |x| early, exactly.
+    With N1 and N2 tokens on the sides, c = c1 + c2 and N = N1 + N2, x = c1 / N1 - c2 / N2 is
+    (N c1 - N1 c) / (N1 N2). The x add up to 0, so half of sum |x| is sum max(x, 0), which is
+    (sum max(N c1, N1 c) - N N1) / (N1 N2). And |x| <= c / min(N1, N2) ends the search for the
+    largest |x| early, exactly. For N below 2^26 all is divided only at the end, in whole numbers
+    that a float holds: equal distances are equal floats, and no tie is lost to rounding.
 
     Parameters
     ----------
@@ -361,35 +363,36 @@ def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.nd
     width = first.shape[1]
     total = float(pooled.sum())
     n_first = first.sum(axis=0, dtype=float)  # (w,)
-    factors = np.tile(total / n_first, (_ROWS, 1))
     buffer, bound = np.empty((2, _ROWS, width))
     sums = np.zeros(_FOLD * width)
     for start in range(0, len(first), _ROWS):
         n = min(_ROWS, len(first) - start)
         buffer[:n], buffer[n:] = first[start : start + n], 0
-        bound[:n], bound[n:] = pooled[start : start + n, None], 0
-        buffer *= factors
+        np.multiply(pooled[start : start + n, None], n_first, out=bound[:n])
+        bound[n:] = 0
+        buffer *= total
         np.maximum(buffer, bound, out=buffer)
         sums += buffer.reshape(_ROWS // _FOLD, -1).sum(axis=0)
-    largest = _largest(first, pooled, n_first, total - n_first)
-    positive = (sums.reshape(_FOLD, width).sum(axis=0) - total) / (total - n_first)
-    return {"tvd": np.maximum(positive, 0), "max_difference": largest}
+    excess = sums.reshape(_FOLD, width).sum(axis=0) - total * n_first
+    tvd = np.maximum(excess / (n_first * (total - n_first)), 0)
+    return {"tvd": tvd, "max_difference": _largest(first, pooled, total, n_first)}
 
 
 def _largest(
-    first: np.ndarray, pooled: np.ndarray, n_first: np.ndarray, n_second: np.ndarray
+    first: np.ndarray, pooled: np.ndarray, total: float, n_first: np.ndarray
 ) -> np.ndarray:
     """Find the largest difference of shares in each column; see `permuted_distances`."""
     largest = np.zeros(first.shape[1])
-    smaller = np.minimum(n_first, n_second)
+    n_second = total - n_first
+    smaller, product = np.minimum(n_first, n_second), n_first * n_second
     most = np.maximum.accumulate(pooled[::-1])[::-1]  # (V,): the largest count from here on
     step = 256
     for start in range(0, len(first), step):
         if np.all(most[start] / smaller <= largest):
             break
-        side = first[start : start + step].astype(float)
-        rest = pooled[start : start + step, None] - side
-        np.maximum(largest, np.abs(side / n_first - rest / n_second).max(axis=0), out=largest)
+        side = first[start : start + step].astype(float) * total
+        side -= pooled[start : start + step, None] * n_first
+        np.maximum(largest, np.abs(side).max(axis=0) / product, out=largest)
     return largest
 
 

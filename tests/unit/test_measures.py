@@ -7,13 +7,16 @@ values of a body against itself, invariance to how documents are cut into files.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import ks_2samp, kstest
+from scipy.stats import binom, ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
@@ -291,3 +294,85 @@ def test_the_test_against_zipf_tells_its_samples_from_others():
     ]
     assert kstest(p_values, "uniform").pvalue > 1e-3
     assert _zipf_p(np.full(300, 70), 1.2, 99, 1, "test") == pytest.approx(0.01)
+
+
+def exact_ks(first: list, second: list) -> Fraction:
+    differences = (
+        Fraction(sum(y <= x for y in first), len(first))
+        - Fraction(sum(y <= x for y in second), len(second))
+        for x in {*first, *second}
+    )
+    return max(map(abs, differences))
+
+
+def exact_statistics(
+    sides: list[list[list[str]]], counts: np.ndarray
+) -> dict[tuple[str, str], Fraction]:
+    """Compute every permuted measure of two bodies of tokenized documents in whole numbers."""
+    n = counts.sum(axis=1)  # (2,), of counts (2, V)
+    product = int(n[0] * n[1])
+    apart = np.abs(counts[0] * n[1] - counts[1] * n[0])
+    ranked = -np.sort(-counts, axis=1)
+    sums = np.cumsum(ranked[0] * n[1] - ranked[1] * n[0])
+    found = {
+        ("unigram", "tvd"): Fraction(int(apart.sum()), 2 * product),
+        ("unigram", "max_difference"): Fraction(int(apart.max()), product),
+        ("rank_frequency", "ks_empirical"): Fraction(int(np.abs(sums).max()), product),
+    }
+    numbers: dict[str, Callable[[list[str]], int | Fraction]] = {
+        "length": len,
+        "stop_words": lambda d: Fraction(sum(w in STOP.words for w in d), len(d)),
+    }
+    for tendency, number in numbers.items():
+        values = [[number(document) for document in side] for side in sides]
+        means = [Fraction(sum(held), len(held)) for held in values]
+        found[tendency, "mean_difference"] = means[1] - means[0]
+        found[tendency, "ks"] = exact_ks(*values)
+    if len({len(document) for side in sides for document in side}) == 1:
+        types = [[len(set(document)) for document in side] for side in sides]
+        pairs = [[len(set(pairwise(document))) for document in side] for side in sides]
+        found["type_token_unigrams", "ks_empirical"] = exact_ks(*types)
+        found["type_token_bigrams", "ks_empirical"] = exact_ks(*pairs)
+    return found
+
+
+def documents_of(n: int, lengths: str) -> list[str]:
+    """Draw documents, of which the first is a word of its own when their lengths are to differ."""
+    rng = np.random.default_rng(4)
+    sizes = np.full(n, 30) if lengths == "equal" else rng.integers(50, 500, n)
+    drawn = (np.minimum(rng.zipf(1.2, size), 5000) for size in sizes)
+    texts = [" ".join(f"w{k}" for k in document) for document in drawn]
+    return texts if lengths == "equal" else ["alone", *texts[1:]]
+
+
+@pytest.mark.parametrize("lengths", ["equal", "different"])
+@pytest.mark.parametrize(("n_first", "n_second"), [(150, 1), (1, 150), (3, 2), (2, 2)])
+def test_p_values_are_those_of_all_splits(tmp_path, n_first, n_second, lengths):
+    """However few splits there are: of 151 that keep one document apart, one is the observed."""
+    texts = documents_of(n_first + n_second, lengths)
+    texts = texts if n_second > n_first else texts[::-1]
+    sides = texts[:n_first], texts[n_first:]
+    bodies = [count(tmp_path / f"{place}.parquet", side) for place, side in enumerate(sides)]
+    options = Options(permutations=3999, bootstrap=0, monte_carlo=0, zipf_ranks=None)
+    found = as_dict(run(bodies, options, texts=sides))
+    tokens = [text.split() for text in texts]
+    types = sorted({word for document in tokens for word in document})
+    X = np.array([list(map(Counter(document).__getitem__, types)) for document in tokens])
+    splits = []
+    for chosen in combinations(range(len(tokens)), n_first):
+        rest = [i for i in range(len(tokens)) if i not in chosen]
+        pair = [[tokens[i] for i in side] for side in (chosen, rest)]
+        counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
+        splits.append(exact_statistics(pair, counts))
+    for key, observed in splits[0].items():
+        values = [split[key] for split in splits]
+        centre = sum(values) / len(values)  # that of the draws may be off by the margin
+        margin = 5 * float(np.std([float(value) for value in values])) / np.sqrt(4000)
+        beyond = [float(abs(value - centre) - abs(observed - centre)) for value in values]
+        pairs = list(zip(values, beyond, strict=True))
+        low = np.mean([value == observed or far > margin for value, far in pairs])
+        high = np.mean([value == observed or far > -margin for value, far in pairs])
+        least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, [low, high])
+        assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
+        assert found[key]["value"] == pytest.approx(float(observed), abs=1e-12)
+        assert low >= 1 / len(splits)

@@ -6,6 +6,7 @@ permutation test, exact binomial sums, uniformity of p-values under the null, cl
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -93,6 +94,26 @@ def test_permuted_distances_are_those_of_the_definition():
         assert found["max_difference"] == pytest.approx(
             max_difference(first.T, (pooled[:, None] - first).T), abs=1e-12
         )
+
+
+@pytest.mark.parametrize(("n", "n_first"), [(151, 1), (151, 150), (6, 3), (5, 2)])
+def test_equal_distances_are_equal_floats(n, n_first):
+    """Oracle: whole numbers over all splits, of which some are each other's mirror or swap."""
+    rng = np.random.default_rng(n)
+    X = np.stack([np.bincount(rng.zipf(1.3, 40) % 300, minlength=300) for _ in range(n)])
+    X[-1], X[-2] = np.eye(300, dtype=int)[[3, 7]]  # two documents of one token
+    splits = list(combinations(range(n), n_first))[:200]
+    pooled = X.sum(axis=0)
+    sides = np.stack([X[list(chosen)].sum(axis=0) for chosen in splits], axis=1)
+    found = unigrams.permuted_distances(sides.astype(np.float32), pooled)
+    exact: dict[str, list[Fraction]] = {"tvd": [], "max_difference": []}
+    for first in sides.T:
+        ones, twos = int(first.sum()), int(pooled.sum() - first.sum())
+        apart = np.abs(first * twos - (pooled - first) * ones)
+        exact["tvd"].append(Fraction(int(apart.sum()), 2 * ones * twos))
+        exact["max_difference"].append(Fraction(int(apart.max()), ones * twos))
+    for name, values in exact.items():
+        assert found[name].tolist() == list(map(float, values))
 
 
 @pytest.mark.parametrize("ranks", [3, 50, None])

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import complete_schema
 
 RECORD_KEY = b"beyond_perplexity"
+SILENT_SECONDS = 86_400.0
 _HOST = re.sub(r"\W", "-", platform.node()) or "host"
 
 
@@ -28,8 +30,8 @@ _HOST = re.sub(r"\W", "-", platform.node()) or "host"
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
 
-    Several processes may write the same file: the last one to finish is right. What a process of
-    this machine left of it when it was killed is removed.
+    Several processes may write the same file: the last one to finish is right. What a killed
+    process left of it is removed.
 
     Parameters
     ----------
@@ -63,12 +65,30 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of a target whose processes, of this machine, are no more."""
-    start, end = f".{target.name}.{_HOST}.", f".partial{target.suffix}"
+    """Remove the temporary files of a target whose processes are no more.
+
+    Of another machine's processes nothing is known: a file of theirs counts as left when nothing
+    was written to it for `SILENT_SECONDS`.
+    """
+    start, end = f".{target.name}.", f".partial{target.suffix}"
     for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
-        process = re.fullmatch(r"(\d+)-\d+", left.name.removeprefix(start).removesuffix(end))
-        if process and not _is_running(int(process[1])):
+        writer = left.name.removeprefix(start).removesuffix(end)
+        found = re.fullmatch(r"([^.]+)\.(\d+)-\d+", writer)
+        if found is None:
+            continue
+        if found[1] == _HOST:
+            dead = not _is_running(int(found[2]))
+        else:
+            dead = _silent_seconds(left) > SILENT_SECONDS
+        if dead:
             left.unlink(missing_ok=True)
+
+
+def _silent_seconds(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:  # its writer has just finished
+        return 0.0
 
 
 def _is_running(process: int) -> bool:

@@ -109,12 +109,17 @@ def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
     assert listing(tmp_path) == {"a.csv"}
 
 
-def test_what_another_machine_writes_is_left_alone(tmp_path, monkeypatch):
+def test_what_another_machine_writes_is_left_alone_for_a_day(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_HOST", "another")
     with shards.atomic_path(tmp_path / "a.csv") as theirs:
         monkeypatch.undo()
         shards.write_json(tmp_path / "a.csv", 1)
         assert theirs.exists()
+        long_ago = theirs.stat().st_mtime - shards.SILENT_SECONDS - 60
+        os.utime(theirs, (long_ago, long_ago))
+        shards.write_json(tmp_path / "a.csv", 2)
+        assert not theirs.exists()
+        theirs.touch()
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])

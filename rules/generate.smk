@@ -29,7 +29,7 @@ rule generate:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/generate.py", RUN.model_code(wildcards.model)
+            "scripts/generate.py", *RUN.model_code(wildcards.model)
         ),
         folder=subpath(input.model, parent=True),
         decoding=lambda wildcards: lookups.as_json(

@@ -34,7 +34,7 @@ rule train:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/train.py", RUN.model_code(wildcards.model)
+            "scripts/train.py", *RUN.model_code(wildcards.model)
         ),
         vocabulary=lambda wildcards, input: lookups.optional_flag(
             "--vocabulary", input.vocabulary
@@ -80,7 +80,7 @@ rule measure_perplexity:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/measure_perplexity.py", RUN.model_code(wildcards.model)
+            "scripts/measure_perplexity.py", *RUN.model_code(wildcards.model)
         ),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],

@@ -8,9 +8,8 @@ learned positions it is GPT-2 (exact GELU); with sinusoidal ones it is the decod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -247,13 +246,8 @@ class Transformer(FactoredNetwork):
     blocks: nn.ModuleList
     positions: Tensor
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, open_vocabulary)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         self.context_length = options.context_length
         self.embedding = self._make_embedding()

@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
 from beyond_perplexity.figures import FIGURES, FLAGS
-from beyond_perplexity.models.families import BROUGHT_PATTERNS, family_module
+from beyond_perplexity.models.families import FAMILIES, family_modules
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.validation import BROUGHT_FAMILIES
 from beyond_perplexity.report import TABLES
 
 Config = Mapping[str, Any]
 
-COUNTED_FAMILIES = frozenset({"trigram"})
 EMBEDDED = "embedded:"
 EXTERNAL = "external"
 STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
@@ -146,47 +144,48 @@ class Run:
         """Return how a corpus is cleaned, as JSON."""
         return as_json(self.config["corpora"][corpus]["preprocessing"])
 
-    def model_code(self, name: str) -> str:
-        """Return the source file of a model's family, which its jobs depend on."""
-        return family_module(self.model(name)["family"])
+    def model_code(self, name: str) -> list[str]:
+        """List the source files of a model's family, which its jobs depend on."""
+        return family_modules(self.model(name)["family"])
 
     def model_tables(self, name: str) -> list[str]:
         """List the tables of a corpus that a model is trained on besides its documents."""
         model = self.model(name)
-        if not self.importance.is_latent(model["family"]):
+        row = FAMILIES[model["family"]]
+        if row.kind not in ("latent", "proposal"):
             return []
         tables = ["mentions", "knowledge_graph", "aliases", "trees"]
         files = [f"<results>/corpora/{model['corpus']}/{table}.parquet" for table in tables]
-        if self.importance.needs_graph(model["family"]):
+        if "graph" in row.needs:
             files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
         return files
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
         model = self.model(name)
-        if model["family"] in BROUGHT_FAMILIES:
+        if FAMILIES[model["family"]].kind == "brought":
             return []
         return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
 
     def brought_files(self, name: str) -> list[str]:
         """List the files of a model that was brought in a folder: a new one is taken anew."""
         model = self.model(name)
-        if model["family"] not in BROUGHT_FAMILIES:
+        row = FAMILIES[model["family"]]
+        if row.kind != "brought":
             return []
         folder = Path(model["architecture"]["path"])
-        files = [file for pattern in BROUGHT_PATTERNS for file in folder.glob(pattern)]
+        files = [file for pattern in row.files for file in folder.glob(pattern)]
         return sorted(map(str, files))
 
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""
         model = self.model(name)
-        if model["family"] in BROUGHT_FAMILIES:
-            return bool(model["training"])
-        return model["family"] not in COUNTED_FAMILIES
+        kind = FAMILIES[model["family"]].kind
+        return bool(model["training"]) if kind == "brought" else kind != "counted"
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
-        return 0 if self.model(name)["family"] in COUNTED_FAMILIES else 1
+        return 0 if FAMILIES[self.model(name)["family"]].kind == "counted" else 1
 
     def scored_models(self) -> list[str]:
         """List the models of the run."""

@@ -46,7 +46,7 @@ def test_a_second_run_does_nothing(finished):
     "path",
     [
         "beyond_perplexity/storage/shards.py",
-        "beyond_perplexity/models/lstm.py",
+        "beyond_perplexity/models/recurrent.py",
         "scripts/generate.py",
     ],
 )
@@ -57,7 +57,7 @@ def test_a_comment_reruns_nothing(finished, path):
 
 
 def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
-    path = finished.path / "beyond_perplexity/models/lstm.py"
+    path = finished.path / "beyond_perplexity/models/recurrent.py"
     with edited(path, "from __future__ import annotations\n", "import math\n"):
         jobs = finished.planned()
     assert jobs["train"] == 1

@@ -16,7 +16,6 @@ entities.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -154,18 +153,18 @@ class EntityNLM(EntityModule, LatentModel):
     options_kind = EntityNLMOptions
     options: EntityNLMOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         size = options.size
-        self.text = TextStates(vocabulary_size, size, options.layers, options.dropout, False)
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
         self.entities = DynamicEntities(
             size, options.maximum_entities, options.maximum_length, options.noise
         )
         self.context = nn.Linear(size, size, bias=False)
         tied = self.text.embedding.weight if options.tie_weights else None
         assert tied is None or isinstance(tied, nn.Parameter)
-        self.words = ClassSoftmax(size, vocabulary_size, options.word_classes, tied)
+        self.words = ClassSoftmax(size, self.vocabulary_size, options.word_classes, tied)
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats, float32 scalar."""

@@ -11,9 +11,9 @@ B instances, R rows, T words, D width, W entries of a row of z, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -73,13 +73,14 @@ class EntityTagger(EntityModule, Proposal):
     options_kind = EntityTaggerOptions
     options: EntityTaggerOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         both = options.context == "bidirectional"
-        self.text = TextStates(vocabulary_size, options.size, options.layers, options.dropout, both)
+        size = options.size
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
         self.entities = DynamicEntities(
-            options.size, options.maximum_entities, options.maximum_length, options.noise
+            size, options.maximum_entities, options.maximum_length, options.noise
         )
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:

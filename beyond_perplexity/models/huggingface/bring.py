@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.families import BROUGHT_PATTERNS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.huggingface.model import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.options import parse_options
@@ -119,7 +119,9 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     try:
         fetched = Path(
             huggingface_hub.snapshot_download(
-                options.path, revision=options.revision, allow_patterns=list(BROUGHT_PATTERNS)
+                options.path,
+                revision=options.revision,
+                allow_patterns=list(FAMILIES[HuggingFace.family].files),
             )
         )
     except Exception as error:  # of many kinds, by the library and by its HTTP client

@@ -29,6 +29,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
     LATENTS,
     NONE,
@@ -38,7 +39,6 @@ from beyond_perplexity.models.kglm.instances import (
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.kglm.latents import (
     CHUNK,
-    GraphModule,
     LatentHeads,
     Reading,
     Streams,
@@ -131,18 +131,16 @@ class KGLM(GraphModule, LatentModel):
     options_kind = KGLMOptions
     options: KGLMOptions
 
-    def __init__(
-        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
-    ) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         size = options.embedding_size
-        self.embedding = nn.Embedding(vocabulary_size, size)
-        self.heads = LatentHeads(size, KnowledgeGraph(graph))
+        self.embedding = nn.Embedding(self.vocabulary_size, size)
+        self.heads = LatentHeads(size, KnowledgeGraph(self.shapes["graph"]))
         self.encoder = AWDLSTM(options, self.heads.width)
         self.mix_words = nn.Linear(size, size)
         self.mix_entity = nn.Linear(self.graph.sizes["dimension"], size, bias=False)
-        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.bias = nn.Parameter(torch.zeros(self.vocabulary_size))
         self.alias_encoder = nn.LSTM(size, size, batch_first=True)
         self.alias_output = nn.Linear(size, size)
         shape = (self.graph.n_entities, options.aliases, options.alias_words)
@@ -196,9 +194,8 @@ class KGLM(GraphModule, LatentModel):
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
         features = self.mix_words(streams.token[free])  # (Q', D)
         nothing = torch.tensor([BOS], device=self.device)
-        products = self.training_products if self.training else torch.float32
         words = summed_cross_entropy(
-            features, self.embedding.weight, self.bias, targets[free], nothing, products
+            features, self.embedding.weight, self.bias, targets[free], nothing, self.products
         )
         total = words - (latents.sum() + end.sum() + copied.sum()).float()
         return total + penalty * batch.predictions

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
     LATENTS,
     NEW,
@@ -30,7 +31,6 @@ from beyond_perplexity.models.kglm.instances import (
 )
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.kglm.latents import (
-    GraphModule,
     LatentHeads,
     Streams,
     join_codes,
@@ -88,13 +88,11 @@ class KGLMTagger(GraphModule, Proposal):
     options_kind = TaggerOptions
     options: TaggerOptions
 
-    def __init__(
-        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
-    ) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
-        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
-        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(graph))
+        self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
+        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(self.shapes["graph"]))
         width = self.heads.width
         self.encoder = AWDLSTM(options, width)
         both = options.context == "bidirectional"

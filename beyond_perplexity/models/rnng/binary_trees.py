@@ -163,13 +163,12 @@ class BinaryTreeModule(LatentModule):
         architecture: Mapping[str, Any],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(vocabulary_size, architecture)
-        self.unknown_classes = tuple(unknown_classes)
+        super().__init__(vocabulary_size, architecture, {"unknown_classes": list(unknown_classes)})
 
     @property
-    def shapes(self) -> dict[str, Any]:
+    def unknown_classes(self) -> tuple[str, ...]:
         """The classes of unknown words."""
-        return {"unknown_classes": list(self.unknown_classes)}
+        return tuple(self.shapes["unknown_classes"])
 
     @property
     def support(self) -> dict[str, Any]:

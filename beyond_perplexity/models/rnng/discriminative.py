@@ -11,8 +11,7 @@ B instances, R rows, W actions of a row, T words of the longest, M nodes, A acti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -55,14 +54,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     options_kind = TopDownOptions
     options: TopDownOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        labels: Sequence[str],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        super().build()
         self.buffer = word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
 

@@ -16,7 +16,6 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, D width
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -135,15 +134,10 @@ class RNNG(BinaryTreeModule, LatentModel):
     options_kind = RNNGOptions
     options: RNNGOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
-        size, ids = options.size, vocabulary_size + len(self.unknown_classes)
+        size, ids = options.size, self.vocabulary_size + len(self.unknown_classes)
         self.embedding = nn.Embedding(ids, size)
         self.word_bias = nn.Parameter(torch.zeros(ids))
         self.stack = StackLSTM(size, options.layers, options.dropout)
@@ -152,7 +146,9 @@ class RNNG(BinaryTreeModule, LatentModel):
         self.proposal: SpanCRF | None = None
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
         if options.training == "unsupervised":
-            self.proposal = SpanCRF(vocabulary_size, self._proposal_options(), unknown_classes)
+            self.proposal = SpanCRF(
+                self.vocabulary_size, self._proposal_options(), self.unknown_classes
+            )
 
     def _proposal_options(self) -> dict[str, Any]:
         options = self.options

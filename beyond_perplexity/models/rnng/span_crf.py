@@ -12,9 +12,8 @@ S scorer, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,16 +84,11 @@ class SpanCRF(BinaryTreeModule, Proposal):
     options_kind = SpanCRFOptions
     options: SpanCRFOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         width, hidden, scorer = options.embedding_size, options.hidden_size, options.scorer_size
-        self.embedding = nn.Embedding(vocabulary_size + len(self.unknown_classes), width)
+        self.embedding = nn.Embedding(self.vocabulary_size + len(self.unknown_classes), width)
         self.position = nn.Embedding(options.positions, width)
         self.encoder = nn.LSTM(width, hidden, bidirectional=True, batch_first=True)
         # The scorer's first layer is linear in the outputs at the two ends of a span.

@@ -14,7 +14,6 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, A actio
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,14 +70,9 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     options_kind = TopDownRNNGOptions
     options: TopDownRNNGOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        labels: Sequence[str],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        super().build()
         self.terminals = word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
         self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))

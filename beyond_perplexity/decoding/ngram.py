@@ -25,7 +25,7 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 
 @dataclass
-class Table:
+class DecodingTable:
     """A decoding's distribution in every context.
 
     Attributes
@@ -69,7 +69,7 @@ def _ranking(score: Tensor, owner: Tensor) -> Tensor:
     return by_score[owner[by_score].argsort(stable=True)]
 
 
-def build_table(model: CountedModel, options: DecodingOptions) -> Table:
+def build_table(model: CountedModel, options: DecodingOptions) -> DecodingTable:
     """Work out the truncation of every context; beam sampling has none."""
     offsets = model.offsets
     sizes = offsets.diff()  # (C,)
@@ -101,7 +101,7 @@ def build_table(model: CountedModel, options: DecodingOptions) -> Table:
     weight = torch.where(kept, weight, 0)  # (N,)
     mass = _context_sums(weight, offsets)  # (C,)
     counts = model.counts[order].double()  # (N,)
-    return Table(
+    return DecodingTable(
         successor=model.successors[order].long(),
         cumulative=torch.nn.functional.pad(weight.cumsum(0), (1, 0)),
         log_prob=(counts / model.context_counts[owner]).log(),
@@ -130,7 +130,7 @@ class SamplingEngine(sampling.SamplingEngine):
         return Draw(table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry])
 
 
-def find_entry(table: Table, target: Tensor, high: Tensor) -> Tensor:
+def find_entry(table: DecodingTable, target: Tensor, high: Tensor) -> Tensor:
     """Find the entry of positive weight whose interval holds `target`, which is below `high`."""
     below = torch.nextafter(high, torch.zeros_like(high))
     return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
@@ -161,7 +161,7 @@ class BeamEngine(beam.BeamEngine):
 
 
 def _distinct_entries(
-    table: Table, low: Tensor, high: Tensor, numbers: Tensor
+    table: DecodingTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw entries without replacement: a number counts what is left, and skips what was drawn.
 

@@ -37,7 +37,7 @@ USABLE = (
 )
 
 # Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
-TOLERANCE = 1e-3
+PROBE_TOLERANCE = 1e-3
 PROBE_LENGTH = 8
 
 
@@ -293,7 +293,7 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         raise InputError(
             f"{name}: {kind} models cannot be used here ({_reason(error)}); {USABLE}"
         ) from error
-    allowed = TOLERANCE * (1 + float(truth.abs().max()))
+    allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())

@@ -42,7 +42,7 @@ except ImportError as error:
     ) from error
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
-BUCKET = 32
+CACHE_STEP = 32
 
 # What bounds how far a layer of some architecture looks back.
 LIMITS = ("max_position_embeddings", "sliding_window", "window_size", "attention_chunk_size")
@@ -60,7 +60,7 @@ class RowCache(Cache):
     def __init__(self, room: int) -> None:
         super().__init__(layers=[])
         self.held: dict[int, list[Tensor]] = {}  # by layer: keys and values, (B, H, M, K)
-        self._room = -(-room // BUCKET) * BUCKET
+        self._room = -(-room // CACHE_STEP) * CACHE_STEP
         self._places = torch.empty(0, dtype=torch.int64)
         self._bucket = 0
 
@@ -324,7 +324,7 @@ class HuggingFace(FactoredModel):
         The caches of `state` are overwritten.
         """
         assert isinstance(state, HuggingFaceState)
-        lengths, bucket = state.lengths, (state.longest // BUCKET + 1) * BUCKET
+        lengths, bucket = state.lengths, (state.longest // CACHE_STEP + 1) * CACHE_STEP
         state.cache.open(lengths, bucket)
         places = torch.arange(bucket, device=tokens.device)  # (M',)
         dtype = self.output.linear.weight.dtype

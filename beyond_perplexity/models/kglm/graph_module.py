@@ -73,7 +73,7 @@ class GraphModule(LatentModule):
         """Read each document by itself.
 
         The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `rows`.
+        batch; see `invariance.rows`.
         """
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [

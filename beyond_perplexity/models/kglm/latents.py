@@ -29,8 +29,8 @@ from torch.nn import functional
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 
-CHUNK = 64
-KINDS = 4
+LINK_CHUNK = 64  # positions or pairs whose logits over all entities or words are held at once
+N_KINDS = 4
 MASKS = 4  # ongoing possible (1) + related possible (2)
 
 
@@ -93,15 +93,15 @@ class Reading:
     possible: Tensor
 
 
-def split_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
+def split_link_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Read codes, int64 of any shape: their kinds, and the entities that begin (−1: none)."""
     begins = codes >= NEW  # (...)
     kinds = torch.where(begins, NEW + codes % 2, codes)  # (...)
     return kinds, torch.where(begins, (codes - NEW) // 2, -1)
 
 
-def join_codes(kinds: Tensor, entities: Tensor) -> Tensor:
-    """Write codes, int64; `entities` count where one begins. Undoes `split_codes`."""
+def join_link_codes(kinds: Tensor, entities: Tensor) -> Tensor:
+    """Write codes, int64; `entities` count where one begins. Undoes `split_link_codes`."""
     return torch.where(kinds >= NEW, kinds + 2 * entities, kinds)
 
 
@@ -114,7 +114,7 @@ def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     inside = place < lengths[:, None]  # (R, T)
     coded = (wide >= 0) & ((place < width) | ~inside)  # (R, T)
     codes = torch.where(inside & coded, wide, NONE)  # (R, T)
-    kinds, own = split_codes(codes)  # (R, T), (R, T)
+    kinds, own = split_link_codes(codes)  # (R, T), (R, T)
     source = torch.where(kinds == ONGOING, -1, place).cummax(1).values  # (R, T)
     entities = torch.where(source >= 0, own.gather(1, source.clamp_min(0)), -1)  # (R, T)
     broken = (kinds == ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
@@ -148,7 +148,7 @@ class LatentHeads(nn.Module):
     def __init__(self, width: int, graph: KnowledgeGraph) -> None:
         super().__init__()
         self.graph = graph
-        self.kind = nn.Linear(width, KINDS)
+        self.kind = nn.Linear(width, N_KINDS)
         self.entity_bias = nn.Parameter(torch.zeros(graph.n_entities))
         self.relation_bias = nn.Parameter(torch.zeros(graph.sizes["relations"]))
 
@@ -168,7 +168,7 @@ class LatentHeads(nn.Module):
 
         def make() -> Tensor:
             logits = self.kind(streams.token).double() / temperature  # (B, P, 4)
-            allowed = torch.ones(MASKS, KINDS, dtype=torch.bool, device=logits.device)  # (4, 4)
+            allowed = torch.ones(MASKS, N_KINDS, dtype=torch.bool, device=logits.device)  # (4, 4)
             allowed[[0, 2], ONGOING] = False
             allowed[[0, 1], RELATED] = False
             masked = logits[:, :, None].masked_fill(~allowed, -torch.inf)  # (B, P, 4, 4)
@@ -196,8 +196,8 @@ class LatentHeads(nn.Module):
             return found.new_zeros(count, len(temperatures)).index_copy(0, places, found)
         missing = [t for t in temperatures if ("entities", t) not in kept]
         pieces = [
-            self._totals(streams, missing, slice(start, start + CHUNK))
-            for start in range(0, count if missing else 0, CHUNK)
+            self._totals(streams, missing, slice(start, start + LINK_CHUNK))
+            for start in range(0, count if missing else 0, LINK_CHUNK)
         ]
         for t, parts in zip(missing, zip(*pieces, strict=True), strict=True):
             kept["entities", t] = torch.cat(parts)  # (B P,)
@@ -276,7 +276,7 @@ class LatentHeads(nn.Module):
     ) -> Tensor:
         """Return log p_τ(t) of each token's kind, float64, (R, T, A); −inf where impossible."""
         masks = self.possible_kinds(reading)[:, :-1]  # (R, T)
-        index = (places * MASKS + masks) * KINDS + reading.kinds  # (R, T)
+        index = (places * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         return torch.stack(found, -1)  # (R, T, A)
 

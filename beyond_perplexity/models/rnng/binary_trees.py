@@ -19,7 +19,7 @@ from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.rnng.instances import (
     REDUCE,
     SHIFT,
-    TreeOptions,
+    SentenceOptions,
     binary_instances,
     find_unknown_classes,
 )
@@ -155,7 +155,7 @@ class BinaryTreeModule(LatentModule):
         When an option is unknown or wrong.
     """
 
-    options_kind: ClassVar[type[TreeOptions]]
+    options_kind: ClassVar[type[SentenceOptions]]
 
     def __init__(
         self,
@@ -187,5 +187,5 @@ class BinaryTreeModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read sentences with their binary trees; see `trees.binary_instances`."""
+        """Read sentences with their binary trees; see `rnng.instances.binary_instances`."""
         return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)

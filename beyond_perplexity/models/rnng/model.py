@@ -40,11 +40,12 @@ from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
     REDUCE,
     SHIFT,
-    TreeOptions,
+    SentenceOptions,
     counted_words,
 )
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import (
+    ROWS_AT_ONCE,
     Prefixes,
     StackLSTM,
     StackMemory,
@@ -52,12 +53,9 @@ from beyond_perplexity.models.rnng.stack_memory import (
 )
 from beyond_perplexity.vocabulary import BOS, EOS
 
-# Rows that are computed together at most: what bounds the memory.
-BLOCK = 512
-
 
 @dataclass(frozen=True)
-class RNNGOptions(TreeOptions):
+class RNNGOptions(SentenceOptions):
     """Architecture of a binary RNNG.
 
     The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
@@ -153,7 +151,7 @@ class RNNG(BinaryTreeModule, LatentModel):
     def _proposal_options(self) -> dict[str, Any]:
         options = self.options
         width = options.proposal_size
-        reading = {name: getattr(options, name) for name in TreeOptions.__dataclass_fields__}
+        reading = {name: getattr(options, name) for name in SentenceOptions.__dataclass_fields__}
         sizes = {"embedding_size": width, "hidden_size": width, "scorer_size": width}
         return {**reading, **sizes, "dropout": options.dropout}
 
@@ -194,7 +192,7 @@ class RNNG(BinaryTreeModule, LatentModel):
         """Return what words and actions add to log p(x, z)."""
         parts = [
             self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
-            for rows in torch.arange(len(owner), device=owner.device).split(BLOCK)
+            for rows in torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         ]
         words, actions, summed = zip(*parts, strict=True)
         return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())

@@ -27,7 +27,7 @@ from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.models.rnng.binary_trees import BinaryTreeModule, from_closings, spans, trace
 from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
-    TreeOptions,
+    SentenceOptions,
 )
 from beyond_perplexity.models.rnng.span_charts import (
     Chart,
@@ -39,7 +39,7 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
-class SpanCRFOptions(TreeOptions):
+class SpanCRFOptions(SentenceOptions):
     """Architecture of the span CRF.
 
     The paper's scale is embedding_size 650, hidden_size and scorer_size 256 and 512, dropout 0.5.

@@ -156,6 +156,14 @@ def _check_temperatures(where: str, temperatures: Iterable[float] | None) -> Non
             )
 
 
+def _check_training(key: str, training: Mapping[str, Any]) -> None:
+    if training.get("scheduled_sampling", "none") != "none":
+        raise InputError(
+            f"{key}.training.scheduled_sampling: is for models without latent variables; "
+            "leave it out"
+        )
+
+
 def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     """Check models with latent variables, proposals and importance sampling.
 
@@ -174,6 +182,7 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind == "latent":
             _check_annotation(name, config)
+            _check_training(f"models.{name}", model["training"])
     importance = config["importance"]
     _check_temperatures("importance.temperatures", importance["temperatures"])
     smc = (importance["smc"] or {}).get("temperature", 1.0)
@@ -183,6 +192,7 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
             raise InputError(f"proposals.{name}: a model has this name too; rename one of them")
         require(f"proposals.{name}.model", proposal["model"], config["models"], "model")
         _check_family(name, proposal, config["models"][proposal["model"]])
+        _check_training(f"proposals.{name}", proposal["training"])
         _check_temperatures(f"proposals.{name}.temperatures", proposal["temperatures"])
         _share_options(name, config, definitions)
     _check_reduction(config)

@@ -27,8 +27,9 @@ from beyond_perplexity.decoding.generation import generate, make_engine, set_pre
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import CountedModel, LanguageModel
 from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
@@ -72,7 +73,7 @@ def sample(model: LanguageModel, count: int) -> Tensor:
 def build_model(family: str, scale: str, device: torch.device) -> tuple[LanguageModel, float]:
     """Make a model; return it with what is added to the logit of EOS."""
     size = SIZES[scale]
-    if family == "trigram":
+    if FAMILIES[family].kind == "counted":
         rng = np.random.default_rng(0)
         share = 1 / np.arange(1, size - N_SPECIAL + 1)
         lengths = rng.geometric(1 / MEAN_LENGTH, 20_000)
@@ -200,13 +201,14 @@ def measure(family: str, given: argparse.Namespace) -> dict[str, object]:
     model, shift = build_model(family, given.scale, choose_device(given.device))
     options, maximum = parse_decoding({"kind": given.kind}), given.maximum_length
     theirs, static = None, 0
-    if isinstance(model, Transformer) and family == "transformer" and not given.without_theirs:
+    if type(model) is Transformer and not given.without_theirs:
         theirs = to_hugging_face(model, shift)
     precision = set_precision(model, given.precision)
     if theirs is not None:
         theirs.to(next(model.parameters()).dtype)
         static = best_batch(theirs, options, given.their_batches, maximum)
-    count = given.documents * (20 if family == "trigram" else 1)
+    counted = isinstance(model, CountedModel)
+    count = given.documents * (20 if counted else 1)
     rows = make_engine(model, options, 1, "x", maximum, given.batch_size)._batch_slots
 
     def ours() -> int:
@@ -222,7 +224,7 @@ def measure(family: str, given: argparse.Namespace) -> dict[str, object]:
         )
         return sum(len(document.tokens) for document in documents)
 
-    ceiling = None if family == "trigram" else Ceiling.of(model, rows, round(MEAN_LENGTH))
+    ceiling = None if counted else Ceiling.of(model, rows, round(MEAN_LENGTH))
     best, other = (np.inf, 0), (np.inf, 0)
     for _ in range(given.repeats):
         best = min(best, timed(ours))
@@ -237,7 +239,7 @@ def measure(family: str, given: argparse.Namespace) -> dict[str, object]:
     return {
         "family": family,
         "parameters": f"{model.parameter_count() / 1e6:.1f}M",
-        "precision": "counts" if family == "trigram" else precision,
+        "precision": "counts" if counted else precision,
         "rows": rows,
         "documents/s": f"{count / best[0]:.1f}",
         "tokens/s": f"{speed:.0f}",

@@ -14,12 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.factored import FactoredModel
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, Vocabulary, split_words
 
 # Documents that are sorted by length together, so that a batch has rows of like length.
@@ -109,24 +106,6 @@ def _windows(
         yield _Window(document, whole[end - context : end + 1], counted)
 
 
-def _log_probs(model: LanguageModel, inputs: Tensor, targets: Tensor) -> Iterator[Tensor]:
-    """Yield log p of each target, float64, in chunks of positions; both tensors are (B, T)."""
-    if isinstance(model, FactoredModel):
-        features = model.features(inputs).flatten(0, 1)  # (B T, D)
-        for start in range(0, len(features), LOGIT_ROWS):
-            part = slice(start, start + LOGIT_ROWS)
-            yield model.output.log_probs(features[part], targets.flatten()[part])
-    elif inputs.numel() <= LOGIT_ROWS:
-        yield chosen_log_probs(model(inputs).flatten(0, 1), targets.flatten())
-    else:
-        state = model.initial_state(len(inputs), inputs.shape[1])
-        columns = []
-        for place in range(inputs.shape[1]):
-            logits, state = model.step(inputs[:, place], state)  # (B, V)
-            columns.append(chosen_log_probs(logits, targets[:, place]))
-        yield torch.stack(columns, 1).flatten()
-
-
 def _score_batch(model: LanguageModel, windows: Sequence[_Window]) -> Iterator[np.ndarray]:
     """Yield log p of the counted predictions of each window, float64."""
     width = max(len(window.tokens) for window in windows) - 1
@@ -137,7 +116,8 @@ def _score_batch(model: LanguageModel, windows: Sequence[_Window]) -> Iterator[n
         targets[row, : len(window.tokens) - 1] = window.tokens[1:]
     device = model.device
     pair = torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
-    scores = torch.cat(list(_log_probs(model, *pair))).view(len(windows), width).cpu().numpy()
+    flat = torch.cat(list(model.target_log_probs(*pair, LOGIT_ROWS)))
+    scores = flat.view(len(windows), width).cpu().numpy()
     for row, window in enumerate(windows):
         end = len(window.tokens) - 1
         yield scores[row, end - window.counted : end]

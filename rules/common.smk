@@ -65,7 +65,7 @@ def growing(megabytes):
 
 def family_fingerprint(script):
     """The code of a script with that of the family of the model that it runs."""
-    return lambda wildcards: fingerprint(script, RUN.models.code(wildcards.model))
+    return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
 
 
 def documents_of_model(wildcards):

@@ -27,9 +27,7 @@ rule generate:
         runtime=90,
         gpu=gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/generate.py", RUN.models.code(wildcards.model)
-        ),
+        code=family_fingerprint("scripts/generate.py"),
         folder=subpath(input.model, parent=True),
         decoding=lambda wildcards: parameters.as_json(
             config["decodings"][wildcards.decoding]

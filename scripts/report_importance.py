@@ -11,6 +11,7 @@ from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.importance import aggregation, densities, sample_size
 from beyond_perplexity.figures.latents import latent_states
 from beyond_perplexity.figures.style import save
+from beyond_perplexity.models.families import example
 from beyond_perplexity.options import json_object
 from beyond_perplexity.report.importance import TABLES, Models
 from beyond_perplexity.report.inputs import read_tables
@@ -42,11 +43,10 @@ def main() -> None:
     described = [
         entry for path in given.latents for entry in json.loads(Path(path).read_text("utf-8"))
     ]
-    long = next((m for m, f in given.families.items() if f == "entitynlm"), min(given.families))
     figures = {
         "1": latent_states(described),
         "2": sample_size(curves),
-        "3": aggregation(curves, long),
+        "3": aggregation(curves, example(given.families)),
         "4": densities(read_tables(given.replicates, "importance_replicates")),
         "bounds": bounds(estimates),
     }

@@ -44,7 +44,7 @@ from beyond_perplexity.models.contract import LanguageModel, State
 WINDOW = 64  # random numbers of a document drawn at once, at least
 INTERVALS = {"cpu": 16, "cuda": 64}  # steps between two looks of the host
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Document(NamedTuple):
@@ -272,7 +272,7 @@ class Engine(ABC):
                 f"out of memory with the smallest batch, {rows} rows ({failure}); give the job "
                 "more memory, or ask for a smaller maximum length"
             )
-        logger.warning("out of memory with %d rows (%s): halving them", rows, failure)
+        _logger.warning("out of memory with %d rows (%s): halving them", rows, failure)
         self._batch_slots = smaller
         if self.rooms is not None:
             held = np.sort(self.rooms.items[self.rooms.items >= 0])

@@ -12,6 +12,7 @@ from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.registry import find_engines
 
 MOST_ROWS = {"cpu": 128, "cuda": 1024}  # more are not faster
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -60,7 +61,7 @@ def make_engine(
 ) -> Engine:
     """Build the engine that draws documents from a model; see `engine.Engine`.
 
-    A family may bring engines of its own; see `LanguageModel.decoding_engines`.
+    A family may bring engines of its own; see `models.families.Family`.
 
     Parameters
     ----------
@@ -77,21 +78,21 @@ def make_engine(
     InputError
         When a number is not positive, or longer documents are wanted than the model can make.
     """
-    family = model.decoding_engines()
+    own = find_engines(model.config["family"])
     _positive("maximum length", maximum_length)
     if batch_size != "auto":
         rows = _positive("batch size", batch_size)
-    elif family:
-        rows = family.DEFAULT_BATCH
+    elif own:
+        rows = own.DEFAULT_BATCH
     else:
         most = MOST_ROWS.get(model.device.type, MOST_ROWS["cpu"])
         length = min(maximum_length, model.context_length or maximum_length)
         rows = fitting_rows(model, length, most, memory)
     kind: type[Engine]
     if options.kind == "beam":
-        kind = family.BeamEngine if family else beam.BeamEngine
+        kind = own.BeamEngine if own else beam.BeamEngine
     else:
-        kind = family.SamplingEngine if family else sampling.SamplingEngine
+        kind = own.SamplingEngine if own else sampling.SamplingEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
 
 

@@ -15,7 +15,7 @@ import torch
 
 from beyond_perplexity.decoding.memory import is_out_of_memory
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Function = Callable[[], None]
 
@@ -78,7 +78,7 @@ class Graphs:
     def stop(self, reason: object) -> None:
         """Give up recording, and say why."""
         if self.active:
-            logger.warning("steps are made without CUDA graphs, which is slower: %s", reason)
+            _logger.warning("steps are made without CUDA graphs, which is slower: %s", reason)
         self._recorder = None
         self._replays.clear()
 

@@ -5,7 +5,7 @@ every context is worked out once, so that a draw is a binary search in one array
 weights. From the same random numbers the texts are those of the dense path, but for rounding where
 a number meets an edge of the CDF (about 1e-7 a token).
 
-C contexts, N entries (distinct trigrams), S slots, k beams.
+C contexts, N entries (distinct runs of n tokens), S slots, k beams.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch import Tensor
 from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.models.trigram import Trigram, TrigramState
+from beyond_perplexity.models.contract import CountedModel
 from beyond_perplexity.vocabulary import UNK
 
 DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs
 
 
 @dataclass
-class Table:
+class DecodingTable:
     """A decoding's distribution in every context.
 
     Attributes
@@ -50,11 +50,11 @@ def _context_sums(values: Tensor, offsets: Tensor) -> Tensor:
     return cumulative[offsets].diff()
 
 
-def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor:
+def _tempered(model: CountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
     if options.temperature != 1:
-        largest = torch.zeros(len(model.contexts), dtype=torch.float64, device=weight.device)
+        largest = torch.zeros(len(model.offsets) - 1, dtype=torch.float64, device=weight.device)
         largest.scatter_reduce_(0, owner, weight, "amax")  # (C,)
         weight = (weight / largest[owner]) ** (1 / options.temperature)  # (N,)
     if options.unknown == "exclude":
@@ -69,12 +69,11 @@ def _ranking(score: Tensor, owner: Tensor) -> Tensor:
     return by_score[owner[by_score].argsort(stable=True)]
 
 
-def build_table(model: Trigram, options: DecodingOptions) -> Table:
+def build_table(model: CountedModel, options: DecodingOptions) -> DecodingTable:
     """Work out the truncation of every context; beam sampling has none."""
     offsets = model.offsets
-    owner = torch.arange(len(model.contexts), device=offsets.device).repeat_interleave(
-        offsets.diff()
-    )  # (N,)
+    sizes = offsets.diff()  # (C,)
+    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (N,)
     weight = _tempered(model, options, owner)  # (N,)
     total = _context_sums(weight, offsets)  # (C,)
     order = torch.arange(len(owner), device=offsets.device)  # (N,)
@@ -102,7 +101,7 @@ def build_table(model: Trigram, options: DecodingOptions) -> Table:
     weight = torch.where(kept, weight, 0)  # (N,)
     mass = _context_sums(weight, offsets)  # (C,)
     counts = model.counts[order].double()  # (N,)
-    return Table(
+    return DecodingTable(
         successor=model.successors[order].long(),
         cumulative=torch.nn.functional.pad(weight.cumsum(0), (1, 0)),
         log_prob=(counts / model.context_counts[owner]).log(),
@@ -111,9 +110,9 @@ def build_table(model: Trigram, options: DecodingOptions) -> Table:
 
 
 class SamplingEngine(sampling.SamplingEngine):
-    """Every kind but beam, for a trigram; see `sampling.SamplingEngine`."""
+    """Every kind but beam, for a counted model; see `sampling.SamplingEngine`."""
 
-    model: Trigram
+    model: CountedModel
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
@@ -122,9 +121,8 @@ class SamplingEngine(sampling.SamplingEngine):
 
     def _next(self) -> Draw:
         table, tokens = self._table, self.slots["token"]
-        assert isinstance(self.state, TrigramState)
-        rows, _ = self.model.context_index(tokens, self.state.previous)  # (S,)
-        self.state = TrigramState(tokens)
+        assert self.state is not None
+        rows, self.state = self.model.find_contexts(tokens, self.state)  # (S,)
         uniform = self._numbers()[:, 0]  # (S,)
         low = table.cumulative[self.model.offsets[rows]]  # (S,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
@@ -132,16 +130,16 @@ class SamplingEngine(sampling.SamplingEngine):
         return Draw(table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry])
 
 
-def find_entry(table: Table, target: Tensor, high: Tensor) -> Tensor:
+def find_entry(table: DecodingTable, target: Tensor, high: Tensor) -> Tensor:
     """Find the entry of positive weight whose interval holds `target`, which is below `high`."""
     below = torch.nextafter(high, torch.zeros_like(high))
     return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
 
 
 class BeamEngine(beam.BeamEngine):
-    """Beam sampling for a trigram; see `beam`."""
+    """Beam sampling for a counted model; see `beam`."""
 
-    model: Trigram
+    model: CountedModel
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
@@ -150,9 +148,8 @@ class BeamEngine(beam.BeamEngine):
     def _draws(self) -> tuple[Tensor, Tensor]:
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
         table, tokens = self._table, self.slots["token"].flatten()  # (R,)
-        assert isinstance(self.state, TrigramState)
-        rows, _ = self.model.context_index(tokens, self.state.previous)  # (R,)
-        self.state = TrigramState(tokens)
+        assert self.state is not None
+        rows, self.state = self.model.find_contexts(tokens, self.state)  # (R,)
         numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
         low = table.cumulative[self.model.offsets[rows]]  # (R,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (R,)
@@ -164,7 +161,7 @@ class BeamEngine(beam.BeamEngine):
 
 
 def _distinct_entries(
-    table: Table, low: Tensor, high: Tensor, numbers: Tensor
+    table: DecodingTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw entries without replacement: a number counts what is left, and skips what was drawn.
 

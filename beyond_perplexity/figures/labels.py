@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options
 
 REFERENCE = "reference"
@@ -32,14 +33,6 @@ NEUTRAL_COLOUR = "#555555"  # of what belongs to no model
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p")
 LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 
-MODEL_NAMES = {
-    "transformer": "Transformer",
-    "transformer-adaptive-softmax": "Transformer (AS)",
-    "cnn": "CNN",
-    "lstm": "LSTM",
-    "gru": "GRU",
-    "trigram": "Trigram",
-}
 # A model's name may end in its kind of vocabulary.
 VOCABULARY_SUFFIXES = {"-bpe": "BPE", "-closed": "closed"}
 DECODING_NAMES = {
@@ -156,7 +149,8 @@ class Labels:
                 inside = plain.endswith(")")
                 return f"{plain[:-1]}, {meaning})" if inside else f"{plain} ({meaning})"
         plain = name.removeprefix(f"{EXTERNAL}/")
-        return self.names.get(name) or MODEL_NAMES.get(name) or plain.replace("_", " ")
+        known = FAMILIES[name].title if name in FAMILIES else None
+        return self.names.get(name) or known or plain.replace("_", " ")
 
     def decoding(self, name: str) -> str:
         """Return the printed label of a decoding."""

@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import BatchSource, save_raw
 from beyond_perplexity.storage.shards import atomic_path, write_json
 
-TOKENS = "tokens"
+TOKENS, LATENTS = "tokens", "latents"
 
 T = TypeVar("T")
 

@@ -10,9 +10,7 @@ B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -186,22 +184,17 @@ class CNN(FactoredNetwork):
     options_kind = CNNOptions
     options: CNNOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, open_vocabulary)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
-        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
         nn.init.normal_(self.embedding.weight)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(options.layers))
         tied = options.tie_weights
         same = not tied or options.embedding_size == options.width
         self.narrow = None if same else nn.Linear(options.width, options.embedding_size)
         width = options.embedding_size if tied else options.width
-        self.output = FullSoftmax(width, vocabulary_size, True, open_vocabulary)
+        self.output = FullSoftmax(width, self.vocabulary_size, True, self.open_vocabulary)
         nn.init.zeros_(self.output.bias)
         if tied:
             # One matrix serves both ends: as input it is scaled up to variance 1.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from types import ModuleType
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.batches import IGNORED
+from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.options import parse_options
 
 
@@ -108,7 +112,33 @@ def check_finite(model: nn.Module, where: object) -> None:
 
 
 class TrainedModel(nn.Module, ABC):
-    """Anything that a model folder can hold."""
+    """Anything that a model folder can hold.
+
+    Attributes
+    ----------
+    training_products : torch.dtype
+        Of the operands of the output layer's products in training on a CPU, where a family has a
+        choice; training sets it from its precision.
+    """
+
+    training_products: torch.dtype = torch.float32
+
+    @property
+    def products(self) -> torch.dtype:
+        """The present type of those operands: outside of training float32."""
+        return self.training_products if self.training else torch.float32
+
+    @abstractmethod
+    def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
+        """Return the training loss summed over a batch, nats, float32 scalar.
+
+        Parameters
+        ----------
+        batch : Batch or InstanceBatch
+            Of the kind that the model is trained on.
+        epoch : float
+            Passes over the training split so far; infinity in validation.
+        """
 
     @property
     @abstractmethod
@@ -152,6 +182,9 @@ class ConfiguredModel(TrainedModel):
         Ids of the vocabulary.
     architecture : dict
         Options of the family.
+    shapes : dict, optional
+        What builds the same model beside them; JSON-serializable. A family that has such things
+        takes each by its name.
 
     Attributes
     ----------
@@ -172,10 +205,21 @@ class ConfiguredModel(TrainedModel):
     options: Any
     vocabulary_size: int
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        shapes: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.options = parse_options(self.options_kind, architecture, "architecture")
         self.vocabulary_size = vocabulary_size
+        self.shapes = dict(shapes or {})
+        self.build()
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make the layers, untrained; the initial weights come from torch's generator."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -186,11 +230,6 @@ class ConfiguredModel(TrainedModel):
             "architecture": asdict(self.options),
             **self.shapes,
         }
-
-    @property
-    def shapes(self) -> dict[str, Any]:
-        """What builds the same model beside its architecture; JSON-serializable."""
-        return {}
 
 
 class LanguageModel(TrainedModel):
@@ -257,11 +296,93 @@ class LanguageModel(TrainedModel):
             The state after these tokens.
         """
 
-    def decoding_engines(self) -> ModuleType | None:
-        """Return a module with decoding engines of the family's own; None: the common ones.
+    # What follows need not be overridden; families that can do with less than all logits do.
 
-        Such a module has ``SamplingEngine``, ``BeamEngine`` (see `decoding.engine`) and
-        ``DEFAULT_BATCH``. It is imported by the method, so that it counts for the code fingerprint
-        of just this family.
+    def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p of all predictions of a `Batch`, nats, float32 scalar."""
+        logits = self(batch.inputs)  # (B, T, V)
+        return functional.cross_entropy(
+            logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+
+    def step_some(self, tokens: Tensor, state: State, rows: Tensor) -> tuple[Tensor, State]:
+        """Advance as `step`; return the logits of some rows (N,) only, (N, V), and the state."""
+        logits, state = self.step(tokens, state)  # (B, V)
+        return logits[rows], state
+
+    def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield log p of each target, float64, flat, in chunks.
+
+        Parameters
+        ----------
+        inputs, targets : Tensor
+            int64, (B, T) each.
+        most : int
+            Positions whose logits may be held at a time; a position a row is the least.
         """
-        return None
+        if inputs.numel() <= most:
+            yield chosen_log_probs(self(inputs).flatten(0, 1), targets.flatten())
+            return
+        state = self.initial_state(len(inputs), inputs.shape[1])
+        columns = []
+        for place in range(inputs.shape[1]):
+            logits, state = self.step(inputs[:, place], state)  # (B, V)
+            columns.append(chosen_log_probs(logits, targets[:, place]))
+        yield torch.stack(columns, 1).flatten()
+
+
+class CountedModel(LanguageModel):
+    """A language model of counts of n tokens, with a sparse distribution in each context.
+
+    C contexts, N entries (distinct runs of n tokens), in the order of their contexts.
+
+    Attributes
+    ----------
+    offsets : Tensor
+        int64, (C + 1,): entries of context c are ``offsets[c]`` to ``offsets[c + 1] - 1``.
+    successors : Tensor
+        int32, (N,): the last token of each, rising in each context.
+    counts : Tensor
+        int64, (N,): how often each was seen.
+    """
+
+    offsets: Tensor
+    successors: Tensor
+    counts: Tensor
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        open_vocabulary: bool = False,
+    ) -> Self:
+        """Count a stream of documents.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of numpy.ndarray
+            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
+        vocabulary_size : int
+            V.
+        open_vocabulary : bool
+            The vocabulary has no unknown words.
+
+        Raises
+        ------
+        InputError
+            When there is no document.
+        """
+
+    @property
+    @abstractmethod
+    def context_counts(self) -> Tensor:
+        """Sum of the counts of each context, int64, (C,)."""
+
+    @abstractmethod
+    def find_contexts(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Advance B prefixes that training has seen by tokens (B,): contexts (B,), and the state.
+
+        Drawn prefixes have been seen: nothing else has a probability.
+        """

@@ -5,14 +5,16 @@ N positions, D features, V ids.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.instances.batches import IGNORED
 from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, State
 from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
 
@@ -126,6 +128,24 @@ class FactoredModel(LanguageModel):
         features, state = self.advance(tokens, state)
         return self.output.logits(features), state
 
+    def step_some(self, tokens: Tensor, state: State, rows: Tensor) -> tuple[Tensor, State]:
+        """Advance as `step`; return the logits of some rows (N,) only, (N, V), and the state."""
+        features, state = self.advance(tokens, state)  # (B, D)
+        return self.output.logits(features[rows]), state
+
+    def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p of all predictions of a `Batch`, nats, float32 scalar."""
+        counted = batch.targets != IGNORED  # (B, T)
+        features = self.features(batch.inputs)[counted]  # (N, D)
+        return self.output.summed_loss(features, batch.targets[counted], self.products)
+
+    def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield log p of each target, float64, flat, in chunks; see `LanguageModel`."""
+        features = self.features(inputs).flatten(0, 1)  # (B T, D)
+        for start in range(0, len(features), most):
+            part = slice(start, start + most)
+            yield self.output.log_probs(features[part], targets.flatten()[part])
+
 
 class FactoredNetwork(ConfiguredModel, FactoredModel):
     """A factored model that is made untrained from the options of its family.
@@ -151,10 +171,9 @@ class FactoredNetwork(ConfiguredModel, FactoredModel):
         architecture: Mapping[str, Any],
         open_vocabulary: bool = False,
     ) -> None:
-        super().__init__(vocabulary_size, architecture)
-        self.open_vocabulary = open_vocabulary
+        super().__init__(vocabulary_size, architecture, {"open_vocabulary": open_vocabulary})
 
     @property
-    def shapes(self) -> dict[str, Any]:
+    def open_vocabulary(self) -> bool:
         """Whether the vocabulary is open."""
-        return {"open_vocabulary": self.open_vocabulary}
+        return bool(self.shapes["open_vocabulary"])

@@ -1,35 +1,185 @@
-"""The families of models and proposals by name; nothing heavy is imported: a plan is quick."""
+"""One row says all that the rest of the house must know of a family; nothing heavy is imported.
+
+A new family is a module with its class, and a row here. Rows do not count for the fingerprint of
+code: the modules that a row names do, by `family_modules`, for the jobs of that family alone. So
+nothing that computes a result belongs into this file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
 from beyond_perplexity.errors import InputError
 
-# The files of a brought Hugging Face model that are looked at.
-BROUGHT_PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
+Kind = Literal["counted", "trained", "brought", "latent", "proposal"]
+Need = Literal["trees", "mentions", "graph"]
 
-FAMILIES = {
-    "cnn": "beyond_perplexity.models.cnn:CNN",
-    "discriminative-rnng": ("beyond_perplexity.models.rnng.discriminative:DiscriminativeRNNG"),
-    "entity-tagger": "beyond_perplexity.models.entitynlm.tagger:EntityTagger",
-    "entitynlm": "beyond_perplexity.models.entitynlm.model:EntityNLM",
-    "gru": "beyond_perplexity.models.gru:GRU",
-    "huggingface": "beyond_perplexity.models.huggingface.model:HuggingFace",
-    "kglm": "beyond_perplexity.models.kglm.model:KGLM",
-    "kglm-tagger": "beyond_perplexity.models.kglm.tagger:KGLMTagger",
-    "lstm": "beyond_perplexity.models.lstm:LSTM",
-    "rnng": "beyond_perplexity.models.rnng.model:RNNG",
-    "rnng-top-down": "beyond_perplexity.models.rnng.top_down_model:TopDownRNNG",
-    "span-crf": "beyond_perplexity.models.rnng.span_crf:SpanCRF",
-    "transformer": "beyond_perplexity.models.transformer:Transformer",
-    "transformer-adaptive-softmax": (
-        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformer"
+
+@dataclass(frozen=True)
+class Family:
+    """What is known of a family of models or proposals without importing it.
+
+    Attributes
+    ----------
+    reference : str or None
+        ``module:Class``; None: it has no class of its own, being trained within its model.
+    options : str or None
+        ``module:Dataclass`` of its architecture; None: it has no options.
+    title : str
+        How figures print it.
+    kind : "counted", "trained", "brought", "latent" or "proposal"
+        counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
+        trained, with its own vocabulary; latent: trained, with latent variables, so that its
+        likelihood is estimated; proposal: of the latent variables of such a model.
+    needs : tuple of "trees", "mentions" or "graph"
+        What its corpus must be annotated with; see `planning.latent_checks.ANNOTATIONS`.
+    proposals : tuple of str
+        Families of its proposals.
+    shares : tuple of str
+        Options of a proposal that are those of its model, as they decide which latents there are.
+    asks : dict
+        Options that the model of a proposal must have.
+    sequential : bool
+        A latent model that can be walked word by word, as sequential Monte Carlo does.
+    example : bool
+        Where a figure of importance sampling has room for one model, it is one of this family.
+    bring : str or None
+        ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
+    files : tuple of str
+        Patterns of the files of a model that is brought in a folder.
+    engines : str or None
+        Module with decoding engines of the family's own: ``SamplingEngine``, ``BeamEngine`` (see
+        `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
+    """
+
+    reference: str | None
+    options: str | None
+    title: str
+    kind: Kind
+    needs: tuple[Need, ...] = ()
+    proposals: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    asks: Mapping[str, Any] = field(default_factory=dict)
+    sequential: bool = False
+    example: bool = False
+    bring: str | None = None
+    files: tuple[str, ...] = ()
+    engines: str | None = None
+
+
+_MODELS = "beyond_perplexity.models"
+
+FAMILIES: dict[str, Family] = {
+    "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
+    "discriminative-rnng": Family(
+        reference=f"{_MODELS}.rnng.discriminative:DiscriminativeRNNG",
+        options=f"{_MODELS}.rnng.top_down_actions:TopDownOptions",
+        title="Discriminative RNNG",
+        kind="proposal",
+        needs=("trees",),
+        shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
     ),
-    "trigram": "beyond_perplexity.models.trigram:Trigram",
+    "entity-tagger": Family(
+        reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
+        options=f"{_MODELS}.entitynlm.tagger:EntityTaggerOptions",
+        title="Entity tagger",
+        kind="proposal",
+        needs=("mentions",),
+        shares=("maximum_entities", "maximum_length"),
+    ),
+    "entitynlm": Family(
+        reference=f"{_MODELS}.entitynlm.model:EntityNLM",
+        options=f"{_MODELS}.entitynlm.model:EntityNLMOptions",
+        title="EntityNLM",
+        kind="latent",
+        needs=("mentions",),
+        proposals=("entity-tagger",),
+        sequential=True,
+        example=True,
+    ),
+    "gru": Family(
+        f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
+    ),
+    "huggingface": Family(
+        reference=f"{_MODELS}.huggingface.model:HuggingFace",
+        options=f"{_MODELS}.huggingface.bring:HuggingFaceOptions",
+        title="Hugging Face",
+        kind="brought",
+        bring=f"{_MODELS}.huggingface.bring:bring",
+        files=("*.json", "*.safetensors", "*.txt", "*.model"),
+    ),
+    "joint": Family(
+        None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}
+    ),
+    "kglm": Family(
+        reference=f"{_MODELS}.kglm.model:KGLM",
+        options=f"{_MODELS}.kglm.model:KGLMOptions",
+        title="KGLM",
+        kind="latent",
+        needs=("graph", "mentions"),
+        proposals=("kglm-tagger",),
+        sequential=True,
+    ),
+    "kglm-tagger": Family(
+        reference=f"{_MODELS}.kglm.tagger:KGLMTagger",
+        options=f"{_MODELS}.kglm.tagger:TaggerOptions",
+        title="KGLM tagger",
+        kind="proposal",
+        needs=("graph", "mentions"),
+    ),
+    "lstm": Family(
+        f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
+    ),
+    "rnng": Family(
+        reference=f"{_MODELS}.rnng.model:RNNG",
+        options=f"{_MODELS}.rnng.model:RNNGOptions",
+        title="RNNG",
+        kind="latent",
+        needs=("trees",),
+        proposals=("span-crf", "joint"),
+    ),
+    "rnng-top-down": Family(
+        reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
+        options=f"{_MODELS}.rnng.top_down_model:TopDownRNNGOptions",
+        title="RNNG (top-down)",
+        kind="latent",
+        needs=("trees",),
+        proposals=("discriminative-rnng",),
+    ),
+    "span-crf": Family(
+        reference=f"{_MODELS}.rnng.span_crf:SpanCRF",
+        options=f"{_MODELS}.rnng.span_crf:SpanCRFOptions",
+        title="Span CRF",
+        kind="proposal",
+        needs=("trees",),
+        shares=("minimum_words", "unknown_classes"),
+    ),
+    "transformer": Family(
+        reference=f"{_MODELS}.transformer:Transformer",
+        options=f"{_MODELS}.transformer:TransformerOptions",
+        title="Transformer",
+        kind="trained",
+    ),
+    "transformer-adaptive-softmax": Family(
+        reference=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformer",
+        options=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformerOptions",
+        title="Transformer (AS)",
+        kind="trained",
+    ),
+    "trigram": Family(
+        reference=f"{_MODELS}.trigram:Trigram",
+        options=None,
+        title="Trigram",
+        kind="counted",
+        engines="beyond_perplexity.decoding.ngram",
+    ),
 }
 
 
-def reference(family: object) -> tuple[str, str]:
-    """Return the module and the class of a family.
+def find_row(family: object) -> Family:
+    """Return the row of a family.
 
     Raises
     ------
@@ -38,16 +188,28 @@ def reference(family: object) -> tuple[str, str]:
     """
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"family: is {family!r}; allowed are {', '.join(FAMILIES)}")
-    module, _, name = FAMILIES[family].partition(":")
-    return module, name
+    return FAMILIES[family]
 
 
-def family_module(family: object) -> str:
-    """Return the file of a family, relative to the repository, for `provenance.fingerprint`.
+def families_of(*kinds: Kind) -> tuple[str, ...]:
+    """Return the names of all families of the given kinds."""
+    return tuple(name for name, row in FAMILIES.items() if row.kind in kinds)
+
+
+def family_modules(family: object) -> list[str]:
+    """List the files that a family's row names, relative to the repository, for `fingerprint`.
 
     Raises
     ------
     InputError
         When there is no such family.
     """
-    return reference(family)[0].replace(".", "/") + ".py"
+    row = find_row(family)
+    named = {row.reference, row.options, row.bring, row.engines} - {None}
+    return sorted({f"{str(name).split(':')[0].replace('.', '/')}.py" for name in named})
+
+
+def example(families: Mapping[str, str]) -> str:
+    """Choose, among models and their families, the one that stands for all in a figure."""
+    fitting = (model for model, family in families.items() if find_row(family).example)
+    return next(fitting, min(families))

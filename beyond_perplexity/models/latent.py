@@ -10,12 +10,10 @@ are the same latent. Rows shorter than W are filled up with `FILLING` at their e
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
@@ -29,15 +27,7 @@ class LatentModule(ConfiguredModel):
     """What a latent model and a proposal have in common: how they are made and trained.
 
     Parameters and errors are those of `ConfiguredModel`.
-
-    Attributes
-    ----------
-    training_products : torch.dtype
-        Of the operands of the output layer's products in training on a CPU, where a family has a
-        choice; training sets it from its precision.
     """
-
-    training_products: torch.dtype = torch.float32
 
     @property
     def support(self) -> dict[str, Any]:
@@ -73,17 +63,6 @@ class LatentModule(ConfiguredModel):
         """Read the instances of one split with their annotations, in the order of the corpus.
 
         A model and its proposals read the same arrays, so that either can take the other's batch.
-        """
-
-    @abstractmethod
-    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
-        """Return the training loss summed over a batch, nats, float32 scalar.
-
-        Parameters
-        ----------
-        batch : InstanceBatch
-        epoch : float
-            Passes over the training split so far; infinity in validation.
         """
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-CHUNK = 128  # (positions, V) of so many stays in the cache for the usual V
+CPU_ROWS = 128  # (positions, V) of so many stays in the cache for the usual V
 GPU_ROWS = 8192
 # Instructions for products of bfloat16. Torch takes these products on older CPUs too, where they
 # are made of others and are 2 to 3 times slower than those of float32.
@@ -59,12 +59,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         wide, matrix = features.to(dtype), weight.to(dtype)  # (N, D), (V, D)
         loss = torch.zeros((), dtype=torch.float64, device=features.device)
-        room = features.new_empty(CHUNK, len(weight))  # a new one for each chunk takes longer
+        room = features.new_empty(CPU_ROWS, len(weight))  # a new one for each chunk takes longer
         by_features = torch.empty_like(features)  # (N, D)
         by_weight = torch.zeros_like(weight)  # (V, D)
         by_bias = None if bias is None else torch.zeros_like(bias)  # (V,)
-        for start in range(0, len(features), CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, len(features), CPU_ROWS):
+            part = slice(start, start + CPU_ROWS)
             rows, goal = wide[part], targets[part]  # (C, D), (C,)
             scores = _product(rows, matrix.T, room[: len(rows)])  # (C, V)
             if bias is not None:

@@ -1,4 +1,4 @@
-"""What the recurrent families share: all but the cell.
+"""The recurrent families, LSTM and GRU, which share all but the cell.
 
 B rows, T positions, V ids, E embedding size, H hidden size, L layers.
 """
@@ -6,9 +6,8 @@ B rows, T positions, V ids, E embedding size, H hidden size, L layers.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -97,16 +96,11 @@ class RecurrentModel(FactoredNetwork):
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     memories: ClassVar[int]
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, open_vocabulary)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         width = options.embedding_size if options.tie_weights else options.hidden_size
-        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
         self.layers = self.kind(
             options.embedding_size,
             options.hidden_size,
@@ -116,7 +110,7 @@ class RecurrentModel(FactoredNetwork):
         )
         same = width == options.hidden_size
         self.narrow = None if same else nn.Linear(options.hidden_size, width)
-        self.output = FullSoftmax(width, vocabulary_size, True, open_vocabulary)
+        self.output = FullSoftmax(width, self.vocabulary_size, True, self.open_vocabulary)
         nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
         nn.init.zeros_(self.output.bias)
         if options.tie_weights:
@@ -182,3 +176,49 @@ class RecurrentModel(FactoredNetwork):
     def _drop(self, values: Tensor) -> Tensor:
         options = self.options
         return drop(values, options.dropout, self.training, options.locked_dropout)
+
+
+class LSTM(RecurrentModel):
+    """A stack of LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates).
+
+    A state consists of the hidden and the cell vectors. The options are `RecurrentOptions`.
+    """
+
+    family = "lstm"
+    kind = nn.LSTM
+    memories = 2
+
+    @staticmethod
+    def _cell(
+        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
+    ) -> tuple[Tensor, ...]:
+        return torch.lstm_cell(inputs, before, *weights)
+
+    @staticmethod
+    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
+        outputs, *_ = torch.lstm(inputs, before, tuple(weights), True, 1, 0.0, True, False, True)
+        return outputs
+
+
+class GRU(RecurrentModel):
+    """A stack of GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN.
+
+    A state consists of the hidden vectors. The options are `RecurrentOptions`.
+    """
+
+    family = "gru"
+    kind = nn.GRU
+    memories = 1
+
+    @staticmethod
+    def _cell(
+        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
+    ) -> tuple[Tensor, ...]:
+        (hidden,) = before  # (B, H)
+        return (torch.gru_cell(inputs, hidden, *weights),)
+
+    @staticmethod
+    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
+        (hidden,) = before  # (1, B, H)
+        outputs, _ = torch.gru(inputs, hidden, tuple(weights), True, 1, 0.0, True, False, True)
+        return outputs

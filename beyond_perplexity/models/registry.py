@@ -1,14 +1,20 @@
-"""Classes of models and proposals by the name of their family."""
+"""Classes and functions of the families, loaded by the names in their rows."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.families import reference
+from beyond_perplexity.models.families import FAMILIES, find_row
+
+
+def _load(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def find(family: object) -> type[TrainedModel]:
@@ -17,10 +23,12 @@ def find(family: object) -> type[TrainedModel]:
     Raises
     ------
     InputError
-        When there is no such family.
+        When there is no such family, or it has no class, being trained within its model.
     """
-    module, name = reference(family)
-    found: type[TrainedModel] = getattr(importlib.import_module(module), name)
+    row = find_row(family)
+    if row.reference is None:
+        raise InputError(f"family: {family!r} is trained within its model, not by itself")
+    found: type[TrainedModel] = _load(row.reference)
     return found
 
 
@@ -36,6 +44,25 @@ def find_language_model(family: object) -> type[LanguageModel]:
     if not issubclass(found, LanguageModel):
         raise InputError(f"family: {family!r} has latent variables; its likelihood is estimated")
     return found
+
+
+def find_bring(family: object) -> Callable[..., Any] | None:
+    """Return the function that brings a model of a family; None where none is brought.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    reference = find_row(family).bring
+    bring: Callable[..., Any] | None = _load(reference) if reference else None
+    return bring
+
+
+def find_engines(family: str) -> ModuleType | None:
+    """Return the module with a family's own decoding engines; None: the common ones are taken."""
+    row = FAMILIES.get(family)
+    return importlib.import_module(row.engines) if row and row.engines else None
 
 
 def build(

@@ -8,9 +8,8 @@ learned positions it is GPT-2 (exact GELU); with sinusoidal ones it is the decod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, Outp
 from beyond_perplexity.models.layers.dropout import check_probabilities, drop_words, skips_layer
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
-BUCKET = 32
+CACHE_BUCKET = 32
 GROUP = 16  # rows: on a CPU each group of them has its own longest prefix
 
 
@@ -136,8 +135,8 @@ class TransformerState(State):
         return TransformerState(self.keys, self.values, self.lengths, longest)
 
     def shape(self) -> int:
-        """Return the places of the cache that the next step reads: a multiple of `BUCKET`."""
-        return min((self.longest // BUCKET + 1) * BUCKET, self.keys.shape[3])
+        """Return the places of the cache that the next step reads: a multiple of `CACHE_BUCKET`."""
+        return min((self.longest // CACHE_BUCKET + 1) * CACHE_BUCKET, self.keys.shape[3])
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the caches and the lengths."""
@@ -148,7 +147,7 @@ class TransformerState(State):
         if self.keys.device.type != "cpu":
             return [(slice(None), self.shape())]
         padded = functional.pad(self.lengths, (0, -len(self.lengths) % GROUP))  # (B'',)
-        buckets = (padded.view(-1, GROUP).amax(1) // BUCKET + 1) * BUCKET  # (groups,)
+        buckets = (padded.view(-1, GROUP).amax(1) // CACHE_BUCKET + 1) * CACHE_BUCKET  # (groups,)
         groups: list[tuple[slice, int]] = []
         for index, bucket in enumerate(buckets.tolist()):
             start = index * GROUP
@@ -247,13 +246,8 @@ class Transformer(FactoredNetwork):
     blocks: nn.ModuleList
     positions: Tensor
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, open_vocabulary)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         self.context_length = options.context_length
         self.embedding = self._make_embedding()
@@ -317,7 +311,7 @@ class Transformer(FactoredNetwork):
                 f"maximum_length: is {maximum_length}, but this Transformer's context_length is "
                 f"{options.context_length}; ask for no more, or train it with a longer context"
             )
-        room = math.ceil(maximum_length / BUCKET) * BUCKET
+        room = math.ceil(maximum_length / CACHE_BUCKET) * CACHE_BUCKET
         size = options.width // options.heads
         shape = (options.layers, batch_size, options.heads, room, size)  # (L, B, H, M, K)
         keys = torch.zeros(shape, device=self.device, dtype=self.final_norm.weight.dtype)

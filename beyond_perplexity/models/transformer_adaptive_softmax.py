@@ -1,6 +1,6 @@
 """The Transformer decoder with adaptive softmax and adaptive input (Baevski & Auli 2019).
 
-The blocks are those of `models.transformer`, the two ends those of `models.adaptive`.
+The blocks are those of `models.transformer`, the two ends those of `layers.adaptive`.
 """
 
 from __future__ import annotations

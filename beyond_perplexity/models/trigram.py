@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import CountedModel, State
 from beyond_perplexity.vocabulary import BOS, EOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
@@ -50,7 +49,7 @@ class TrigramState(State):
         return (self.previous,)
 
 
-class Trigram(LanguageModel):
+class Trigram(CountedModel):
     """Trigram counts; see the module.
 
     Parameters
@@ -79,10 +78,8 @@ class Trigram(LanguageModel):
         When an option is given or the vocabulary is too large.
     """
 
+    family: ClassVar[str] = "trigram"
     contexts: Tensor
-    offsets: Tensor
-    successors: Tensor
-    counts: Tensor
 
     def __init__(
         self,
@@ -102,12 +99,6 @@ class Trigram(LanguageModel):
         self._keys: Tensor | None = None
         empty = torch.zeros(0, dtype=torch.int64)
         self._set_counts(empty, empty)
-
-    def decoding_engines(self) -> ModuleType:
-        """Return the engines that draw from the counts directly; see the contract."""
-        from beyond_perplexity.decoding import ngram  # which imports this module
-
-        return ngram
 
     def _set_counts(self, keys: Tensor, counts: Tensor) -> None:
         """Take rising trigram keys (u V + v) V + w, int64 (N,), and their counts, int64 (N,)."""
@@ -165,7 +156,7 @@ class Trigram(LanguageModel):
     def config(self) -> dict[str, Any]:
         """Keyword arguments that build the same model, with ``family``."""
         return {
-            "family": "trigram",
+            "family": self.family,
             "vocabulary_size": self.vocabulary_size,
             "architecture": {},
             "open_vocabulary": self.open_vocabulary,
@@ -185,6 +176,11 @@ class Trigram(LanguageModel):
         packed = previous * self.vocabulary_size + tokens
         rows = torch.searchsorted(self.contexts, packed).clamp_(max=len(self.contexts) - 1)
         return rows, self.contexts[rows] == packed
+
+    def find_contexts(self, tokens: Tensor, state: State) -> tuple[Tensor, TrigramState]:
+        """Advance B seen prefixes by the tokens (B,): their contexts, and the state."""
+        assert isinstance(state, TrigramState)
+        return self.context_index(tokens, state.previous)[0], TrigramState(tokens)
 
     def _log_probs(self, entries: Tensor, rows: Tensor) -> Tensor:
         """Return log p of entries in their contexts, float64."""

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beyond_perplexity.models.families import family_module
-
-JOINT = "joint"  # the family of a proposal that is trained with its model
-GRAPH_FAMILIES = frozenset({"kglm", "kglm-tagger"})
-PROPOSALS_OF = {
-    "entitynlm": ("entity-tagger",),
-    "kglm": ("kglm-tagger",),
-    "rnng": ("span-crf", JOINT),
-    "rnng-top-down": ("discriminative-rnng",),
-}
-LATENT_FAMILIES = frozenset(PROPOSALS_OF)
-SEQUENTIAL_FAMILIES = frozenset({"entitynlm", "kglm"})  # that go through a text word by word
+from beyond_perplexity.models.families import FAMILIES, Family, family_modules
+from beyond_perplexity.planning.latent_checks import describe_annotation
 
 
 class ImportancePlan:
@@ -68,18 +58,14 @@ class ImportancePlan:
         """Say in words what each latent model is evaluated on."""
         split = self.options["split"]
         return {
-            name: f"{self.corpus(name)} ({split}), {self._annotation(name)}"
+            name: f"{corpus} ({split}), "
+            + describe_annotation(self._row(name).needs, self._corpora[corpus])
             for name in self.models()
+            if (corpus := self.corpus(name))
         }
 
-    def _annotation(self, model: str) -> str:
-        """Say where the annotation of a model's corpus comes from."""
-        corpus = self._corpora[self.corpus(model)]
-        if self._models[model]["family"].startswith("rnng"):
-            automatic = corpus.get("trees", {}).get("kind") == "shallow"
-            return "automatic trees (TextBlob's chunker)" if automatic else "trees of the corpus"
-        linked = corpus["source"]["format"] == "mediawiki"
-        return "entity chains of links, no coreference" if linked else "mentions of the corpus"
+    def _row(self, model: str) -> Family:
+        return FAMILIES[self._models[model]["family"]]
 
     def first_proposal_file(self, model: str) -> str:
         """Return the description of the first proposal for a model."""
@@ -92,8 +78,8 @@ class ImportancePlan:
 
     def trained_proposal(self, proposal: str) -> str:
         """Return whose model folder a proposal is in: its own, or the model's."""
-        joint = self._proposals[proposal]["family"] == JOINT
-        return self.model_of(proposal) if joint else proposal
+        row = FAMILIES[self._proposals[proposal]["family"]]
+        return self.model_of(proposal) if row.reference is None else proposal
 
     def options_of_proposal(self, proposal: str) -> dict[str, Any]:
         """Return a proposal as if it were a model: on the corpus and vocabulary of its model."""
@@ -105,19 +91,10 @@ class ImportancePlan:
         name: str = self._models[model]["corpus"]
         return name
 
-    def is_latent(self, family: str) -> bool:
-        """Return whether a family has latent variables, as a model or as a proposal."""
-        return "proposals" in family_module(family) or family in LATENT_FAMILIES
-
-    def needs_graph(self, family: str) -> bool:
-        """Return whether a family reads the embeddings of a knowledge graph."""
-        return family in GRAPH_FAMILIES
-
     def code(self, model: str, proposal: str) -> list[str]:
         """Return the source files of the two families, for a fingerprint."""
-        names = {self._models[model]["family"]}
-        names |= {self._proposals[proposal]["family"]} - {JOINT}
-        return [family_module(name) for name in sorted(names)]
+        names = self._models[model]["family"], self._proposals[proposal]["family"]
+        return sorted({file for name in names for file in family_modules(name)})
 
     def temperatures(self, proposal: str) -> list[float]:
         """List the temperatures that samples of a proposal are drawn at."""
@@ -177,8 +154,7 @@ class ImportancePlan:
     def smc_files(self, proposal: str) -> list[str]:
         """List the shards of sequential Monte Carlo with a proposal, if its model allows it."""
         model = self.model_of(proposal)
-        sequential = self._models[model]["family"] in SEQUENTIAL_FAMILIES
-        if self.options["smc"] is None or not sequential:
+        if self.options["smc"] is None or not self._row(model).sequential:
             return []
         folder = f"<results>/smc/{model}/{proposal}"
         return [f"{folder}/{shard}.parquet" for shard in self.instance_shards()]

@@ -4,28 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.models.families import FAMILIES, Need
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.importance import JOINT, LATENT_FAMILIES, PROPOSALS_OF
 
 Config = dict[str, Any]
 
-# Options of a model that decide which latents there are: its proposals have the same.
-SHARED = {
-    "entity-tagger": ("maximum_entities", "maximum_length"),
-    "span-crf": ("minimum_words", "unknown_classes"),
-    "discriminative-rnng": ("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
-}
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
-ANNOTATION = {
-    "rnng": ("trees", ("penn", "conll"), "; or let trees.kind: shallow make some"),
-    "rnng-top-down": ("trees", ("penn", "conll"), "; or let trees.kind: shallow make some"),
-    "entitynlm": ("mentions", ("mediawiki", "conll", "linked-wikitext"), ""),
-    "kglm": ("a knowledge graph", ("mediawiki", "linked-wikitext"), ""),
+
+
+class Annotation(NamedTuple):
+    """What a need of a family means for a corpus.
+
+    Attributes
+    ----------
+    what : str
+        What messages call it.
+    formats : tuple of str
+        Formats of sources that have it.
+    made_by : tuple of str
+        Section, key and value of a corpus whose annotation is made by a program, or from links.
+    made, held : str
+        How reports call what is made, and what the corpus brings.
+    advice : str
+        What else can be done where it is missing.
+    """
+
+    what: str
+    formats: tuple[str, ...]
+    made_by: tuple[str, str, str]
+    made: str
+    held: str = "mentions of the corpus"
+    advice: str = ""
+
+    def is_made(self, corpus: Mapping[str, Any]) -> bool:
+        """Return whether a corpus' annotation is made, not brought."""
+        section, key, value = self.made_by
+        return bool(corpus.get(section, {}).get(key) == value)
+
+
+_LINKS = ("source", "format", "mediawiki"), "entity chains of links, no coreference"
+ANNOTATIONS: dict[Need, Annotation] = {
+    "trees": Annotation(
+        "trees",
+        ("penn", "conll"),
+        ("trees", "kind", "shallow"),
+        "automatic trees (TextBlob's chunker)",
+        "trees of the corpus",
+        "; or let trees.kind: shallow make some",
+    ),
+    "mentions": Annotation("mentions", ("mediawiki", "conll", "linked-wikitext"), *_LINKS),
+    "graph": Annotation("a knowledge graph", ("mediawiki", "linked-wikitext"), *_LINKS),
 }
+
+
+def describe_annotation(needs: Iterable[Need], corpus: Mapping[str, Any]) -> str:
+    """Say where the annotation comes from that a family needs of a corpus; each origin once."""
+    held = [ANNOTATIONS[need] for need in needs]
+    return ", ".join(dict.fromkeys(a.made if a.is_made(corpus) else a.held for a in held))
 
 
 def require(key: str, name: str, known: Iterable[str], kind: str) -> None:
@@ -45,13 +84,32 @@ def _check_annotation(name: str, config: Config) -> None:
             f"models.{name}.vocabulary: '{model['vocabulary']}' is {kind}, but trees and mentions "
             "are over words; take a closed one"
         )
-    what, formats, otherwise = ANNOTATION[family]
-    automatic = what == "trees" and corpus.get("trees", {}).get("kind") == "shallow"
-    if corpus["source"]["format"] not in formats and not automatic:
+    form = corpus["source"]["format"]
+    for annotation in (ANNOTATIONS[need] for need in FAMILIES[family].needs):
+        if form not in annotation.formats and not annotation.is_made(corpus):
+            raise InputError(
+                f"models.{name}.corpus: {family} needs {annotation.what}, and '{model['corpus']}' "
+                f"has none: its format is {form}; take one of {', '.join(annotation.formats)}"
+                f"{annotation.advice}"
+            )
+
+
+def _check_family(name: str, proposal: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+    """Refuse a proposal that is none for its model."""
+    own, family = proposal["family"], model["family"]
+    if FAMILIES[family].kind != "latent":
         raise InputError(
-            f"models.{name}.corpus: {family} needs {what}, and '{model['corpus']}' has none: its "
-            f"format is {corpus['source']['format']}; take one of {', '.join(formats)}{otherwise}"
+            f"proposals.{name}.model: '{proposal['model']}' ({family}) has no latent variables"
         )
+    allowed = FAMILIES[family].proposals
+    if own not in allowed:
+        raise InputError(f"proposals.{name}.family: of {family} it is one of {', '.join(allowed)}")
+    for option, value in FAMILIES[own].asks.items():
+        if model["architecture"].get(option) != value:
+            raise InputError(
+                f"proposals.{name}.family: {own} needs architecture.{option}: {value} in "
+                f"models.{proposal['model']}"
+            )
 
 
 def _share_options(name: str, config: Config, definitions: Mapping[str, Any]) -> None:
@@ -60,7 +118,7 @@ def _share_options(name: str, config: Config, definitions: Mapping[str, Any]) ->
     model = config["models"][proposal["model"]]
     described = definitions.get(f"architecture-{model['family']}", {}).get("properties", {})
     own = proposal["architecture"]
-    for option in SHARED.get(proposal["family"], ()):
+    for option in FAMILIES[proposal["family"]].shares:
         default = described.get(option, {}).get("x-default")
         wanted = model["architecture"].get(option, default)
         if own.setdefault(option, wanted) != wanted:
@@ -98,6 +156,14 @@ def _check_temperatures(where: str, temperatures: Iterable[float] | None) -> Non
             )
 
 
+def _check_training(key: str, training: Mapping[str, Any]) -> None:
+    if training.get("scheduled_sampling", "none") != "none":
+        raise InputError(
+            f"{key}.training.scheduled_sampling: is for models without latent variables; "
+            "leave it out"
+        )
+
+
 def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     """Check models with latent variables, proposals and importance sampling.
 
@@ -114,8 +180,9 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
         Names the key, what is wrong with it and what is allowed.
     """
     for name, model in config["models"].items():
-        if model["family"] in LATENT_FAMILIES:
+        if FAMILIES[model["family"]].kind == "latent":
             _check_annotation(name, config)
+            _check_training(f"models.{name}", model["training"])
     importance = config["importance"]
     _check_temperatures("importance.temperatures", importance["temperatures"])
     smc = (importance["smc"] or {}).get("temperature", 1.0)
@@ -124,20 +191,8 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
         if name in config["models"]:
             raise InputError(f"proposals.{name}: a model has this name too; rename one of them")
         require(f"proposals.{name}.model", proposal["model"], config["models"], "model")
-        family = config["models"][proposal["model"]]["family"]
-        if family not in LATENT_FAMILIES:
-            raise InputError(
-                f"proposals.{name}.model: '{proposal['model']}' ({family}) has no latent variables"
-            )
-        if proposal["family"] not in PROPOSALS_OF[family]:
-            allowed = ", ".join(PROPOSALS_OF[family])
-            raise InputError(f"proposals.{name}.family: of {family} it is one of {allowed}")
-        how = config["models"][proposal["model"]]["architecture"].get("training")
-        if proposal["family"] == JOINT and how != "unsupervised":
-            raise InputError(
-                f"proposals.{name}.family: joint needs architecture.training: unsupervised in "
-                f"models.{proposal['model']}"
-            )
+        _check_family(name, proposal, config["models"][proposal["model"]])
+        _check_training(f"proposals.{name}", proposal["training"])
         _check_temperatures(f"proposals.{name}.temperatures", proposal["temperatures"])
         _share_options(name, config, definitions)
     _check_reduction(config)

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.models.families import BROUGHT_PATTERNS, family_module
+from beyond_perplexity.models.families import FAMILIES, Family, family_modules
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.parameters import Config, as_json
-from beyond_perplexity.planning.validation import BROUGHT_FAMILIES
-
-COUNTED_FAMILIES = frozenset({"trigram"})
 
 
 class Models:
@@ -43,9 +40,13 @@ class Models:
         model = self.find(name)
         return as_json({key: model[key] for key in ("family", "architecture", "training")})
 
-    def code(self, name: str) -> str:
-        """Return the source file of a model's family, which its jobs depend on."""
-        return family_module(self.find(name)["family"])
+    def row(self, name: str) -> Family:
+        """Return what is known of the family of a model."""
+        return FAMILIES[self.find(name)["family"]]
+
+    def code(self, name: str) -> list[str]:
+        """List the source files of a model's family, which its jobs depend on."""
+        return family_modules(self.find(name)["family"])
 
     def corpus(self, name: str) -> str:
         """Return the corpus that a model is trained on and compared with."""
@@ -59,40 +60,39 @@ class Models:
     def tables(self, name: str) -> list[str]:
         """List the tables of a corpus that a model is trained on besides its documents."""
         model = self.find(name)
-        if not self.importance.is_latent(model["family"]):
+        row = self.row(name)
+        if row.kind not in ("latent", "proposal"):
             return []
         tables = ["mentions", "knowledge_graph", "aliases", "trees"]
         files = [f"<results>/corpora/{model['corpus']}/{table}.parquet" for table in tables]
-        if self.importance.needs_graph(model["family"]):
+        if "graph" in row.needs:
             files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
         return files
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
-        model = self.find(name)
-        if model["family"] in BROUGHT_FAMILIES:
+        if self.row(name).kind == "brought":
             return []
+        model = self.find(name)
         return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
 
     def brought_files(self, name: str) -> list[str]:
         """List the files of a model that was brought in a folder: a new one is taken anew."""
-        model = self.find(name)
-        if model["family"] not in BROUGHT_FAMILIES:
+        row = self.row(name)
+        if row.kind != "brought":
             return []
-        folder = Path(model["architecture"]["path"])
-        files = [file for pattern in BROUGHT_PATTERNS for file in folder.glob(pattern)]
+        folder = Path(self.find(name)["architecture"]["path"])
+        files = [file for pattern in row.files for file in folder.glob(pattern)]
         return sorted(map(str, files))
 
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""
-        model = self.find(name)
-        if model["family"] in BROUGHT_FAMILIES:
-            return bool(model["training"])
-        return model["family"] not in COUNTED_FAMILIES
+        kind = self.row(name).kind
+        return bool(self.find(name)["training"]) if kind == "brought" else kind != "counted"
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
-        return 0 if self.find(name)["family"] in COUNTED_FAMILIES else 1
+        return 0 if self.row(name).kind == "counted" else 1
 
     def scored(self, corpus: str | None = None) -> list[str]:
         """List the models that are scored and generate (of those trained on a corpus)."""

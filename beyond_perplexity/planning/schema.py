@@ -10,25 +10,10 @@ import types
 import typing
 from typing import Any, Literal
 
+from beyond_perplexity.models.families import FAMILIES
+
 OPTIONS = {
-    "architecture-cnn": "beyond_perplexity.models.cnn:CNNOptions",
-    "architecture-discriminative-rnng": (
-        "beyond_perplexity.models.rnng.top_down_actions:TopDownOptions"
-    ),
-    "architecture-entity-tagger": ("beyond_perplexity.models.entitynlm.tagger:EntityTaggerOptions"),
-    "architecture-entitynlm": "beyond_perplexity.models.entitynlm.model:EntityNLMOptions",
-    "architecture-gru": "beyond_perplexity.models.recurrent:RecurrentOptions",
-    "architecture-kglm": "beyond_perplexity.models.kglm.model:KGLMOptions",
-    "architecture-kglm-tagger": ("beyond_perplexity.models.kglm.tagger:TaggerOptions"),
-    "architecture-huggingface": "beyond_perplexity.models.huggingface.bring:HuggingFaceOptions",
-    "architecture-lstm": "beyond_perplexity.models.recurrent:RecurrentOptions",
-    "architecture-rnng": "beyond_perplexity.models.rnng.model:RNNGOptions",
-    "architecture-rnng-top-down": "beyond_perplexity.models.rnng.top_down_model:TopDownRNNGOptions",
-    "architecture-span-crf": ("beyond_perplexity.models.rnng.span_crf:SpanCRFOptions"),
-    "architecture-transformer": "beyond_perplexity.models.transformer:TransformerOptions",
-    "architecture-transformer-adaptive-softmax": (
-        "beyond_perplexity.models.transformer_adaptive_softmax:AdaptiveTransformerOptions"
-    ),
+    **{f"architecture-{name}": row.options for name, row in FAMILIES.items() if row.options},
     "graph": "beyond_perplexity.models.kglm.embedding:GraphOptions",
     "training": "beyond_perplexity.training.options:TrainingOptions",
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",

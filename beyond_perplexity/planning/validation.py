@@ -22,8 +22,8 @@ from beyond_perplexity.corpus.options import (
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.importance import LATENT_FAMILIES
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.tendencies.options import Options as MeasurementOptions
 from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
@@ -33,8 +33,6 @@ Config = dict[str, Any]
 
 RESERVED_MODEL = "external"
 RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
-# Models that come trained, with their own vocabulary.
-BROUGHT_FAMILIES = frozenset({"huggingface"})
 
 
 def _filling_validator() -> type[Draft202012Validator]:
@@ -81,13 +79,13 @@ def _explain(error: ValidationError) -> str:
 
 
 def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterable[str]) -> None:
-    given = "vocabulary" in model
-    if model["family"] in BROUGHT_FAMILIES and given:
+    given, brought = "vocabulary" in model, FAMILIES[model["family"]].kind == "brought"
+    if brought and given:
         raise InputError(
             f"models.{name}.vocabulary: a {model['family']} model brings its own tokenizer; "
             "remove this key"
         )
-    if model["family"] in BROUGHT_FAMILIES:
+    if brought:
         return
     if not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
@@ -105,7 +103,7 @@ def _check_references(config: Config) -> None:
     for name in config["generation"]["models"]:
         require("generation.models", name, config["models"], "model")
         family = config["models"][name]["family"]
-        if family in LATENT_FAMILIES:
+        if FAMILIES[family].kind == "latent":
             raise InputError(f"generation.models: '{name}' ({family}) has latent variables; remove")
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
@@ -175,7 +173,7 @@ def _check_splits(config: Config) -> None:
 def _check_evaluated_splits(config: Config) -> None:
     """Refuse models whose evaluation is on a split that gets no documents."""
     for name, model in config["models"].items():
-        latent = model["family"] in LATENT_FAMILIES
+        latent = FAMILIES[model["family"]].kind == "latent"
         section = "importance" if latent else "perplexity"
         split, corpus = config[section]["split"], model["corpus"]
         if config["corpora"][corpus].get("split", {}).get(split) == 0:

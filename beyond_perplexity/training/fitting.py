@@ -17,8 +17,8 @@ from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeI
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.families import family_module
+from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
+from beyond_perplexity.models.families import families_of, family_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity import score_encoded
@@ -148,7 +148,7 @@ def _prepare(
     """Read what a training is made of, and name its folder by all that determines it."""
     parse_options(TrainingOptions, config.get("training", {}), "training")
     family = registry.find(config.get("family"))
-    code = fingerprint("scripts/train.py", family_module(config.get("family")))
+    code = fingerprint("scripts/train.py", *family_modules(config.get("family")))
     words, brought = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     determined_by = {
@@ -171,10 +171,11 @@ def _vocabulary(
 ) -> tuple[Vocabulary, Brought | None]:
     """Read the vocabulary, or take the one that comes with a model, together with that model."""
     family = config.get("family")
-    bring = getattr(registry.find(family), "bring", None)
+    bring = registry.find_bring(family)
     if bring is None:
         if path is None:
-            raise InputError("vocabulary: is missing; only huggingface models bring their own")
+            bringing = ", ".join(families_of("brought"))
+            raise InputError(f"vocabulary: is missing; only {bringing} models bring their own")
         return load_vocabulary(path), None
     if path is not None:
         raise InputError(f"{path}: a {family} model brings its own vocabulary; give none")
@@ -188,12 +189,16 @@ def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     family = registry.find(job.config.get("family"))
     if issubclass(family, LatentModule):
         return _fit_latent(job, family)
-    if hasattr(family, "fit"):
+    if issubclass(family, CountedModel):
         return _fit_counted(job, family)
     return _fit_neural(job)
 
 
 def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel, TrainingResult]:
+    if job.options.scheduled_sampling != "none":
+        raise InputError(
+            "training.scheduled_sampling: is for models without latent variables; leave it out"
+        )
     job.set_initial_weights()
     model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
 
@@ -206,7 +211,7 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
     return model, train(model, sources, job.options, job.seed, job.folder, job.device)
 
 
-def _fit_counted(job: Fitting, family: type[Any]) -> tuple[TrainedModel, TrainingResult]:
+def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
     if job.config.get("architecture"):
         registry.build(job.config, job.vocabulary.size)  # says which options the family has
     documents = job.store("train").batches()

@@ -21,15 +21,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from tqdm import tqdm
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import IGNORED, Batch, BatchSource
+from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.invariance.streams import stream_key
-from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.factored import FactoredModel
-from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.losses import fastest_products
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training.resume import (
@@ -41,28 +38,13 @@ from beyond_perplexity.training.resume import (
     without_prefix,
 )
 from beyond_perplexity.training.rounds import Rounds
-from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
+from beyond_perplexity.training.scheduled_sampling import mix_batch
 from beyond_perplexity.training.without_torchmetrics import lightning
 
 IRRELEVANT_WARNINGS = (
     "The `srun` command is available",  # one process on one device needs no srun
     ".*treespec, LeafSpec",  # Lightning calls what torch has deprecated
 )
-
-
-def summed_loss(model: LanguageModel, batch: Batch, dtype: torch.dtype) -> Tensor:
-    """Return −Σ log p of all predictions of a batch, nats, float32 scalar.
-
-    On a CPU `dtype` is that of the products of the output layer, where the model has such a layer.
-    """
-    if isinstance(model, FactoredModel):
-        counted = batch.targets != IGNORED  # (B, T)
-        features = model.features(batch.inputs)[counted]  # (N, D)
-        return model.output.summed_loss(features, batch.targets[counted], dtype)
-    logits = model(batch.inputs)  # (B, T, V)
-    return functional.cross_entropy(
-        logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-    )
 
 
 class Trained(lightning.LightningModule):
@@ -85,9 +67,7 @@ class Trained(lightning.LightningModule):
         self.best: dict[str, Tensor] = {}
         self.last_step = rounds.last_step
         self._folder = folder
-        self._products = torch.float32 if options.precision == "32" else fastest_products()
-        if isinstance(model, LatentModule):
-            model.training_products = self._products
+        model.training_products = torch.float32 if options.precision == "32" else fastest_products()
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0
@@ -164,18 +144,10 @@ class Trained(lightning.LightningModule):
     def _rate(self, step: int) -> float:
         return scheduled_rate(self.options, step, self.last_step, self.progress.halvings)
 
-    def _training_loss(self, batch: Any) -> Tensor:
-        if isinstance(self.model, LatentModule):
-            return self.model.loss(batch, self.rounds.epoch)
-        assert isinstance(self.model, LanguageModel)
-        step = self.progress.step
-        truth = truth_probability(self.options, step)
-        inputs = mix_inputs(self.model, batch.inputs, truth, self._seed, step)  # (B, T)
-        return summed_loss(self.model, Batch(inputs, batch.targets), self._products)
-
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Return the loss of a batch, nats per token."""
-        loss = self._training_loss(batch)
+        batch = mix_batch(self.model, batch, self.options, self._seed, self.progress.step)
+        loss = self.model.loss(batch, self.rounds.epoch)
         self._loss += loss.detach()
         self._tokens += batch.predictions
         return loss / batch.predictions
@@ -190,12 +162,7 @@ class Trained(lightning.LightningModule):
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Add up the loss of the validation split."""
-        if isinstance(self.model, LatentModule):
-            loss = self.model.loss(batch)
-        else:
-            assert isinstance(self.model, LanguageModel)
-            loss = summed_loss(self.model, batch, torch.float32)
-        self._validation_loss += float(loss)
+        self._validation_loss += float(self.model.loss(batch))
         self._validation_tokens += batch.predictions
 
     def on_validation_epoch_end(self) -> None:

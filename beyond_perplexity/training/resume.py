@@ -16,7 +16,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import atomic_path
 
 KEPT = 2
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def save_checkpoint(
@@ -54,14 +54,14 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | 
     """
     for path in reversed(_checkpoints(folder)):
         if content_hash(path)[:16] != path.stem.partition("-")[2]:
-            logger.warning("%s: is damaged; going on from the checkpoint before it", path)
+            _logger.warning("%s: is damaged; going on from the checkpoint before it", path)
             continue
         try:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return tensors, json.loads(file.metadata()["state"])
         except (SafetensorError, KeyError, TypeError, ValueError):
-            logger.warning("%s: is no checkpoint; going on from the one before it", path)
+            _logger.warning("%s: is no checkpoint; going on from the one before it", path)
     return None
 
 

@@ -13,14 +13,15 @@ B rows, N of them with a draw, T positions, V ids.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.training.options import TrainingOptions
 
 
@@ -40,6 +41,17 @@ def truth_probability(options: TrainingOptions, step: int) -> float:
     else:
         value = 1 / (1 + math.exp(min(step / k, 700)) / k)
     return min(1.0, max(options.sampling_minimum, value))
+
+
+def mix_batch(
+    model: TrainedModel, batch: Any, options: TrainingOptions, seed: int, step: int
+) -> Any:
+    """Replace true input tokens of a batch by the model's own, as the options have it at a step."""
+    truth = truth_probability(options, step)
+    if truth >= 1:
+        return batch
+    assert isinstance(model, LanguageModel)  # `fitting` refuses the others
+    return replace(batch, inputs=mix_inputs(model, batch.inputs, truth, seed, step))
 
 
 @torch.no_grad()
@@ -75,22 +87,11 @@ def mix_inputs(
     for place in range(1, places):
         chosen = torch.from_numpy(np.flatnonzero(replaced[place]))  # (N,)
         where = chosen.to(inputs.device)  # (N,)
-        logits, state = _advance(model, mixed[:, place - 1], state, where)  # (N, V)
+        logits, state = model.step_some(mixed[:, place - 1], state, where)  # (N, V)
         if len(chosen):
             mixed[where, place] = _draw(logits, uniforms[place][chosen])
     model.train(training)
     return mixed
-
-
-def _advance(
-    model: LanguageModel, tokens: Tensor, state: State, where: Tensor
-) -> tuple[Tensor, State]:
-    """Advance all prefixes by tokens (B,); return the logits (N, V) of some rows, and the state."""
-    if not isinstance(model, FactoredModel):
-        logits, state = model.step(tokens, state)  # (B, V)
-        return logits[where], state
-    features, state = model.advance(tokens, state)  # (B, D)
-    return model.output.logits(features[where]), state
 
 
 def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:

@@ -173,6 +173,15 @@ def latent() -> dict:
     return load("configs/smoke-importance.yaml")
 
 
+@pytest.mark.parametrize("key", ["models.entitynlm", "proposals.entitynlm-no-peeking"])
+def test_scheduled_sampling_is_not_for_models_with_latent_variables(key):
+    config, (section, name) = latent(), key.split(".")
+    training = {"scheduled_sampling": "linear", "sampling_k": 1.0, "sampling_c": 0.1}
+    config[section][name]["training"] = training
+    with pytest.raises(InputError, match=rf"{key}\.training\.scheduled_sampling: is for models w"):
+        validate(config, SCHEMA)
+
+
 def test_a_proposal_has_the_caps_of_its_model():
     config = latent()
     config["models"]["entitynlm"]["architecture"] = {"maximum_length": 25}

@@ -28,7 +28,7 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.huggingface.bring import bring
-from beyond_perplexity.models.huggingface.model import BUCKET, HuggingFace
+from beyond_perplexity.models.huggingface.model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.perplexity import measure
 from beyond_perplexity.storage.provenance import content_hash
@@ -153,7 +153,7 @@ def test_steps_equal_the_whole_pass_with_rows_of_their_own_lengths(case):
             rows = generator.integers(0, len(place), [3, 5, 9][step % 3])
             state = state.select(torch.from_numpy(rows))
             document, place = document[rows], place[rows]
-    assert seen > BUCKET
+    assert seen > CACHE_STEP
 
 
 def test_the_cache_grows_with_the_longest_prefix(gpt2):
@@ -164,7 +164,7 @@ def test_the_cache_grows_with_the_longest_prefix(gpt2):
         for _ in range(CONTEXT):
             _, state = model.step(torch.tensor([5, 6]), state)
             sizes.append(state.cache.held[0][0].shape[2])
-    assert sizes == [BUCKET] * BUCKET + [2 * BUCKET] * BUCKET
+    assert sizes == [CACHE_STEP] * CACHE_STEP + [2 * CACHE_STEP] * CACHE_STEP
 
 
 @pytest.mark.parametrize("family", MAKERS)
@@ -279,7 +279,7 @@ def test_log_prob_equals_rescoring(case, decoding):
     """Documents of few tokens, so that slots are refilled: a leak of state would show here."""
     _, ours, vocabulary = case
     found = texts_of(ours, decoding, count=60, batch_size=16)
-    assert any(len(document.tokens) > BUCKET for document in found)
+    assert any(len(document.tokens) > CACHE_STEP for document in found)
     for document in found:
         tokens = torch.tensor([[BOS, *document.tokens.tolist(), EOS]])
         with torch.no_grad():
@@ -696,7 +696,7 @@ def test_the_memory_of_a_row_is_that_of_its_whole_cache(case: Any) -> None:
     config = theirs.config
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
     width = config.hidden_size // config.num_attention_heads
-    places = -(-40 // BUCKET) * BUCKET
+    places = -(-40 // CACHE_STEP) * CACHE_STEP
     cache = config.num_hidden_layers * 2 * heads * width * places * 4
     expected = cache + VOCABULARY_BYTES * ours.vocabulary_size
     assert bytes_per_row(ours, 40) == expected

@@ -16,6 +16,7 @@ import torch
 from scipy import stats
 
 from beyond_perplexity.instances.store import (
+    LATENTS,
     TOKENS,
     Instance,
     InstanceBatch,
@@ -23,10 +24,10 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.kglm.instances import LATENTS, NEW, RELATED, encode_latents
+from beyond_perplexity.models.kglm.instances import NEW, RELATED, encode_latents
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, pack_strings
 from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.steps import advance
+from beyond_perplexity.models.kglm.steps import advance_links
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.training.loop import repeatable_sums, train
@@ -272,7 +273,8 @@ def by_steps(model, proposal, batch, owner, codes, temperature):
     log_p, log_q = torch.zeros(2, len(codes), dtype=torch.float64)
     for time in range(codes.shape[1]):
         term_p, state = model.extend(state, time, codes[:, time])
-        term_q, followed = advance(proposal.heads, followed, time, codes[:, time], temperature)
+        code = codes[:, time]
+        term_q, followed = advance_links(proposal.heads, followed, time, code, temperature)
         log_p, log_q = log_p + term_p, log_q + term_q
     return log_p + model.finish(state, codes.shape[1]), log_q
 

@@ -20,11 +20,10 @@ from safetensors import safe_open
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.mentions import read_mentioned
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.kglm.embedding import REFLEXIVE, GraphOptions, embed_corpus_graph
+from beyond_perplexity.models.kglm.embedding import SELF_RELATIONS, GraphOptions, embed_corpus_graph
 from beyond_perplexity.models.kglm.instances import (
-    LATENTS,
     decode_latents,
     encode_latents,
     linked_documents,
@@ -38,7 +37,13 @@ from beyond_perplexity.models.kglm.knowledge_graph import (
 )
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.kglm.transe import Negatives, TransEOptions, distances, embed, step
+from beyond_perplexity.models.kglm.transe import (
+    Negatives,
+    TransEOptions,
+    embed,
+    step,
+    triple_distances,
+)
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
@@ -148,8 +153,8 @@ def test_true_triples_come_to_rank_above_corrupted_ones():
     known, better, total = set(map(tuple, triples.tolist())), 0, 0
     for s, r, o in known:
         other = torch.tensor([(s, r, x) for x in range(12) if (s, r, x) not in known])
-        here = distances(entities, relations, torch.tensor([(s, r, o)]))
-        better += int((distances(entities, relations, other) > here).sum())
+        here = triple_distances(entities, relations, torch.tensor([(s, r, o)]))
+        better += int((triple_distances(entities, relations, other) > here).sum())
         total += len(other)
     untrained = embed(triples, 14, 3, replace(options, epochs=0), seed=1)
     assert better / total > 0.9
@@ -192,7 +197,7 @@ def test_the_file_holds_the_graph_and_the_aliases(tmp_path):
         (names[int(key) // 3], kinds[relation], names[int(key) % 3])
         for key, relation in zip(graph.edge_keys, graph.edge_relations, strict=True)
     }
-    assert edges == {*TRIPLES, *((name, REFLEXIVE, name) for name in names)}
+    assert edges == {*TRIPLES, *((name, SELF_RELATIONS, name) for name in names)}
     owner, found = graph.edges_from(torch.tensor([2, 0]))
     assert owner.tolist() == [0, 0, 1, 1, 1]
     assert graph.objects(found).tolist() == [1, 2, 0, 2, 2]

@@ -250,7 +250,7 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
 
 
 def test_a_model_that_does_not_go_word_by_word_is_refused():
-    pair = Pair(ToyModel(7), ToyProposal(7), 5, "toy/toy")
+    pair = Pair(ToyModel(7, {}), ToyProposal(7, {}), 5, "toy/toy")
     with pytest.raises(InputError, match="word by word"):
         list(run_smc(pair, [Instance(1, {"tokens": np.array([3])})], SMCOptions(4)))
 

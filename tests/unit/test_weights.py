@@ -30,7 +30,7 @@ GRID = [0.5, 1.0, 2.0]
 @pytest.fixture
 def pair() -> Pair:
     torch.manual_seed(3)
-    model, proposal = ToyModel(7).eval(), ToyProposal(7).eval()
+    model, proposal = ToyModel(7, {}).eval(), ToyProposal(7, {}).eval()
     return Pair(model.requires_grad_(False), proposal.requires_grad_(False), 5, "toy/toy")
 
 

@@ -100,7 +100,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
 def test_only_neural_models_ask_for_a_gpu(config):
     run = Run(config)
     assert [run.models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
-    assert (ROOT / run.models.code("lstm")).is_file()
+    assert all((ROOT / file).is_file() for file in run.models.code("lstm"))
 
 
 def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):

@@ -41,16 +41,15 @@ class ToyModel(LatentModel):
     family = "toy"
     options_kind = ToyOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any] | None = None) -> None:
-        super().__init__(vocabulary_size, architecture or {})
-        self.words = nn.Parameter(torch.randn(2, vocabulary_size, dtype=torch.float64))
+    def build(self) -> None:
+        self.words = nn.Parameter(torch.randn(2, self.vocabulary_size, dtype=torch.float64))
         self.bits = nn.Parameter(torch.randn(3, 2, dtype=torch.float64))
 
     @classmethod
     def create(
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
     ) -> ToyModel:
-        return cls(vocabulary.size)
+        return cls(vocabulary.size, architecture)
 
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
@@ -88,9 +87,8 @@ class ToyProposal(Proposal):
     family = "toy-proposal"
     options_kind = ToyOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any] | None = None) -> None:
-        super().__init__(vocabulary_size, architecture or {})
-        self.logits = nn.Parameter(torch.randn(vocabulary_size, 2, dtype=torch.float64))
+    def build(self) -> None:
+        self.logits = nn.Parameter(torch.randn(self.vocabulary_size, 2, dtype=torch.float64))
 
     create = classmethod(ToyModel.create.__func__)  # type: ignore[attr-defined]
     instances = ToyModel.instances  # type: ignore[assignment]

@@ -48,7 +48,7 @@ def test_a_second_run_does_nothing(finished):
     "path",
     [
         "beyond_perplexity/storage/shards.py",
-        "beyond_perplexity/models/lstm.py",
+        "beyond_perplexity/models/recurrent.py",
         "scripts/generate.py",
     ],
 )
@@ -59,7 +59,7 @@ def test_a_comment_reruns_nothing(finished, path):
 
 
 def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
-    path = finished.path / "beyond_perplexity/models/lstm.py"
+    path = finished.path / "beyond_perplexity/models/recurrent.py"
     with edited(path, *EXECUTED):
         jobs = finished.planned()
     assert jobs["train"] == 1

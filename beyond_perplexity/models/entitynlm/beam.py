@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,
-    Memory,
+    EntityMemory,
     Steps,
-    split_codes,
+    split_mention_codes,
 )
 from beyond_perplexity.models.entitynlm.instances import RADIX
 
@@ -64,7 +64,7 @@ def beam_codes(
         at = steps.at(rows[parent], times[parent])
         code = _code(memory, last, choice, heads.maximum_length)  # (K,)
         codes[:, time] = code
-        mention, entity, _ = split_codes(code)  # (K,)
+        mention, entity, _ = split_mention_codes(code)  # (K,)
         before = heads.vectors(memory, entity)  # (K, D)
         memory = heads.visit(at, memory, times[parent], entity, before, mention)
     return codes
@@ -73,14 +73,14 @@ def beam_codes(
 def _choices(
     heads: DynamicEntities,
     at: Steps,
-    memory: Memory,
+    memory: EntityMemory,
     times: Tensor,
     last: Tensor,
     temperature: float,
     most: int,
 ) -> Tensor:
     """Return log q of each choice at a word, float64, (K, 1 + (1 + min(most, E)) M)."""
-    _, _, remaining = split_codes(last)
+    _, _, remaining = split_mention_codes(last)
     logits = heads.entity_logits(at, memory, times, most) / temperature  # (K, S)
     starts = logits.log_softmax(1)  # (K, S)
     fresh = functional.normalize(heads.fresh, dim=0).expand(len(last), 1, -1)  # (K, 1, D)
@@ -95,10 +95,10 @@ def _choices(
     return torch.where((remaining > 0)[:, None], fixed, free)
 
 
-def _code(memory: Memory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
+def _code(memory: EntityMemory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
     """Return the code, (K,), that a choice stands for."""
     slot, extent = (choice - 1) // maximum_length, (choice - 1) % maximum_length  # (K,)
     entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
     started = torch.where(choice == 0, 0, 1 + RADIX * entity + extent)  # (K,)
-    _, _, remaining = split_codes(last)
+    _, _, remaining = split_mention_codes(last)
     return torch.where(remaining > 0, last - 1, started)

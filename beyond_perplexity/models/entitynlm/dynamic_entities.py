@@ -30,7 +30,7 @@ DISTANCE_UNIT = 100.0
 
 
 class Codes(NamedTuple):
-    """A reading of rows of codes (see `instances.entities`).
+    """A reading of rows of codes (see `entitynlm.instances`).
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Codes(NamedTuple):
     possible: Tensor
 
 
-def split_codes(codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def split_mention_codes(codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return t, e and l of codes of any shape."""
     mention = codes > 0
     inner = (codes - 1).clamp(min=0)
     return mention, inner // RADIX, inner % RADIX
 
 
-def join_codes(mention: Tensor, entity: Tensor, remaining: Tensor) -> Tensor:
+def join_mention_codes(mention: Tensor, entity: Tensor, remaining: Tensor) -> Tensor:
     """Return codes, int64, of t, e and l."""
     return torch.where(mention, 1 + RADIX * entity + remaining, 0)
 
@@ -81,7 +81,7 @@ def read_codes(
     outside = (latents[:, width:] != FILLING).any(1)  # (R,)
     codes = functional.pad(latents[:, :width], (0, max(0, missing)), value=FILLING)  # (R, T)
     inside = torch.arange(width, device=codes.device) < lengths[:, None]  # (R, T)
-    mention, entity, remaining = split_codes(codes)  # (R, T)
+    mention, entity, remaining = split_mention_codes(codes)  # (R, T)
     before = [functional.pad(part, (1, 0))[:, :-1] for part in (mention, entity, remaining)]
     goes_on = before[0] & (before[2] > 0)  # (R, T)
     kept = mention & (entity == before[1]) & (remaining == before[2] - 1)  # (R, T)
@@ -143,7 +143,7 @@ class Steps(NamedTuple):
         return Steps(*(pad([part[0] for part in field], batch_first=True) for field in fields))
 
 
-class Memory(NamedTuple):
+class EntityMemory(NamedTuple):
     """The entities of R rows.
 
     Attributes
@@ -160,9 +160,9 @@ class Memory(NamedTuple):
     last: Tensor
     known: Tensor
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor) -> EntityMemory:
         """Return the memory whose row i is row ``rows[i]`` of this one."""
-        return Memory(*(part.index_select(0, rows) for part in self))
+        return EntityMemory(*(part.index_select(0, rows) for part in self))
 
 
 class DynamicEntities(nn.Module):
@@ -211,21 +211,21 @@ class DynamicEntities(nn.Module):
             update=update,
         )
 
-    def empty(self, rows: int) -> Memory:
+    def empty(self, rows: int) -> EntityMemory:
         """Return the memory of rows that have mentioned nothing."""
         sizes = (rows, self.maximum_entities)
         vectors = self.fresh.new_zeros(*sizes, self.width)  # (R, E, D)
         last = torch.zeros(sizes, dtype=torch.int64, device=vectors.device)  # (R, E)
-        return Memory(vectors, last, last.new_zeros(rows))
+        return EntityMemory(vectors, last, last.new_zeros(rows))
 
-    def entity_logits(self, at: Steps, memory: Memory, time: Tensor, most: int) -> Tensor:
+    def entity_logits(self, at: Steps, memory: EntityMemory, time: Tensor, most: int) -> Tensor:
         """Return the logits of a new entity and of the entities so far.
 
         Parameters
         ----------
         at : Steps
             Of the rows at their times.
-        memory : Memory
+        memory : EntityMemory
         time : Tensor
             int64, (R,).
         most : int
@@ -255,7 +255,7 @@ class DynamicEntities(nn.Module):
         """Return the logits of l, float64, (R, M), for mentions of entities with vectors (R, D)."""
         return (at.extent + self.extent_by_entity(vectors)).double()
 
-    def vectors(self, memory: Memory, entity: Tensor) -> Tensor:
+    def vectors(self, memory: EntityMemory, entity: Tensor) -> Tensor:
         """Return the present vectors, (R, D), of entities (R,); a new one is like all new ones."""
         index = entity[:, None, None].expand(-1, 1, self.width)  # (R, 1, D)
         held = memory.vectors.gather(1, index)[:, 0]  # (R, D)
@@ -283,15 +283,21 @@ class DynamicEntities(nn.Module):
         return self.training and self._noise > 0
 
     def visit(
-        self, at: Steps, memory: Memory, time: Tensor, entity: Tensor, before: Tensor, here: Tensor
-    ) -> Memory:
+        self,
+        at: Steps,
+        memory: EntityMemory,
+        time: Tensor,
+        entity: Tensor,
+        before: Tensor,
+        here: Tensor,
+    ) -> EntityMemory:
         """Let rows read a mention word, where no gradient is wanted.
 
         Parameters
         ----------
         at : Steps
             Of the rows at their times.
-        memory : Memory
+        memory : EntityMemory
             It is overwritten.
         time, entity : Tensor
             int64, (R,).
@@ -308,7 +314,7 @@ class DynamicEntities(nn.Module):
         written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
         seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
         vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
-        return Memory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
+        return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
 
 
 class EntityModule(LatentModule):
@@ -331,7 +337,7 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents; see `instances.entities.entity_documents`."""
+        """Read documents; see `entitynlm.instances.entity_documents`."""
         options = self.options
         return entity_documents(
             corpus, split, vocabulary, options.maximum_length, options.maximum_entities

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from beyond_perplexity.instances.mentions import Span, encode_mentioned, without_overlaps
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
 from beyond_perplexity.vocabulary import Vocabulary
 
-LATENTS = "latents"
 RADIX = 1024
 
 

@@ -1,6 +1,6 @@
 """EntityNLM (Ji et al. 2017): a language model of words x and of who is mentioned where, z.
 
-At each word: z given the past (see `models.dynamic_entities`), then the word given z. p(word) is a
+At each word: z given the past (see `dynamic_entities`), then the word given z. p(word) is a
 softmax of V (h + W c) + b, h the state of an LSTM over the words before, c the vector of the entity
 mentioned (before it reads the word), outside mentions c of the word before, at first 0. ``</s>`` is
 a word that no mention starts with, and it has no choice of z besides that: outside mentions it
@@ -16,7 +16,6 @@ entities.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.rows import sum_rows
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     Codes,
@@ -32,11 +31,11 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
     EntityModule,
     Steps,
     read_codes,
-    split_codes,
+    split_mention_codes,
 )
-from beyond_perplexity.models.entitynlm.instances import LATENTS, RADIX
+from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.models.entitynlm.scores import Scores, score
-from beyond_perplexity.models.entitynlm.steps import EntityState, advance
+from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentions
 from beyond_perplexity.models.entitynlm.walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
@@ -44,7 +43,7 @@ from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.vocabulary import EOS
 
 # Words whose features are held at once.
-CHUNK = 1 << 15
+WORDS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class EntityNLMOptions(EntityOptions):
             raise ValueError(f"word_classes: is {self.word_classes}, expected at least 1")
 
 
-class Encoded(NamedTuple):
+class EncodedMentions(NamedTuple):
     """What does not depend on z.
 
     Attributes
@@ -122,14 +121,14 @@ class Encoded(NamedTuple):
     steps: Steps
 
 
-class Particles(NamedTuple):
+class MentionParticles(NamedTuple):
     """What particles have done so far, and the documents that they read."""
 
     choices: EntityState
-    encoded: Encoded
+    encoded: EncodedMentions
     tokens: Tensor
 
-    def select(self, rows: Tensor) -> Particles:
+    def select(self, rows: Tensor) -> MentionParticles:
         """Return the state whose row i is row ``rows[i]`` of this one."""
         return self._replace(choices=self.choices.select(rows))
 
@@ -154,18 +153,18 @@ class EntityNLM(EntityModule, LatentModel):
     options_kind = EntityNLMOptions
     options: EntityNLMOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         size = options.size
-        self.text = TextStates(vocabulary_size, size, options.layers, options.dropout, False)
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
         self.entities = DynamicEntities(
             size, options.maximum_entities, options.maximum_length, options.noise
         )
         self.context = nn.Linear(size, size, bias=False)
         tied = self.text.embedding.weight if options.tie_weights else None
         assert tied is None or isinstance(tied, nn.Parameter)
-        self.words = ClassSoftmax(size, vocabulary_size, options.word_classes, tied)
+        self.words = ClassSoftmax(size, self.vocabulary_size, options.word_classes, tied)
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats, float32 scalar."""
@@ -195,23 +194,27 @@ class EntityNLM(EntityModule, LatentModel):
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
-    def start(self, batch: InstanceBatch, owner: Tensor) -> Particles:
-        """Return the state of particles; see `importance.smc.SequentialModel`."""
+    def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
         encoded = self.encode(batch)
-        return Particles(EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens)
+        return MentionParticles(
+            EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
+        )
 
-    def extend(self, state: Particles, time: int, choice: Tensor) -> tuple[Tensor, Particles]:
-        """Read a word with its code; see `importance.smc.SequentialModel`."""
-        log_prob, choices = advance(self.entities, state.choices, time, choice, 1.0)
+    def extend(
+        self, state: MentionParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, MentionParticles]:
+        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
         words = self.words.log_probs(features, state.tokens[owner, time], choices.starts)  # (K,)
         return log_prob + words, state._replace(choices=choices)
 
-    def finish(self, state: Particles, time: int) -> Tensor:
-        """Read the end; see `importance.smc.SequentialModel`."""
+    def finish(self, state: MentionParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
         choices, owner = state.choices, state.choices.owner
-        _, entity, _ = split_codes(choices.last)  # (K,)
+        _, entity, _ = split_mention_codes(choices.last)  # (K,)
         running = choices.running  # (K,)
         held = self.entities.vectors(choices.memory, entity)  # (K, D)
         context = torch.where(running[:, None], held, choices.context)  # (K, D)
@@ -220,7 +223,7 @@ class EntityNLM(EntityModule, LatentModel):
         words = self.words.log_probs(features, end, torch.zeros_like(running))  # (K,)
         return words + state.encoded.end[owner].masked_fill(running, 0.0)
 
-    def encode(self, batch: InstanceBatch) -> Encoded:
+    def encode(self, batch: InstanceBatch) -> EncodedMentions:
         """Return what does not depend on z; outside training once, document by document.
 
         So no number depends on the other documents of the batch.
@@ -233,19 +236,19 @@ class EntityNLM(EntityModule, LatentModel):
                 one = slice(row, row + 1)
                 parts.append(self._encode(batch.tokens[one, :length], batch.lengths[TOKENS][one]))
             states = [part.states[0] for part in parts]
-            batch.cache[self] = Encoded(
+            batch.cache[self] = EncodedMentions(
                 nn.utils.rnn.pad_sequence(states, batch_first=True),
                 torch.cat([part.end for part in parts]),
                 Steps.padded([part.steps for part in parts]),
             )
-        encoded: Encoded = batch.cache[self]
+        encoded: EncodedMentions = batch.cache[self]
         return encoded
 
-    def _encode(self, tokens: Tensor, lengths: Tensor) -> Encoded:
+    def _encode(self, tokens: Tensor, lengths: Tensor) -> EncodedMentions:
         states = self.text(tokens, lengths)[:, :-1]  # (B, T + 1, D)
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
-        return Encoded(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
+        return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
 
     def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
         options, width = self.options, batch.tokens.shape[1]
@@ -291,8 +294,8 @@ class EntityNLM(EntityModule, LatentModel):
                 part[chosen] for part in (owner, time, targets, starts, spot)
             )
         parts = []
-        for begin in range(0, len(spot), CHUNK):
-            part = slice(begin, begin + CHUNK)
+        for begin in range(0, len(spot), WORDS_AT_ONCE):
+            part = slice(begin, begin + WORDS_AT_ONCE)
             features = states[owner[part], time[part]] + shift[spot[part]]  # (C, D)
             parts.append(self.words.log_probs(features, targets[part], starts[part]))
         log_probs = torch.cat(parts)

@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,
-    Memory,
+    EntityMemory,
     Steps,
-    join_codes,
-    split_codes,
+    join_mention_codes,
+    split_mention_codes,
 )
 from beyond_perplexity.models.entitynlm.walks import begins, draw_start
 
@@ -30,7 +30,7 @@ class EntityState(NamedTuple):
         Of the documents.
     owner : Tensor
         int64, (K,): the document of each particle.
-    memory : Memory
+    memory : EntityMemory
     last : Tensor
         int64, (K,): the newest code.
     context : Tensor
@@ -41,7 +41,7 @@ class EntityState(NamedTuple):
 
     steps: Steps
     owner: Tensor
-    memory: Memory
+    memory: EntityMemory
     last: Tensor
     context: Tensor
     starts: Tensor
@@ -61,7 +61,7 @@ class EntityState(NamedTuple):
     @property
     def running(self) -> Tensor:
         """bool, (K,): the mention goes on with the next word."""
-        return split_codes(self.last)[2] > 0
+        return split_mention_codes(self.last)[2] > 0
 
 
 def propose_code(
@@ -74,17 +74,17 @@ def propose_code(
     entity, remaining = draw_start(
         heads, at, state.memory, times, uniforms[:, 1:], temperature, time
     )
-    started = join_codes(mention, entity, remaining)  # (K,)
+    started = join_mention_codes(mention, entity, remaining)  # (K,)
     return torch.where(state.running, state.last - 1, started)
 
 
-def advance(
+def advance_mentions(
     heads: DynamicEntities, state: EntityState, time: int, code: Tensor, temperature: float
 ) -> tuple[Tensor, EntityState]:
     """Take possible codes for a word: their log probability, float64, (K,), and the new state."""
     times = torch.full_like(state.owner, time)  # (K,)
     at, memory = state.steps.at(state.owner, times), state.memory
-    mention, entity, remaining = split_codes(code)  # (K,)
+    mention, entity, remaining = split_mention_codes(code)  # (K,)
     starts = mention & ~state.running  # (K,)
     before = heads.vectors(memory, entity)  # (K, D)
     begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)

@@ -11,14 +11,14 @@ B instances, R rows, T words, D width, W entries of a row of z, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.instances.store import LATENTS, TOKENS, InstanceBatch
 from beyond_perplexity.models.entitynlm.beam import beam_codes
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,
@@ -26,11 +26,10 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
     Steps,
     read_codes,
 )
-from beyond_perplexity.models.entitynlm.instances import LATENTS
 from beyond_perplexity.models.entitynlm.model import EntityOptions
 from beyond_perplexity.models.entitynlm.scores import score
-from beyond_perplexity.models.entitynlm.steps import EntityState, advance, propose_code
-from beyond_perplexity.models.entitynlm.walks import DRAWS, TextStates, sample
+from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentions, propose_code
+from beyond_perplexity.models.entitynlm.walks import WORD_DRAWS, TextStates, sample
 from beyond_perplexity.models.latent import FILLING, Proposal
 
 
@@ -67,19 +66,20 @@ class EntityTagger(EntityModule, Proposal):
         When an option is unknown or wrong.
     """
 
-    word_draws = DRAWS
+    word_draws = WORD_DRAWS
 
     family = "entity-tagger"
     options_kind = EntityTaggerOptions
     options: EntityTaggerOptions
 
-    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         both = options.context == "bidirectional"
-        self.text = TextStates(vocabulary_size, options.size, options.layers, options.dropout, both)
+        size = options.size
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
         self.entities = DynamicEntities(
-            options.size, options.maximum_entities, options.maximum_length, options.noise
+            size, options.maximum_entities, options.maximum_length, options.noise
         )
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
@@ -89,7 +89,7 @@ class EntityTagger(EntityModule, Proposal):
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return three numbers for each word of the longest document."""
-        return DRAWS * batch.tokens.shape[1]
+        return WORD_DRAWS * batch.tokens.shape[1]
 
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
@@ -126,15 +126,15 @@ class EntityTagger(EntityModule, Proposal):
         return result
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
-        """Return the state of particles; see `importance.smc.SequentialProposal`."""
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`."""
         return EntityState.of(self.entities, self.encode(batch), owner)
 
     def propose(
         self, state: EntityState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, EntityState]:
-        """Draw the codes of a word; see `importance.smc.SequentialProposal`."""
+        """Draw the codes of a word; see `importance.drawing.smc.SequentialProposal`."""
         codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
-        log_q, after = advance(self.entities, state, time, codes, temperature)
+        log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
         return codes, log_q, after
 
     def encode(self, batch: InstanceBatch) -> Steps:

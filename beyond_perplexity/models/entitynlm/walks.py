@@ -15,15 +15,15 @@ from torch.nn import functional
 from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,
-    Memory,
+    EntityMemory,
     Steps,
-    join_codes,
+    join_mention_codes,
 )
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.vocabulary import BOS, EOS
 
 # Random numbers of a word: for t, e and l.
-DRAWS = 3
+WORD_DRAWS = 3
 
 
 class TextStates(nn.Module):
@@ -67,7 +67,7 @@ class TextStates(nn.Module):
         return functional.dropout(states, self._dropout, self.training)
 
 
-def draw(logits: Tensor, uniforms: Tensor) -> Tensor:
+def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
     """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
     return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
@@ -75,7 +75,7 @@ def draw(logits: Tensor, uniforms: Tensor) -> Tensor:
 def draw_start(
     heads: DynamicEntities,
     at: Steps,
-    memory: Memory,
+    memory: EntityMemory,
     time: Tensor,
     uniforms: Tensor,
     temperature: float,
@@ -83,10 +83,10 @@ def draw_start(
 ) -> tuple[Tensor, Tensor]:
     """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
     logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
-    slot = draw(logits / temperature, uniforms[:, 0])  # (R,)
+    slot = draw_category(logits / temperature, uniforms[:, 0])  # (R,)
     entity = torch.where(slot == 0, memory.known, slot - 1)  # (R,)
     extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
-    return entity, draw(extents / temperature, uniforms[:, 1])
+    return entity, draw_category(extents / temperature, uniforms[:, 1])
 
 
 def begins(begin: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
@@ -105,7 +105,7 @@ def sample(
 ) -> Tensor:
     """Draw one row of codes a row, int64, (R, T).
 
-    Word i uses the numbers `DRAWS` i and the next two, for t, e and l.
+    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def sample(
     temperature : float
     """
     width = steps.begin.shape[1]
-    lots = uniforms[:, : DRAWS * width].unflatten(1, (width, DRAWS))  # (R, T, 3)
+    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
     times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
     wanted = begins(steps.begin[owner], lots[..., 0], temperature)  # (R, T)
     found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
@@ -139,7 +139,7 @@ def sample(
         entity = torch.where(inside, entity, start[0])  # (R,)
         remaining = torch.where(inside, remaining - 1, start[1])  # (R,)
         codes[rows, time] = torch.where(
-            here, join_codes(here, entity, remaining), codes[rows, time]
+            here, join_mention_codes(here, entity, remaining), codes[rows, time]
         )
         before = heads.vectors(memory, entity)  # (R, D)
         memory = heads.visit(at, memory, time, entity, before, here)

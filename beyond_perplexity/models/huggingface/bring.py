@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State, check_finite
-from beyond_perplexity.models.families import BROUGHT_PATTERNS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.huggingface.model import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.options import parse_options
@@ -37,7 +37,7 @@ USABLE = (
 )
 
 # Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
-TOLERANCE = 1e-3
+PROBE_TOLERANCE = 1e-3
 PROBE_LENGTH = 8
 
 
@@ -120,7 +120,9 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     try:
         fetched = Path(
             huggingface_hub.snapshot_download(
-                options.path, revision=options.revision, allow_patterns=list(BROUGHT_PATTERNS)
+                options.path,
+                revision=options.revision,
+                allow_patterns=list(FAMILIES[HuggingFace.family].files),
             )
         )
     except Exception as error:  # of many kinds, by the library and by its HTTP client
@@ -292,7 +294,7 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
         raise InputError(
             f"{name}: {kind} models cannot be used here ({_reason(error)}); {USABLE}"
         ) from error
-    allowed = TOLERANCE * (1 + float(truth.abs().max()))
+    allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())

@@ -1,11 +1,11 @@
 """Causal language models of Hugging Face, with a cache whose rows have lengths of their own.
 
-B rows, T positions, V = N + 3 ids (N of the model's; see `huggingface_vocabulary`), D width,
+B rows, T positions, V = N + 3 ids (N of the model's; see `huggingface.vocabulary`), D width,
 H heads of the cache (those of keys and values), K their width, M positions of the cache.
 
 Any architecture of transformers' ``AutoModelForCausalLM`` will do whose layers attend to all
 earlier positions by a cache of keys and values and which takes ``position_ids``; whether one does
-is tried when a model is brought (`huggingface_import`).
+is tried when a model is brought (`huggingface.bring`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredModel, OutputLayer, float_product
 from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
-from beyond_perplexity.vocabulary import N_SPECIAL, Vocabulary
+from beyond_perplexity.vocabulary import N_SPECIAL
 
 try:
     from transformers import (
@@ -42,7 +42,7 @@ except ImportError as error:
     ) from error
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
-BUCKET = 32
+CACHE_STEP = 32
 
 # What bounds how far a layer of some architecture looks back.
 LIMITS = ("max_position_embeddings", "sliding_window", "window_size", "attention_chunk_size")
@@ -60,7 +60,7 @@ class RowCache(Cache):
     def __init__(self, room: int) -> None:
         super().__init__(layers=[])
         self.held: dict[int, list[Tensor]] = {}  # by layer: keys and values, (B, H, M, K)
-        self._room = -(-room // BUCKET) * BUCKET
+        self._room = -(-room // CACHE_STEP) * CACHE_STEP
         self._places = torch.empty(0, dtype=torch.int64)
         self._bucket = 0
 
@@ -224,7 +224,7 @@ class Head(OutputLayer):
 class HuggingFace(FactoredModel):
     """A causal language model of transformers.
 
-    The ids that are impossible (see `huggingface_vocabulary`) have the logit minus infinity; the
+    The ids that are impossible (see `huggingface.vocabulary`) have the logit minus infinity; the
     softmax is taken over the others.
 
     Parameters
@@ -268,15 +268,6 @@ class HuggingFace(FactoredModel):
             getattr(settings, "logit_scale", None) or 1 / getattr(settings, "logits_scaling", 1),
             getattr(settings, "final_logit_softcapping", None),
         )
-
-    @classmethod
-    def bring(
-        cls, architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None
-    ) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
-        """Take a model from a folder or from the hub; see `huggingface_import.bring`."""
-        from beyond_perplexity.models.huggingface import bring as huggingface_import
-
-        return huggingface_import.bring(architecture, cleaning)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """Keep the frequencies of rotary embeddings: rounded, they turn far places by radians."""
@@ -333,7 +324,7 @@ class HuggingFace(FactoredModel):
         The caches of `state` are overwritten.
         """
         assert isinstance(state, HuggingFaceState)
-        lengths, bucket = state.lengths, (state.longest // BUCKET + 1) * BUCKET
+        lengths, bucket = state.lengths, (state.longest // CACHE_STEP + 1) * CACHE_STEP
         state.cache.open(lengths, bucket)
         places = torch.arange(bucket, device=tokens.device)  # (M',)
         dtype = self.output.linear.weight.dtype

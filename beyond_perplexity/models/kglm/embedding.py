@@ -27,7 +27,7 @@ from beyond_perplexity.models.kglm.transe import TransEOptions, embed
 from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import atomic_path, read_batches
 
-REFLEXIVE = "@@REFLEXIVE@@"
+SELF_RELATIONS = "@@REFLEXIVE@@"
 _QUALIFIER = re.compile(r"\s+\([^()]*\)$")
 
 
@@ -70,7 +70,7 @@ def embed_corpus_graph(
 ) -> None:
     """Write the graph of a corpus, embedded by TransE, to a safetensors file, atomically.
 
-    Tensors: those of `models.knowledge_graph.KnowledgeGraph`, and ``aliases`` with ``alias_ends``.
+    Tensors: those of `kglm.knowledge_graph.KnowledgeGraph`, and ``aliases`` with ``alias_ends``.
     The metadata has ``options`` and ``record``. The reflexive relation is not trained: its
     translation would be none, and its logit always 0.
 
@@ -99,16 +99,16 @@ def embed_corpus_graph(
     if not names:
         raise InputError(f"{corpus.mentions}: no entity is mentioned, and no triple has one")
     entities = sorted(names)
-    kinds = sorted({relation for _, relation, _ in triples} | {REFLEXIVE})
+    kinds = sorted({relation for _, relation, _ in triples} | {SELF_RELATIONS})
     place = {name: number for number, name in enumerate(entities)}
     kind = {name: number for number, name in enumerate(kinds)}
     edges = np.array([(place[s], kind[r], place[o]) for s, r, o in triples], np.int64)
     edges = edges.reshape(-1, 3)
-    trained = edges[edges[:, 1] != kind[REFLEXIVE]]
+    trained = edges[edges[:, 1] != kind[SELF_RELATIONS]]
     vectors, moves = embed(trained, len(entities), len(kinds), options, seed)
     if options.reflexive:
         every = np.arange(len(entities))
-        loops = np.stack([every, np.full_like(every, kind[REFLEXIVE]), every], 1)
+        loops = np.stack([every, np.full_like(every, kind[SELF_RELATIONS]), every], 1)
         edges = np.unique(np.concatenate([edges, loops]), axis=0)
     aliases = _aliases(entities, table, surfaces, options, preprocessing)
     tensors = {

@@ -21,12 +21,11 @@ from beyond_perplexity.instances.mentions import (
     name_mention,
     without_overlaps,
 )
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.vocabulary import Vocabulary
 
 NONE, ONGOING, NEW, RELATED = range(4)
-LATENTS = "latents"
 
 
 def encode_latents(

@@ -19,24 +19,18 @@ B instances, R rows, T tokens, P positions of an encoder (at least T or T + 1), 
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import QUANTUM
-from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED, linked_documents
+from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
-from beyond_perplexity.models.latent import LatentModule
-from beyond_perplexity.vocabulary import Vocabulary
 
-CHUNK = 64
-KINDS = 4
+LINK_CHUNK = 64  # positions or pairs whose logits over all entities or words are held at once
+N_KINDS = 4
 MASKS = 4  # ongoing possible (1) + related possible (2)
 
 
@@ -99,15 +93,15 @@ class Reading:
     possible: Tensor
 
 
-def split_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
+def split_link_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Read codes, int64 of any shape: their kinds, and the entities that begin (−1: none)."""
     begins = codes >= NEW  # (...)
     kinds = torch.where(begins, NEW + codes % 2, codes)  # (...)
     return kinds, torch.where(begins, (codes - NEW) // 2, -1)
 
 
-def join_codes(kinds: Tensor, entities: Tensor) -> Tensor:
-    """Write codes, int64; `entities` count where one begins. Undoes `split_codes`."""
+def join_link_codes(kinds: Tensor, entities: Tensor) -> Tensor:
+    """Write codes, int64; `entities` count where one begins. Undoes `split_link_codes`."""
     return torch.where(kinds >= NEW, kinds + 2 * entities, kinds)
 
 
@@ -120,7 +114,7 @@ def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
     inside = place < lengths[:, None]  # (R, T)
     coded = (wide >= 0) & ((place < width) | ~inside)  # (R, T)
     codes = torch.where(inside & coded, wide, NONE)  # (R, T)
-    kinds, own = split_codes(codes)  # (R, T), (R, T)
+    kinds, own = split_link_codes(codes)  # (R, T), (R, T)
     source = torch.where(kinds == ONGOING, -1, place).cummax(1).values  # (R, T)
     entities = torch.where(source >= 0, own.gather(1, source.clamp_min(0)), -1)  # (R, T)
     broken = (kinds == ONGOING) & (entities < 0) | (inside & ~coded)  # (R, T)
@@ -154,7 +148,7 @@ class LatentHeads(nn.Module):
     def __init__(self, width: int, graph: KnowledgeGraph) -> None:
         super().__init__()
         self.graph = graph
-        self.kind = nn.Linear(width, KINDS)
+        self.kind = nn.Linear(width, N_KINDS)
         self.entity_bias = nn.Parameter(torch.zeros(graph.n_entities))
         self.relation_bias = nn.Parameter(torch.zeros(graph.sizes["relations"]))
 
@@ -174,7 +168,7 @@ class LatentHeads(nn.Module):
 
         def make() -> Tensor:
             logits = self.kind(streams.token).double() / temperature  # (B, P, 4)
-            allowed = torch.ones(MASKS, KINDS, dtype=torch.bool, device=logits.device)  # (4, 4)
+            allowed = torch.ones(MASKS, N_KINDS, dtype=torch.bool, device=logits.device)  # (4, 4)
             allowed[[0, 2], ONGOING] = False
             allowed[[0, 1], RELATED] = False
             masked = logits[:, :, None].masked_fill(~allowed, -torch.inf)  # (B, P, 4, 4)
@@ -202,8 +196,8 @@ class LatentHeads(nn.Module):
             return found.new_zeros(count, len(temperatures)).index_copy(0, places, found)
         missing = [t for t in temperatures if ("entities", t) not in kept]
         pieces = [
-            self._totals(streams, missing, slice(start, start + CHUNK))
-            for start in range(0, count if missing else 0, CHUNK)
+            self._totals(streams, missing, slice(start, start + LINK_CHUNK))
+            for start in range(0, count if missing else 0, LINK_CHUNK)
         ]
         for t, parts in zip(missing, zip(*pieces, strict=True), strict=True):
             kept["entities", t] = torch.cat(parts)  # (B P,)
@@ -282,7 +276,7 @@ class LatentHeads(nn.Module):
     ) -> Tensor:
         """Return log p_τ(t) of each token's kind, float64, (R, T, A); −inf where impossible."""
         masks = self.possible_kinds(reading)[:, :-1]  # (R, T)
-        index = (places * MASKS + masks) * KINDS + reading.kinds  # (R, T)
+        index = (places * MASKS + masks) * N_KINDS + reading.kinds  # (R, T)
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         return torch.stack(found, -1)  # (R, T, A)
 
@@ -371,57 +365,3 @@ def _next_mention(entities: Tensor) -> Tensor:
     following = functional.pad(order[:, 1:], (0, 1), value=width)  # (R, T)
     same = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))  # (R, T)
     return torch.empty_like(order).scatter_(1, order, torch.where(same, following, width))
-
-
-class GraphModule(LatentModule):
-    """KGLM and its proposals: the graph that they share and what they read."""
-
-    heads: LatentHeads
-
-    @property
-    def graph(self) -> KnowledgeGraph:
-        """The knowledge graph."""
-        return self.heads.graph
-
-    @property
-    def shapes(self) -> dict[str, Any]:
-        """The sizes of the graph's tables."""
-        return {"graph": self.graph.sizes}
-
-    @property
-    def support(self) -> dict[str, Any]:
-        """The entities and edges of the graph, and how long an entity is recent."""
-        return self.graph.support
-
-    @abstractmethod
-    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Read documents: what `LatentHeads.split` takes, and the penalty per token.
-
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B, T).
-        lengths : Tensor
-            int64, (B,): how many of them are words.
-        """
-
-    def read(self, batch: InstanceBatch) -> Streams:
-        """Read each document by itself.
-
-        The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `rows`.
-        """
-        lengths = batch.lengths[TOKENS]  # (B,)
-        parts = [
-            self.encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])[0][0]
-            for row, length in enumerate(lengths.tolist())
-        ]  # (P_b, D + 2 d) each
-        hidden = nn.utils.rnn.pad_sequence(parts, batch_first=True)  # (B, P', D + 2 d)
-        hidden = functional.pad(hidden, (0, 0, 0, -hidden.shape[1] % QUANTUM))  # (B, P, D + 2 d)
-        return self.heads.split(hidden, lengths, keep=True)
-
-    def instances(
-        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-    ) -> Iterator[Instance]:
-        """Read the documents of a split with their latents; see `linked_documents`."""
-        return linked_documents(corpus, split, vocabulary, self.graph)

@@ -1,7 +1,7 @@
 """KGLM, the knowledge graph language model (Logan, Liu, Peters, Gardner & Singh 2019).
 
 Each token has a latent: no mention, or a mention of an entity that is new, related to a recent one
-by an edge of a knowledge graph, or ongoing; see `models.kglm_latents` for their distribution. A
+by an edge of a knowledge graph, or ongoing; see `kglm.latents` for their distribution. A
 word is then generated or, in a mention, copied from an alias of the entity: one softmax over
 
 * the vocabulary, with logits V (W_h h + W_e E_e + c) + b (V is the embedding of words, E_e is zero
@@ -27,24 +27,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
-    LATENTS,
     NONE,
     RELATED,
     decode_latents,
 )
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.kglm.latents import (
-    CHUNK,
-    GraphModule,
+    LINK_CHUNK,
     LatentHeads,
     Reading,
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.kglm.steps import LatentState, advance, kind_log_prob
+from beyond_perplexity.models.kglm.steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
@@ -72,7 +71,7 @@ class KGLMOptions(AWDOptions):
             raise ValueError("aliases and alias_words must be at least 1")
 
 
-class Encoded(NamedTuple):
+class EncodedLinks(NamedTuple):
     """What does not depend on z.
 
     Attributes
@@ -94,13 +93,13 @@ class Encoded(NamedTuple):
         return self.generated.gather(1, self.streams.lengths[:, None])[:, 0]
 
 
-class Particles(NamedTuple):
+class LinkParticles(NamedTuple):
     """What particles have done so far, and the documents that they read."""
 
     latents: LatentState
-    encoded: Encoded
+    encoded: EncodedLinks
 
-    def select(self, rows: Tensor) -> Particles:
+    def select(self, rows: Tensor) -> LinkParticles:
         """Return the state whose row i is row ``rows[i]`` of this one."""
         return self._replace(latents=self.latents.select(rows))
 
@@ -108,21 +107,9 @@ class Particles(NamedTuple):
 class KGLM(GraphModule, LatentModel):
     """A distribution of documents and of their links to a knowledge graph.
 
-    Latents are codes, one a token, as in `instances.linked`: W = T.
+    Latents are codes, one a token, as in `kglm.instances`: W = T.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `KGLMOptions`.
-    graph : dict of str to int
-        Sizes of the graph, see `KnowledgeGraph`.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `GraphModule`; the options are `KGLMOptions`.
     """
 
     alias_words: Tensor
@@ -131,18 +118,16 @@ class KGLM(GraphModule, LatentModel):
     options_kind = KGLMOptions
     options: KGLMOptions
 
-    def __init__(
-        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
-    ) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         size = options.embedding_size
-        self.embedding = nn.Embedding(vocabulary_size, size)
-        self.heads = LatentHeads(size, KnowledgeGraph(graph))
+        self.embedding = nn.Embedding(self.vocabulary_size, size)
+        self.heads = LatentHeads(size, KnowledgeGraph(self.shapes["graph"]))
         self.encoder = AWDLSTM(options, self.heads.width)
         self.mix_words = nn.Linear(size, size)
         self.mix_entity = nn.Linear(self.graph.sizes["dimension"], size, bias=False)
-        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.bias = nn.Parameter(torch.zeros(self.vocabulary_size))
         self.alias_encoder = nn.LSTM(size, size, batch_first=True)
         self.alias_output = nn.Linear(size, size)
         shape = (self.graph.n_entities, options.aliases, options.alias_words)
@@ -196,9 +181,8 @@ class KGLM(GraphModule, LatentModel):
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
         features = self.mix_words(streams.token[free])  # (Q', D)
         nothing = torch.tensor([BOS], device=self.device)
-        products = self.training_products if self.training else torch.float32
         words = summed_cross_entropy(
-            features, self.embedding.weight, self.bias, targets[free], nothing, products
+            features, self.embedding.weight, self.bias, targets[free], nothing, self.products
         )
         total = words - (latents.sum() + end.sum() + copied.sum()).float()
         return total + penalty * batch.predictions
@@ -219,15 +203,17 @@ class KGLM(GraphModule, LatentModel):
         return total + words.sum(1) + encoded.end[owner]
 
     @torch.no_grad()
-    def start(self, batch: InstanceBatch, owner: Tensor) -> Particles:
-        """Return the state of particles; see `importance.smc.SequentialModel`."""
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
         encoded = self._prepared(batch)
-        return Particles(LatentState.of(self.graph, encoded.streams, owner), encoded)
+        return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
     @torch.no_grad()
-    def extend(self, state: Particles, time: int, choice: Tensor) -> tuple[Tensor, Particles]:
-        """Read a word with its code; see `importance.smc.SequentialModel`."""
-        log_prob, latents = advance(self.heads, state.latents, time, choice, 1.0)
+    def extend(
+        self, state: LinkParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, LinkParticles]:
+        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
         words[mentioned] = self._unique_pairs(
@@ -236,26 +222,26 @@ class KGLM(GraphModule, LatentModel):
         return log_prob + words, state._replace(latents=latents)
 
     @torch.no_grad()
-    def finish(self, state: Particles, time: int) -> Tensor:
-        """Read the end; see `importance.smc.SequentialModel`."""
+    def finish(self, state: LinkParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
         return kinds + state.encoded.end[state.latents.owner]
 
-    def _prepared(self, batch: InstanceBatch) -> Encoded:
+    def _prepared(self, batch: InstanceBatch) -> EncodedLinks:
         if self not in batch.cache:
             streams = self.read(batch)
             targets = with_end(batch, streams.positions)  # (B, P)
-            batch.cache[self] = Encoded(streams, targets, self._generated(streams, targets))
-        found: Encoded = batch.cache[self]
+            batch.cache[self] = EncodedLinks(streams, targets, self._generated(streams, targets))
+        found: EncodedLinks = batch.cache[self]
         return found
 
     def _generated(self, streams: Streams, targets: Tensor) -> Tensor:
         features = self.mix_words(streams.token).flatten(0, 1)  # (B P, D)
         goals = targets.flatten()[:, None]  # (B P, 1)
         parts = []
-        for start in range(0, len(features), CHUNK):
-            goal = goals[start : start + CHUNK]  # (C, 1)
-            chosen, total = self._vocabulary(features[start : start + CHUNK], goal, [BOS])
+        for start in range(0, len(features), LINK_CHUNK):
+            goal = goals[start : start + LINK_CHUNK]  # (C, 1)
+            chosen, total = self._vocabulary(features[start : start + LINK_CHUNK], goal, [BOS])
             parts.append(chosen - total)
         return torch.cat(parts).view(targets.shape)
 
@@ -265,15 +251,15 @@ class KGLM(GraphModule, LatentModel):
         masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
         return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
 
-    def _unique_pairs(self, encoded: Encoded, places: Tensor, entities: Tensor) -> Tensor:
-        """Score each pair of a place and an entity once, in pieces of `CHUNK`, float64, (Q,)."""
+    def _unique_pairs(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
+        """Score each pair of a place and an entity once, some at a time, float64, (Q,)."""
         keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
         filled = functional.pad(keys, (0, -len(keys) % QUANTUM))  # (X,)
         place, entity = filled // self.graph.n_entities, filled % self.graph.n_entities
         known = encoded.streams, encoded.targets
         parts = [
-            self._pairs(*known, place[i : i + CHUNK], entity[i : i + CHUNK])
-            for i in range(0, len(filled), CHUNK)
+            self._pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
+            for i in range(0, len(filled), LINK_CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, dtype=torch.float64)
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from beyond_perplexity.models.kglm.instances import NEW, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
-from beyond_perplexity.models.kglm.latents import LatentHeads, Streams, split_codes
+from beyond_perplexity.models.kglm.latents import LatentHeads, Streams, split_link_codes
 
 
-class Memory(NamedTuple):
+class RecentEntities(NamedTuple):
     """What the latents of a token depend on, of those before it.
 
     Attributes
@@ -35,7 +35,7 @@ class Memory(NamedTuple):
     able: Tensor
 
     @classmethod
-    def empty(cls, graph: KnowledgeGraph, count: int) -> Memory:
+    def empty(cls, graph: KnowledgeGraph, count: int) -> RecentEntities:
         """Return the memory of particles that have read nothing."""
         recent = torch.full((count, graph.cutoff), -1, device=graph.edge_keys.device)  # (K, C)
         return cls(recent[:, 0], recent, graph.degrees > 0)
@@ -54,10 +54,10 @@ class Memory(NamedTuple):
 
     def entities(self, codes: Tensor) -> Tensor:
         """Return the entities that a token with these codes, (K,), mentions; −1 for none."""
-        kinds, own = split_codes(codes)  # (K,), (K,)
+        kinds, own = split_link_codes(codes)  # (K,), (K,)
         return torch.where(kinds == ONGOING, self.current, own)
 
-    def follow(self, codes: Tensor, time: int) -> Memory:
+    def follow(self, codes: Tensor, time: int) -> RecentEntities:
         """Return the memory after a token with these codes, (K,)."""
         entities = self.entities(codes)  # (K,)
         kept = torch.where(self.able[entities.clamp_min(0)], entities, -1)  # (K,)
@@ -65,7 +65,7 @@ class Memory(NamedTuple):
         recent[:, time % recent.shape[1]] = kept
         return self._replace(current=entities, recent=recent)
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor) -> RecentEntities:
         """Return the memory whose row i is row ``rows[i]`` of this one."""
         return self._replace(current=self.current[rows], recent=self.recent[rows])
 
@@ -79,17 +79,17 @@ class LatentState(NamedTuple):
         Of the documents.
     owner : Tensor
         int64, (K,): the document of each particle.
-    memory : Memory
+    memory : RecentEntities
     """
 
     streams: Streams
     owner: Tensor
-    memory: Memory
+    memory: RecentEntities
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, streams: Streams, owner: Tensor) -> LatentState:
         """Return the state of particles that have read nothing."""
-        return cls(streams, owner, Memory.empty(graph, len(owner)))
+        return cls(streams, owner, RecentEntities.empty(graph, len(owner)))
 
     def select(self, rows: Tensor) -> LatentState:
         """Return the state whose row i is row ``rows[i]`` of this one."""
@@ -108,7 +108,7 @@ def kind_log_prob(
     return every[state.owner, time, state.memory.mask, kinds]  # (K,)
 
 
-def advance(
+def advance_links(
     heads: LatentHeads, state: LatentState, time: int, codes: Tensor, temperature: float
 ) -> tuple[Tensor, LatentState]:
     """Take codes, (K,), for a token: their log probability, float64, (K,), and the new state.
@@ -116,7 +116,7 @@ def advance(
     The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
     """
     streams, memory, places = state.streams, state.memory, state.places(time)
-    kinds, entities = split_codes(codes)  # (K,), (K,)
+    kinds, entities = split_link_codes(codes)  # (K,), (K,)
     log_prob = kind_log_prob(heads, state, time, kinds, temperature)  # (K,)
     new = (kinds == NEW).nonzero()[:, 0]  # (Q,)
     if len(new):

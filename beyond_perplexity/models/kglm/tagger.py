@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
-    LATENTS,
     NEW,
     NONE,
     ONGOING,
@@ -30,19 +30,18 @@ from beyond_perplexity.models.kglm.instances import (
 )
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_graph
 from beyond_perplexity.models.kglm.latents import (
-    GraphModule,
     LatentHeads,
     Streams,
-    join_codes,
+    join_link_codes,
     read_latents,
     segment_logsumexp,
 )
-from beyond_perplexity.models.kglm.steps import LatentState, Memory, advance
+from beyond_perplexity.models.kglm.steps import LatentState, RecentEntities, advance_links
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
-DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
+TOKEN_DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
 
 
 @dataclass(frozen=True)
@@ -60,41 +59,27 @@ class TaggerOptions(AWDOptions):
 
 
 class KGLMTagger(GraphModule, Proposal):
-    """A proposal q(z | x) for KGLM; latents are codes as in `instances.linked`.
+    """A proposal q(z | x) for KGLM; latents are codes as in `kglm.instances`.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `TaggerOptions`.
-    graph : dict of str to int
-        Sizes of the graph, see `KnowledgeGraph`.
+    Parameters and errors are those of `GraphModule`; the options are `TaggerOptions`.
 
     Attributes
     ----------
     word_draws : int
         Random numbers of a word.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
     """
 
-    word_draws = DRAWS
+    word_draws = TOKEN_DRAWS
 
     family = "kglm-tagger"
     options_kind = TaggerOptions
     options: TaggerOptions
 
-    def __init__(
-        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
-    ) -> None:
-        super().__init__(vocabulary_size, architecture)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
-        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
-        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(graph))
+        self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
+        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(self.shapes["graph"]))
         width = self.heads.width
         self.encoder = AWDLSTM(options, width)
         both = options.context == "bidirectional"
@@ -145,7 +130,7 @@ class KGLMTagger(GraphModule, Proposal):
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, three random numbers a token."""
-        return DRAWS * batch.tokens.shape[1]
+        return TOKEN_DRAWS * batch.tokens.shape[1]
 
     @torch.no_grad()
     def log_prob(
@@ -165,7 +150,7 @@ class KGLMTagger(GraphModule, Proposal):
         width = batch.tokens.shape[1]
         codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
         for place in range(width):
-            draws = uniforms[:, DRAWS * place : DRAWS * (place + 1)]  # (R, 3)
+            draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
             code = self._draw(state, place, draws, temperature)  # (R,)
             codes[:, place] = code
             state = state._replace(memory=state.memory.follow(code, place))
@@ -175,16 +160,16 @@ class KGLMTagger(GraphModule, Proposal):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
-        """Return the state of particles; see `importance.smc.SequentialProposal`."""
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`."""
         return LatentState.of(self.graph, self._prepared(batch), owner)
 
     @torch.no_grad()
     def propose(
         self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LatentState]:
-        """Draw the codes of a word; see `importance.smc.SequentialProposal`."""
+        """Draw the codes of a word; see `importance.drawing.smc.SequentialProposal`."""
         codes = self._draw(state, time, uniforms, temperature)  # (K,)
-        log_q, after = advance(self.heads, state, time, codes, temperature)
+        log_q, after = advance_links(self.heads, state, time, codes, temperature)
         return codes, log_q, after
 
     def _draw(self, state: LatentState, place: int, draws: Tensor, temperature: float) -> Tensor:
@@ -200,7 +185,7 @@ class KGLMTagger(GraphModule, Proposal):
                 entity[rows] = draw(
                     streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
                 )
-        return join_codes(kind, entity)
+        return join_link_codes(kind, entity)
 
     def _draw_new(
         self,
@@ -270,7 +255,7 @@ class KGLMTagger(GraphModule, Proposal):
     ) -> Tensor:
         codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
         scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
-        memory = Memory.empty(self.graph, 1)
+        memory = RecentEntities.empty(self.graph, 1)
         for place in range(length):
             origin, code, gain = self._continuations(
                 streams, number, place, memory, size, temperature
@@ -288,7 +273,7 @@ class KGLMTagger(GraphModule, Proposal):
         streams: Streams,
         number: int,
         place: int,
-        memory: Memory,
+        memory: RecentEntities,
         size: int,
         temperature: float,
     ) -> tuple[Tensor, Tensor, Tensor]:

@@ -50,7 +50,7 @@ class TransEOptions:
             raise ValueError("margin and learning_rate must be above 0")
 
 
-def distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:
+def triple_distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:
     """Return ‖s + r − o‖₂ of triples (M, 3) of entity, relation and entity numbers, (M,)."""
     subjects, kinds, objects = triples.unbind(1)  # each (M,)
     return (entities[subjects] + relations[kinds] - entities[objects]).norm(dim=1)  # (M,)
@@ -165,7 +165,7 @@ def step(
     near = entities[ends].requires_grad_()  # (U, d)
     moves = relations[kinds].requires_grad_()  # (K, d)
     placed = torch.stack([rows[:, 0], columns, rows[:, 1]], 1)  # (2C, 3)
-    true_distance, false_distance = distances(near, moves, placed).chunk(2)  # (C,), (C,)
+    true_distance, false_distance = triple_distances(near, moves, placed).chunk(2)  # (C,), (C,)
     loss = (options.margin + true_distance - false_distance).relu().sum()
     by_entity, by_relation = torch.autograd.grad(loss, [near, moves])
     moved = near.detach() - options.learning_rate * by_entity  # (U, d)

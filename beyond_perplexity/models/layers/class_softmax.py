@@ -19,8 +19,8 @@ from torch.nn import functional
 from beyond_perplexity.invariance.rows import QUANTUM
 from beyond_perplexity.vocabulary import EOS
 
-# Rows of a product; on a CPU products of very few rows are rounded in another way.
-CHUNK_ENTRIES = 1 << 22
+# Scores of words that are held at once, where the rows of a product are not too few for that.
+SCORES_AT_ONCE = 1 << 22
 
 
 def class_ends(words: int, classes: int) -> list[int]:
@@ -102,7 +102,7 @@ class ClassSoftmax(nn.Module):
         parts = [torch.zeros(counts[0], dtype=torch.float64, device=features.device)]
         begin, first = counts[0], EOS + 1
         for count, weight, bias in zip(counts[1:], weights, biases, strict=True):
-            step = max(QUANTUM, CHUNK_ENTRIES // len(bias) // QUANTUM * QUANTUM)
+            step = max(QUANTUM, SCORES_AT_ONCE // len(bias) // QUANTUM * QUANTUM)
             for place in range(begin, begin + count, step):
                 rows = slice(place, min(place + step, begin + count))
                 wide = to_rows(features[rows])  # (N', D)

@@ -22,7 +22,7 @@ from beyond_perplexity.vocabulary import EOS
 # Positions and words of a tile. On a CPU half a mebibyte, which the second level of cache holds.
 TILES = {"cpu": (128, 1024), "cuda": (2048, 8192)}
 LARGEST_TOTAL = 1e30  # of shares; products of larger ones with weights would overflow in float32
-CHUNK_ENTRIES = 1 << 26  # logits of a chunk that training holds at most
+LOGITS_AT_ONCE = 1 << 26  # logits of a chunk that training holds at most
 
 
 class Words(NamedTuple):
@@ -66,7 +66,7 @@ class _OutputLayer:
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         rows, self.columns = TILES.get(weight.device.type, TILES["cpu"])
-        fitting = CHUNK_ENTRIES // len(weight) // QUANTUM * QUANTUM
+        fitting = LOGITS_AT_ONCE // len(weight) // QUANTUM * QUANTUM
         self.rows = max(QUANTUM, min(rows, fitting))
         self.all = torch.cat(
             [weight[EOS:], bias[EOS:, None], torch.ones_like(bias[EOS:, None])], 1

@@ -19,7 +19,7 @@ from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.rnng.instances import (
     REDUCE,
     SHIFT,
-    TreeOptions,
+    SentenceOptions,
     binary_instances,
     find_unknown_classes,
 )
@@ -155,7 +155,7 @@ class BinaryTreeModule(LatentModule):
         When an option is unknown or wrong.
     """
 
-    options_kind: ClassVar[type[TreeOptions]]
+    options_kind: ClassVar[type[SentenceOptions]]
 
     def __init__(
         self,
@@ -163,13 +163,12 @@ class BinaryTreeModule(LatentModule):
         architecture: Mapping[str, Any],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(vocabulary_size, architecture)
-        self.unknown_classes = tuple(unknown_classes)
+        super().__init__(vocabulary_size, architecture, {"unknown_classes": list(unknown_classes)})
 
     @property
-    def shapes(self) -> dict[str, Any]:
+    def unknown_classes(self) -> tuple[str, ...]:
         """The classes of unknown words."""
-        return {"unknown_classes": list(self.unknown_classes)}
+        return tuple(self.shapes["unknown_classes"])
 
     @property
     def support(self) -> dict[str, Any]:
@@ -188,5 +187,5 @@ class BinaryTreeModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read sentences with their binary trees; see `trees.binary_instances`."""
+        """Read sentences with their binary trees; see `rnng.instances.binary_instances`."""
         return binary_instances(corpus, split, vocabulary, self.options, self.unknown_classes)

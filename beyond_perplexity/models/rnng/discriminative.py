@@ -11,8 +11,7 @@ B instances, R rows, W actions of a row, T words of the longest, M nodes, A acti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ from beyond_perplexity.models.rnng.instances import (
     REDUCE,
     SHIFT,
 )
-from beyond_perplexity.models.rnng.stack_memory import share_prefixes
+from beyond_perplexity.models.rnng.stack_memory import ROWS_AT_ONCE, share_prefixes
 from beyond_perplexity.models.rnng.top_down import Course, LabelledTreeModule, follow, word_lstm
 from beyond_perplexity.models.rnng.top_down_actions import (
     Nodes,
@@ -36,13 +35,10 @@ from beyond_perplexity.models.rnng.top_down_actions import (
     action_log_probs,
     allowed,
     check_rows,
-    finished,
     known_actions,
+    root_is_closed,
 )
 from beyond_perplexity.vocabulary import EOS
-
-# Rows that are computed together at most: what bounds the memory.
-BLOCK = 512
 
 
 class DiscriminativeRNNG(LabelledTreeModule, Proposal):
@@ -55,14 +51,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     options_kind = TopDownOptions
     options: TopDownOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        labels: Sequence[str],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        super().build()
         self.buffer = word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
 
@@ -83,7 +74,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
     ) -> Tensor:
         """Return log q_τ(z | x), nats, float64, (R, A); −inf where z is no tree over x."""
         reading = self.reading(batch)  # (B, T + 1, D)
-        blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
+        blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         return torch.cat(
             [self._block(batch, reading, owner[b], latents[b], temperatures) for b in blocks]
         )
@@ -94,7 +85,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         """Draw trees action by action; see `Proposal.sample`."""
         with torch.no_grad():
             reading = self.reading(batch)  # (B, T + 1, D)
-            blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
+            blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
             parts = [
                 self._draw(batch, reading, owner[rows], uniforms[rows], temperature)
                 for rows in blocks
@@ -188,7 +179,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         at = torch.arange(len(owner), device=owner.device)  # (R,): the newest node of each row
         columns: list[Tensor] = []
         while True:
-            done = finished(course.nodes, at)  # (R,)
+            done = root_is_closed(course.nodes, at)  # (R,)
             if bool(done.all()):
                 return torch.stack(columns, 1)  # (R, W)
             possible = self._possible(batch, course.nodes, at)  # (R, A)
@@ -216,7 +207,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             parent, action = flat // each.shape[1], flat % each.shape[1]  # (K',)
             rows = torch.cat([rows[parent], action[:, None]], 1)  # (K', W + 1)
             at, score = course.extend(at[parent], action), value
-            done = finished(course.nodes, at)  # (K',)
+            done = root_is_closed(course.nodes, at)  # (K',)
             best += zip(score[done].tolist(), rows[done], strict=True)
             best = sorted(best, key=lambda one: -one[0])[:size]
             bar = best[-1][0] if len(best) == size else -math.inf

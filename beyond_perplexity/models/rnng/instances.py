@@ -38,7 +38,7 @@ _PART = re.compile(r"[()]|[^\s()]+")
 
 
 @dataclass(frozen=True)
-class TreeOptions:
+class SentenceOptions:
     """Which sentences a model of trees reads, and how.
 
     Attributes
@@ -179,7 +179,7 @@ def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> Parsed:
 
 
 def find_unknown_classes(
-    corpus: CorpusFiles, vocabulary: Vocabulary, options: TreeOptions
+    corpus: CorpusFiles, vocabulary: Vocabulary, options: SentenceOptions
 ) -> tuple[str, ...]:
     """List the classes of unknown words of the training split, if the options want them.
 
@@ -207,7 +207,7 @@ def read_instances(
     corpus: CorpusFiles,
     split: str,
     encode: Callable[[Sequence[str]], np.ndarray],
-    options: TreeOptions,
+    options: SentenceOptions,
     actions: Callable[[Parsed], list[int] | None],
 ) -> Iterator[Instance]:
     """Read sentences with the arrays ``tokens`` and ``actions``.
@@ -218,7 +218,7 @@ def read_instances(
     split : str
         ``"train"``, ``"valid"`` or ``"test"``.
     encode : function of words to their ids
-    options : TreeOptions
+    options : SentenceOptions
     actions : function of Parsed to the actions
         None: the tree cannot be learnt from; it is left out except from the test split.
     """
@@ -236,7 +236,7 @@ def binary_instances(
     corpus: CorpusFiles,
     split: str,
     vocabulary: Vocabulary,
-    options: TreeOptions,
+    options: SentenceOptions,
     classes: Sequence[str],
 ) -> Iterator[Instance]:
     """Read sentences with their binary, unlabelled trees: 2T − 1 actions."""

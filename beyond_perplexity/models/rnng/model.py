@@ -16,7 +16,6 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, D width
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -41,11 +40,12 @@ from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
     REDUCE,
     SHIFT,
-    TreeOptions,
+    SentenceOptions,
     counted_words,
 )
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import (
+    ROWS_AT_ONCE,
     Prefixes,
     StackLSTM,
     StackMemory,
@@ -53,12 +53,9 @@ from beyond_perplexity.models.rnng.stack_memory import (
 )
 from beyond_perplexity.vocabulary import BOS, EOS
 
-# Rows that are computed together at most: what bounds the memory.
-BLOCK = 512
-
 
 @dataclass(frozen=True)
-class RNNGOptions(TreeOptions):
+class RNNGOptions(SentenceOptions):
     """Architecture of a binary RNNG.
 
     The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
@@ -135,15 +132,10 @@ class RNNG(BinaryTreeModule, LatentModel):
     options_kind = RNNGOptions
     options: RNNGOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
-        size, ids = options.size, vocabulary_size + len(self.unknown_classes)
+        size, ids = options.size, self.vocabulary_size + len(self.unknown_classes)
         self.embedding = nn.Embedding(ids, size)
         self.word_bias = nn.Parameter(torch.zeros(ids))
         self.stack = StackLSTM(size, options.layers, options.dropout)
@@ -152,12 +144,14 @@ class RNNG(BinaryTreeModule, LatentModel):
         self.proposal: SpanCRF | None = None
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
         if options.training == "unsupervised":
-            self.proposal = SpanCRF(vocabulary_size, self._proposal_options(), unknown_classes)
+            self.proposal = SpanCRF(
+                self.vocabulary_size, self._proposal_options(), self.unknown_classes
+            )
 
     def _proposal_options(self) -> dict[str, Any]:
         options = self.options
         width = options.proposal_size
-        reading = {name: getattr(options, name) for name in TreeOptions.__dataclass_fields__}
+        reading = {name: getattr(options, name) for name in SentenceOptions.__dataclass_fields__}
         sizes = {"embedding_size": width, "hidden_size": width, "scorer_size": width}
         return {**reading, **sizes, "dropout": options.dropout}
 
@@ -198,7 +192,7 @@ class RNNG(BinaryTreeModule, LatentModel):
         """Return what words and actions add to log p(x, z)."""
         parts = [
             self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
-            for rows in torch.arange(len(owner), device=owner.device).split(BLOCK)
+            for rows in torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         ]
         words, actions, summed = zip(*parts, strict=True)
         return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())

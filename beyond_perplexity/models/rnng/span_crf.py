@@ -12,9 +12,8 @@ S scorer, A temperatures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.models.rnng.binary_trees import BinaryTreeModule, from_closings, spans, trace
 from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
-    TreeOptions,
+    SentenceOptions,
 )
 from beyond_perplexity.models.rnng.span_charts import (
     Chart,
@@ -40,7 +39,7 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 
 @dataclass(frozen=True)
-class SpanCRFOptions(TreeOptions):
+class SpanCRFOptions(SentenceOptions):
     """Architecture of the span CRF.
 
     The paper's scale is embedding_size 650, hidden_size and scorer_size 256 and 512, dropout 0.5.
@@ -85,16 +84,11 @@ class SpanCRF(BinaryTreeModule, Proposal):
     options_kind = SpanCRFOptions
     options: SpanCRFOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
         options = self.options
         width, hidden, scorer = options.embedding_size, options.hidden_size, options.scorer_size
-        self.embedding = nn.Embedding(vocabulary_size + len(self.unknown_classes), width)
+        self.embedding = nn.Embedding(self.vocabulary_size + len(self.unknown_classes), width)
         self.position = nn.Embedding(options.positions, width)
         self.encoder = nn.LSTM(width, hidden, bidirectional=True, batch_first=True)
         # The scorer's first layer is linear in the outputs at the two ends of a span.

@@ -18,7 +18,8 @@ from torch.nn import functional
 from beyond_perplexity.invariance.rows import round_up
 from beyond_perplexity.models.latent import FILLING
 
-# On a CPU a product of few rows takes other kernels, which round otherwise.
+# Rows that are computed together at most: what bounds the memory.
+ROWS_AT_ONCE = 512
 
 
 class Prefixes(NamedTuple):

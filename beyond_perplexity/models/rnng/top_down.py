@@ -230,15 +230,23 @@ class LabelledTreeModule(LatentModule):
         labels: Sequence[str],
         unknown_classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(vocabulary_size, architecture)
-        self.labels, self.unknown_classes = tuple(labels), tuple(unknown_classes)
-        ids = vocabulary_size + len(self.unknown_classes)
-        self.encoder = StackEncoder(ids, len(self.labels), self.options)
+        shapes = {"labels": list(labels), "unknown_classes": list(unknown_classes)}
+        super().__init__(vocabulary_size, architecture, shapes)
 
     @property
-    def shapes(self) -> dict[str, Any]:
-        """The labels of phrases and the classes of unknown words."""
-        return {"labels": list(self.labels), "unknown_classes": list(self.unknown_classes)}
+    def labels(self) -> tuple[str, ...]:
+        """The labels of phrases."""
+        return tuple(self.shapes["labels"])
+
+    @property
+    def unknown_classes(self) -> tuple[str, ...]:
+        """The classes of unknown words."""
+        return tuple(self.shapes["unknown_classes"])
+
+    def build(self) -> None:
+        """Make the encoder of the stack, untrained."""
+        ids = self.vocabulary_size + len(self.unknown_classes)
+        self.encoder = StackEncoder(ids, len(self.labels), self.options)
 
     @property
     def support(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from beyond_perplexity.models.rnng.instances import (
     FIRST_LABEL,
     REDUCE,
     SHIFT,
-    TreeOptions,
+    SentenceOptions,
     labelled_actions,
     read_instances,
 )
@@ -34,7 +34,7 @@ from beyond_perplexity.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class TopDownOptions(TreeOptions):
+class TopDownOptions(SentenceOptions):
     """Architecture that the labelled, top-down RNNG and its proposal share.
 
     The paper's scale is size 256 with 2 layers.
@@ -164,7 +164,7 @@ class Nodes:
         return here
 
 
-def finished(nodes: Nodes, at: Tensor) -> Tensor:
+def root_is_closed(nodes: Nodes, at: Tensor) -> Tensor:
     """Tell at which nodes, (P,), the root has been closed, bool, (P,)."""
     return (nodes.opened[at] == 0) & (nodes.words[at] > 0)
 
@@ -178,7 +178,7 @@ def allowed(nodes: Nodes, at: Tensor, options: TopDownOptions, labels: int) -> T
     opened, run = nodes.opened[at], nodes.run[at]  # (P,)
     inside = opened >= 1  # (P,)
     opens = (opened < options.maximum_open) & (run < options.maximum_run)  # (P,)
-    opens &= ~finished(nodes, at)
+    opens &= ~root_is_closed(nodes, at)
     columns = [inside, inside & (run == 0), *[opens] * labels]
     return torch.stack(columns, 1)
 
@@ -205,7 +205,7 @@ def check_rows(
     return (
         (taken | ~filled).all(1)
         & (filled[:, 1:] <= filled[:, :-1]).all(1)
-        & finished(nodes, end)
+        & root_is_closed(nodes, end)
         & (nodes.words[end] == lengths)
     )
 

@@ -14,7 +14,6 @@ B instances, R rows, W actions of a row, M distinct prefixes of actions, A actio
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +31,7 @@ from beyond_perplexity.models.rnng.instances import (
     SHIFT,
     counted_words,
 )
-from beyond_perplexity.models.rnng.stack_memory import share_prefixes
+from beyond_perplexity.models.rnng.stack_memory import ROWS_AT_ONCE, share_prefixes
 from beyond_perplexity.models.rnng.top_down import LabelledTreeModule, follow, word_lstm
 from beyond_perplexity.models.rnng.top_down_actions import (
     TopDownOptions,
@@ -43,9 +42,6 @@ from beyond_perplexity.models.rnng.top_down_actions import (
     readable_labelled_tree,
 )
 from beyond_perplexity.vocabulary import BOS
-
-# Rows that are computed together at most: what bounds the memory.
-BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -71,14 +67,9 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     options_kind = TopDownRNNGOptions
     options: TopDownRNNGOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any],
-        labels: Sequence[str],
-        unknown_classes: Sequence[str] = (),
-    ) -> None:
-        super().__init__(vocabulary_size, architecture, labels, unknown_classes)
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        super().build()
         self.terminals = word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
         self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
@@ -103,7 +94,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
         reading = self.reading(batch)  # (B, T + 1, D)
-        blocks = torch.arange(len(owner), device=owner.device).split(BLOCK)
+        blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         return torch.cat(
             [self._block(batch, reading, owner[rows], latents[rows])[1] for rows in blocks]
         )

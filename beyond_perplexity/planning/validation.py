@@ -231,7 +231,7 @@ def validate(config: Config, schema_path: str | Path) -> None:
     config : dict
         The configuration as read from YAML.
     schema_path : path
-        The JSON schema, in YAML; `options.schema.yaml` beside it adds definitions.
+        The JSON schema, in YAML.
 
     Raises
     ------
@@ -239,8 +239,6 @@ def validate(config: Config, schema_path: str | Path) -> None:
         Names the path of the key, what is wrong with it and what is allowed.
     """
     schema = yaml.safe_load(Path(schema_path).read_text(encoding="utf-8"))
-    options = Path(schema_path).with_name("options.schema.yaml").read_text(encoding="utf-8")
-    schema["$defs"].update(yaml.safe_load(options))
     validator = _filling_validator()(schema)
     _settle_preprocessing(config)
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))

@@ -285,10 +285,10 @@ def test_every_key_of_the_schema_has_a_description_and_refuses_others():
     walk(schema, ())
 
 
-def test_the_generated_part_of_the_schema_has_not_drifted():
+def test_the_schema_has_not_drifted():
     from scripts.update_schema import render
 
-    text = (ROOT / "rules" / "options.schema.yaml").read_text(encoding="utf-8")
+    text = SCHEMA.read_text(encoding="utf-8")
     assert text == render(), "run python -m scripts.update_schema"
 
 

@@ -7,11 +7,38 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from beyond_perplexity.errors import InputError
 
-Options = TypeVar("Options")
+Parsed = TypeVar("Parsed")
+
+OMITTED: Any = object()
+"""The default of a key that a configuration may leave out and that is then not there at all."""
+
+
+class Limit:
+    """What a value must be besides its type; ``Annotated[int, Limit(minimum=1)]`` carries it.
+
+    Parameters
+    ----------
+    **keywords
+        Keywords of JSON schema. The schema of the configuration has them all; `parse_options`
+        reads ``enum`` alone, since other limits may hang together and belong to the dataclass.
+    """
+
+    def __init__(self, **keywords: Any) -> None:
+        self.keywords = keywords
+
+
+class Section:
+    """Base of options whose defaults are written into the configuration, and into commands.
+
+    Those of other dataclasses stay out unless a user gives them: a new option of a job then leaves
+    the commands of finished jobs as they are.
+    """
+
+    left_out: ClassVar[tuple[str, ...]] = ()  # fields whose defaults stay out all the same
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -31,12 +58,24 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+def _choices(hint: Any) -> list[Any] | None:
+    """List the values that a type enumerates, None if it does not."""
+    if typing.get_origin(hint) is Literal:
+        return list(typing.get_args(hint))
+    marks = getattr(hint, "__metadata__", ())
+    named = [mark.keywords for mark in marks if isinstance(mark, Limit) and "enum" in mark.keywords]
+    return list(named[0]["enum"]) if named else None
+
+
 def _fits(value: object, hint: Any) -> bool:
+    choices = _choices(hint)
+    if choices is not None:
+        return value in choices
     origin = typing.get_origin(hint)
+    if origin is Annotated:
+        return _fits(value, typing.get_args(hint)[0])
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, part) for part in typing.get_args(hint))
-    if origin is Literal:
-        return value in typing.get_args(hint)
     if origin in (list, tuple):
         part = typing.get_args(hint)[0]
         return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
@@ -51,8 +90,11 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def _describe(hint: Any) -> str:
-    if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
+    choices = _choices(hint)
+    if choices is not None:
+        return "one of " + ", ".join(map(repr, choices))
+    if typing.get_origin(hint) is Annotated:
+        return _describe(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (list, tuple):
         return f"a list of {_describe(typing.get_args(hint)[0])}"
     if typing.get_origin(hint) is dict:
@@ -60,7 +102,7 @@ def _describe(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def parse_options(kind: type[Options], values: object, where: str) -> Options:
+def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
     """Build an options dataclass from a JSON object.
 
     Parameters
@@ -84,7 +126,7 @@ def parse_options(kind: type[Options], values: object, where: str) -> Options:
     assert dataclasses.is_dataclass(kind)
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: is {values!r}, expected an object of options")
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key, value in values.items():
         if key not in allowed:

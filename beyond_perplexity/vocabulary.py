@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.options import Limit, Section, parse_options
 from beyond_perplexity.storage.provenance import value_hash
 from beyond_perplexity.storage.shards import write_json
 
@@ -259,7 +259,7 @@ def count_words(texts: Iterable[Sequence[str] | pa.Array]) -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class ClosedOptions:
+class ClosedOptions(Section):
     """Options of a closed vocabulary.
 
     Attributes
@@ -273,8 +273,8 @@ class ClosedOptions:
     """
 
     kind: Literal["closed"]
-    minimum_count: int = 1
-    maximum_size: int | None = None
+    minimum_count: Annotated[int, Limit(minimum=1)] = 1
+    maximum_size: Annotated[int | None, Limit(minimum=1)] = None
 
     def __post_init__(self) -> None:
         if self.minimum_count < 1 or (self.maximum_size is not None and self.maximum_size < 1):
@@ -282,7 +282,7 @@ class ClosedOptions:
 
 
 @dataclass(frozen=True)
-class BPEOptions:
+class BPEOptions(Section):
     """Options of a BPE vocabulary.
 
     Attributes
@@ -294,7 +294,7 @@ class BPEOptions:
     """
 
     kind: Literal["bpe"]
-    size: int
+    size: Annotated[int, Limit(minimum=260)]
 
 
 def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) -> Vocabulary:

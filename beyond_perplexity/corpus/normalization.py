@@ -14,9 +14,11 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES, check_language, tokenize_lines
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Section
 
 _UNICODE_PUNCTUATION = str.maketrans(
     {
@@ -182,8 +184,25 @@ def remove_accents(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(Section):
     """Which cleaning steps a corpus gets; the defaults are XLM's.
+
+    Attributes
+    ----------
+    replace_unicode_punctuation : bool
+        Replace full-width and typographic punctuation and full-width digits by ASCII.
+    normalize_punctuation : bool
+        Moses' normalization of quotes, dashes and spacing.
+    remove_non_printing : bool
+        Replace control, format and unassigned characters by blanks.
+    tokenizer : "moses" or "none"
+        moses, or none for text that is tokenized already: it is split at white space only.
+    language : str
+        Language of the rules of punctuation and tokenizer.
+    lower_case : bool
+        Lower-case everything.
+    remove_accents : bool
+        Remove combining marks after decomposition.
 
     Raises
     ------
@@ -191,13 +210,13 @@ class Preprocessing:
         When a value is not allowed.
     """
 
-    replace_unicode_punctuation: bool = True  #: ASCII for full-width and typographic punctuation
-    normalize_punctuation: bool = True  #: quotes, dashes and the blanks around punctuation
-    remove_non_printing: bool = True  #: blanks for control, format and unassigned characters
-    tokenizer: str = "moses"  #: "moses", or "none": split at white space only
-    language: str = "en"  #: of the punctuation and tokenizer rules
-    lower_case: bool = True  #: lower case
-    remove_accents: bool = True  #: drop non-spacing marks after decomposition
+    replace_unicode_punctuation: bool = True
+    normalize_punctuation: bool = True
+    remove_non_printing: bool = True
+    tokenizer: Literal["moses", "none"] = "moses"
+    language: str = "en"
+    lower_case: bool = True
+    remove_accents: bool = True
 
     def __post_init__(self) -> None:
         for field in fields(self):

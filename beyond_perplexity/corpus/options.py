@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.split import SPLITS, SplitShares
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.options import Limit, Section, parse_options
 
 READER_MODULES = {"penn": "penn", "conll": "conll", "linked-wikitext": "linked"}
 """Formats with tokens and annotations of their own -> module of this package with its `Reader`."""
@@ -40,33 +40,36 @@ class SourceOptions:
     Parameters
     ----------
     format : str
-        mediawiki, text (one document a line), jsonl or parquet (field ``text``, optional
-        ``title``); with tokens and annotations of their own: penn (trees in brackets), conll
+        mediawiki (XML dump), text (one document a line), jsonl (field text) or parquet (column
+        text); with tokens and annotations of their own, penn (trees in brackets), conll
         (coreference) and linked-wikitext (entities and relations).
     paths : list of str, or dict of split to list of str
-        Files, or ``embedded:NAME``; a mapping gives each file's documents their split.
+        The files in order (a pattern such as data/*.conll stands for all that match), or one list
+        per split (train, valid, test) for a corpus that is already split.
     on_error : str
-        Whether unreadable input is an error or a counted skip. A single broken page is always
-        a skip.
+        A truncated or wrongly encoded file is an error, or what was read is kept and the rest
+        counted. A single broken page is always a counted skip.
     document : str
-        penn: whether a file is a document, or every tree.
-    word_column : int, optional
-        conll: which column holds the word, counted from 0; by default the fourth where there are
-        seven or more, else the second. CoNLL-U, where it is 1, is an error without it.
+        For penn, whether a file is a document, or every tree.
+    word_column : int or None
+        For conll, the column of the word, counted from 0; by default the fourth of seven or more,
+        else the second; CoNLL-U needs 1.
     mentions : str
-        conll, linked-wikitext: all, or the outermost of nested ones.
+        For conll and linked-wikitext, the outermost of nested mentions, or all.
     crossing : str
-        conll, linked-wikitext, where the outermost mentions are kept: of two that cross, the one
-        that begins first is kept, or they are an error.
-    aliases, knowledge_graph : str, optional
-        linked-wikitext: the files ``alias.pkl`` and ``knowledge_graph.pkl``.
+        For conll and linked-wikitext, where the outermost mentions are kept: whether two that cross
+        are an error, or the one that begins first is kept.
+    aliases : str or None
+        For linked-wikitext, the file alias.pkl.
+    knowledge_graph : str or None
+        For linked-wikitext, the file knowledge_graph.pkl.
     """
 
     format: Literal["mediawiki", "text", "jsonl", "parquet", "penn", "conll", "linked-wikitext"]
     paths: list | dict
     on_error: Literal["error", "skip"] = "error"
     document: Literal["file", "tree"] = "file"
-    word_column: int | None = None
+    word_column: Annotated[int | None, Limit(minimum=0)] = None
     mentions: Literal["outermost", "all"] = "outermost"
     crossing: Literal["error", "first"] = "error"
     aliases: str | None = None
@@ -96,19 +99,21 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class DocumentOptions:
+class DocumentOptions(Section):
     """Section ``documents``.
 
     Parameters
     ----------
-    minimum_tokens, maximum_tokens : int, int or None
-        Shorter and longer documents are left out and counted.
+    minimum_tokens : int
+        Shorter documents are left out and counted.
+    maximum_tokens : int or None
+        Longer documents are left out and counted; null keeps all.
     deduplicate : bool
-        Whether only the first of identical texts (after preprocessing) is kept.
+        Keep the first of identical documents (after preprocessing) only.
     """
 
-    minimum_tokens: int = 1
-    maximum_tokens: int | None = None
+    minimum_tokens: Annotated[int, Limit(minimum=1)] = 1
+    maximum_tokens: Annotated[int | None, Limit(minimum=1)] = None
     deduplicate: bool = True
 
     def __post_init__(self) -> None:
@@ -119,20 +124,20 @@ class DocumentOptions:
 
 
 @dataclass(frozen=True)
-class TreeOptions:
+class AutomaticTreeOptions(Section):
     """Section ``trees``: automatic trees over the document's own tokens.
 
     Parameters
     ----------
     kind : str
-        none keeps the trees that the source has; shallow are the phrases that TextBlob's chunker
-        finds.
+        none, which keeps the trees that the source has, or shallow (the phrases of TextBlob's
+        chunker, for English).
     maximum_tokens : int
         Longer sentences get no tree and are counted.
     """
 
     kind: Literal["none", "shallow"] = "none"
-    maximum_tokens: int = 100
+    maximum_tokens: Annotated[int, Limit(minimum=1)] = 100
 
     def __post_init__(self) -> None:
         if self.maximum_tokens < 1:
@@ -185,7 +190,7 @@ class ExtractionOptions:
     preprocessing: Preprocessing
     documents: DocumentOptions
     split: SplitShares
-    trees: TreeOptions
+    trees: AutomaticTreeOptions
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> ExtractionOptions:
@@ -206,7 +211,7 @@ class ExtractionOptions:
         preprocessing = config.get("preprocessing", {})
         if not isinstance(preprocessing, Mapping):
             raise InputError(f"preprocessing: is {preprocessing!r}, expected an object of options")
-        trees = parse_options(TreeOptions, config.get("trees", {}), "trees")
+        trees = parse_options(AutomaticTreeOptions, config.get("trees", {}), "trees")
         if trees.kind != "none" and source.format == "penn":
             raise InputError(f"trees.kind: is {trees.kind}, but a treebank has trees; remove it")
         return cls(

@@ -31,6 +31,9 @@ from beyond_perplexity.training.options import TrainingOptions
 
 Config = dict[str, Any]
 
+# Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 RESERVED_MODEL = "external"
 RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
 
@@ -238,16 +241,15 @@ def validate(config: Config, schema_path: str | Path) -> None:
     config : dict
         The configuration as read from YAML.
     schema_path : path
-        The JSON schema, in YAML; `options.schema.yaml` beside it adds definitions.
+        The JSON schema, in YAML.
 
     Raises
     ------
     InputError
         Names the path of the key, what is wrong with it and what is allowed.
     """
-    schema = yaml.safe_load(Path(schema_path).read_text(encoding="utf-8"))
-    options = Path(schema_path).with_name("options.schema.yaml").read_text(encoding="utf-8")
-    schema["$defs"].update(yaml.safe_load(options))
+    text = Path(schema_path).read_text(encoding="utf-8")
+    schema = yaml.load(text, Loader=_Loader)
     validator = _filling_validator()(schema)
     _settle_preprocessing(config)
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))

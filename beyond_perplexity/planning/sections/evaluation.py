@@ -1,0 +1,104 @@
+"""Sections ``tendencies``, ``perplexity`` and ``importance``: what is measured, and how exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
+from beyond_perplexity.models.kglm.embedding import GraphOptions
+from beyond_perplexity.options import Limit, Section
+from beyond_perplexity.planning.sections.corpora import Location
+from beyond_perplexity.planning.sections.samples import Count, Names
+from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, SensitivityOptions
+
+SplitName = Annotated[str, Limit(enum=SPLITS)]
+Temperature = Annotated[float, Limit(exclusiveMinimum=0)]
+Temperatures = Annotated[tuple[Temperature, ...], Limit(minItems=1, uniqueItems=True)]
+
+
+@dataclass(frozen=True)
+class Tendencies(Section):
+    """Section ``tendencies``.
+
+    Attributes
+    ----------
+    stop_words : Location
+        gensim, nltk (NLTK's installed data), or a list with one word a line: a path or an address.
+    count_s_symbols : bool
+        Currency, math and other Unicode S* tokens count as symbols, as punctuation and numerals do.
+    resamples : int
+        Random subsets of the training split, as large as the test split, that Table 4's standard
+        deviations come from.
+    measurement : Options
+        Fits, permutations and bootstrap.
+    sample_size : SampleSizeOptions
+        Measures of random subsets, which show how many documents a conclusion needs.
+    sensitivity : SensitivityOptions
+        The smallest shift of each tendency that numbers of documents detect.
+    """
+
+    stop_words: Location = "gensim"
+    count_s_symbols: bool = True
+    resamples: Annotated[int, Limit(minimum=2)] = 10
+    measurement: Options = field(default_factory=Options)
+    sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)
+    sensitivity: SensitivityOptions = field(default_factory=SensitivityOptions)
+
+
+@dataclass(frozen=True)
+class Perplexity(Section):
+    """Section ``perplexity``.
+
+    Attributes
+    ----------
+    split : str
+        The split that is scored.
+    """
+
+    split: SplitName = "test"
+
+
+@dataclass(frozen=True)
+class Importance(Section):
+    """Section ``importance``.
+
+    Attributes
+    ----------
+    proposals : list of str or None
+        Names of the proposals that are drawn from; null takes all.
+    split : str
+        The split whose instances (sentences or documents) are weighed.
+    instances : int
+        Instances of the split, chosen at random; fewer if it has fewer.
+    samples : int
+        K, samples of each instance.
+    temperatures : list of float or None
+        Temperatures of the proposals; with every sample log q is kept at each of them.
+    beams : list of int
+        Sizes of the beams of beam marginalization.
+    smc : SMCOptions or None
+        Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
+        KGLM); null leaves it out.
+    reduction : ReductionOptions
+        Subsets, bootstraps and replicates that the weights are reduced with.
+    graph : GraphOptions
+        Embeddings of the knowledge graph (TransE).
+    instances_per_shard : int
+        Instances of one job.
+    samples_per_shard : int
+        Samples of each instance in one job; 10 to 90 minutes of work on a cluster.
+    """
+
+    proposals: Names | None = None
+    split: SplitName = "test"
+    instances: Count = 100
+    samples: Count = 100
+    temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+    beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
+    smc: SMCOptions | None = field(default_factory=SMCOptions)
+    reduction: ReductionOptions = field(default_factory=ReductionOptions)
+    graph: GraphOptions = field(default_factory=GraphOptions)
+    instances_per_shard: Count = 100
+    samples_per_shard: Count = 1000

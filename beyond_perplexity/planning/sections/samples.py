@@ -1,0 +1,65 @@
+"""Sections ``generation`` and ``external_samples``: the texts that are compared with a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.readers import READERS
+from beyond_perplexity.options import Limit, Section
+from beyond_perplexity.planning.sections.corpora import Location
+
+Count = Annotated[int, Limit(minimum=1)]
+Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
+
+
+@dataclass(frozen=True)
+class Generation(Section):
+    """Section ``generation``.
+
+    Attributes
+    ----------
+    models : list of str
+        Names of the models that generate.
+    decodings : list of str
+        Names of the decodings that each of them uses.
+    documents : int
+        Documents per model and decoding.
+    documents_per_shard : int
+        Documents of one job; 10 to 90 minutes of work on a cluster.
+    maximum_length : int
+        Model tokens at which a document is cut; it is kept and counted as unfinished.
+    precision : "auto", "float32" or "bfloat16"
+        Of the weights in decoding; auto takes bfloat16 on a GPU and float32 on a CPU. On a CPU
+        bfloat16 can be several times faster, but texts then differ between kinds of CPU.
+    """
+
+    models: Names
+    decodings: Names
+    documents: Annotated[int, Limit(minimum=2)]
+    documents_per_shard: Count = 10_000
+    maximum_length: Count = 512
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
+@dataclass(frozen=True)
+class External(Section):
+    """Samples that are brought.
+
+    Attributes
+    ----------
+    corpus : str
+        Name of the corpus whose test split it is compared with.
+    path : Location
+        The file, one document a line.
+    format : str
+        Format of the file.
+    preprocessing : Preprocessing
+        Cleaning steps; should end in the same kind of tokens as the corpus.
+    """
+
+    corpus: str
+    path: Location
+    format: Annotated[str, Limit(enum=list(READERS))] = "text"
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)

@@ -32,7 +32,6 @@ from beyond_perplexity.training.options import TrainingOptions
 Config = dict[str, Any]
 
 RESERVED_MODEL = "external"
-RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
 # Models that come trained, with their own vocabulary.
 BROUGHT_FAMILIES = frozenset({"huggingface"})
 
@@ -95,8 +94,6 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
 
 
 def _check_references(config: Config) -> None:
-    if RESERVED_CORPUS in config["corpora"]:
-        raise InputError(f"corpora.{RESERVED_CORPUS}: this name is kept for tables; rename it")
     for name, model in config["models"].items():
         if name == RESERVED_MODEL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")

@@ -33,7 +33,9 @@ rule tabulate:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=lambda wildcards: RUN.report.code("scripts/tabulate.py", TABLES, **wildcards),
+        code=lambda wildcards: RUN.report.code(
+            "scripts/tabulate.py", TABLES, **wildcards
+        ),
         table=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
         labels=lambda wildcards: RUN.report.labels(wildcards.group),

@@ -7,14 +7,14 @@ import argparse
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.inputs import add_flags, read_inputs
+from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 from beyond_perplexity.report.layout import write_table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
-    add_flags(parser)
+    add_input_flags(parser)
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument("--csv", required=True, help="full precision, one number a row")
     parser.add_argument("--latex", required=True, help="rounded, for booktabs")

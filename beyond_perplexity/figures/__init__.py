@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from beyond_perplexity.figures.labels import Labels
-    from beyond_perplexity.storage.fingerprint import Rows
+    from beyond_perplexity.options import Rows
 
 TERMS_OF_ESTIMATES = """
 

@@ -15,8 +15,8 @@ from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
+    from beyond_perplexity.options import Rows
     from beyond_perplexity.report.layout import Table
-    from beyond_perplexity.storage.fingerprint import Rows
 
 
 class Input(NamedTuple):

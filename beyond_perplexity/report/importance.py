@@ -32,7 +32,7 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
-ESTIMATE_LEVELS = {
+LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
     "random": "Corpus level, mean ± standard deviation over random pairings",
     "instance": "Instance level",
@@ -111,7 +111,7 @@ def _rows(
 ) -> list[list[str]]:
     rows = []
     for label in settings:
-        row = [ESTIMATE_LEVELS[level] if label == settings[0] else "", label]
+        row = [LEVEL_TITLES[level] if label == settings[0] else "", label]
         for name, family in families.items():
             row.append(cell(name, label))
             if (family, "instance") in PUBLISHED:
@@ -164,9 +164,7 @@ def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 
     families = _families(chosen, labels)
     rows = [
-        row
-        for level in ESTIMATE_LEVELS
-        for row in _rows(families, settings.order, level, show(level))
+        row for level in LEVEL_TITLES for row in _rows(families, settings.order, level, show(level))
     ]
     return Table(
         "importance-sampling",

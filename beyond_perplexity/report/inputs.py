@@ -86,17 +86,6 @@ def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[
     return found
 
 
-def read_lists(paths: Paths) -> list[Any]:
-    """Read JSON lists and join them.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or holds no JSON list.
-    """
-    return [entry for path in paths for entry in _read_json(path, list)]
-
-
 def read_input(kind: str, paths: Paths) -> Any:
     """Read the files of one kind.
 
@@ -117,11 +106,11 @@ def read_input(kind: str, paths: Paths) -> Any:
         by_folder = row.named_by_folder
         return read_tables(paths, row.schema, named_by_folder=by_folder) if paths else None
     if row.lists:
-        return read_lists(paths)
+        return [entry for path in paths for entry in _read_json(path, list)]
     return read_descriptions(paths, named_by_folder=row.named_by_folder)
 
 
-def add_flags(parser: ArgumentParser) -> None:
+def add_input_flags(parser: ArgumentParser) -> None:
     """Add a flag for every kind of files that tables and figures are made of."""
     for kind, row in INPUTS.items():
         parser.add_argument(Input.flag(kind), nargs="*", default=[], help=row.help)

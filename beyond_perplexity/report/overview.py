@@ -70,7 +70,7 @@ def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
     return f"{value:.2f}{stars(p_value)}".replace("*", r"\*")
 
 
-def distance_rows(measures: pd.DataFrame) -> list[list[str]]:
+def main_table(measures: pd.DataFrame) -> list[list[str]]:
     """Lay out the main table: a row for each body of text, a column for each tendency.
 
     Parameters
@@ -201,7 +201,7 @@ def render_overview(
     parts = [TITLE, _compared(corpora, measures) + "\n"]
     if measures is not None:
         images = [line for figure in figures for line in _image(figure)]
-        table = _list_table(distance_rows(measures))
+        table = _list_table(main_table(measures))
         parts.append(TENDENCIES.format(main_table=table, images="\n".join(images)))
     if perplexities:
         table = _list_table(_perplexity_rows(perplexities))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import beyond_perplexity
 
@@ -26,9 +26,6 @@ PACKAGE = Path(beyond_perplexity.__file__).parent
 ROOT = PACKAGE.parent
 WHOLE = "*"  # every statement of a module
 LOADING = ""  # only what a module does when it is imported
-
-_Row = TypeVar("_Row")
-Rows = dict[str, _Row]
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

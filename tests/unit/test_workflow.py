@@ -23,7 +23,7 @@ from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
-from beyond_perplexity.report.overview import distance_rows, render_overview
+from beyond_perplexity.report.overview import main_table, render_overview
 
 ROOT = Path(__file__).parents[2]
 SHA = "ab" * 32
@@ -180,7 +180,7 @@ def measures():
 
 
 def test_the_main_table_has_a_row_for_each_body_of_text(measures):
-    header, first, second = distance_rows(measures)
+    header, first, second = main_table(measures)
     by_name = dict(zip(header, first, strict=True))
     assert by_name["Length (KS)"] == r"0.25\*\*"
     assert by_name["Unigrams (TVD)"] == r"0.50\*"

@@ -37,8 +37,8 @@ wildcard_constraints:
     shard="[0-9]{5}",
     resample="[0-9]{3}",
     sha256="[0-9a-f]{64}",
-    table="[a-z_0-9]+",
-    figure="[a-z_0-9]+",
+    group="|".join(RUN.report.groups()) or NAME,
+    exhibit="[a-z_0-9]+",
 
 
 localrules:
@@ -56,9 +56,7 @@ rule all:
     default_target: True
     input:
         SAMPLES,
-        TABLES,
-        FIGURES,
-        IMPORTANCE,
+        REPORTED,
         OVERVIEW,
 
 

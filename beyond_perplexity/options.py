@@ -12,6 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from beyond_perplexity.errors import InputError
 
 Parsed = TypeVar("Parsed")
+Row = TypeVar("Row")
+Rows = Mapping[str, Row]  # looked up by name at run time, so no fingerprint of code counts it
 
 OMITTED: Any = object()
 """The default of a key that a configuration may leave out and that is then not there at all."""

@@ -5,10 +5,13 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 
+from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.planning import parameters
+from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 
@@ -29,26 +32,8 @@ MEASURES = [
     for source in RUN.samples.sources()
 ]
 PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.models.scored())
-TABLES = expand(
-    "<results>/tables/{corpus}/{table}.{suffix}",
-    corpus=RUN.samples.compared_corpora(),
-    table=RUN.report.tables(),
-    suffix=["csv", "tex", "html"],
-)
-FIGURES = [
-    f"<results>/figures/{corpus}/{figure}.{suffix}"
-    for corpus in RUN.samples.compared_corpora()
-    for figure in RUN.report.figures(corpus)
-    for suffix in ["svg", "pdf"]
-]
-IMPORTANCE_TABLES = ["1", "2", "diagnostics"]
-IMPORTANCE_FIGURES = ["bounds", "1", "2", "3", "4"]
-IMPORTANCE = (
-    expand("<results>/tables/importance/table_{table}.html", table=IMPORTANCE_TABLES)
-    + PLAN.estimate_files("diagnostics")
-    if PLAN.proposals()
-    else []
-)
+REPORTED = RUN.report.files()
+IMPORTANCE = RUN.report.files("importance")
 OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 

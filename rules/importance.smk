@@ -6,8 +6,8 @@
 #           <results>/beams/{model}/{proposal}/{shard}.parquet
 #           <results>/smc/{model}/{proposal}/{shard}.parquet
 #           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
-#           <results>/latents/{model}.json, <results>/tables/importance/, <results>/figures/importance/
-# steps     embed_graph -> train -> weigh, search_beams, smc -> reduce_weights, describe_latents -> report_importance
+#           <results>/latents/{model}.json
+# steps     embed_graph -> train -> weigh, search_beams, smc -> reduce_weights, describe_latents -> tables and figures (report.smk)
 
 
 rule embed_graph:
@@ -291,69 +291,5 @@ rule describe_latents:
             --split {params.split} \
             --name {wildcards.model} \
             --output {output:q} \
-            2>&1 | tee -a {log:q}
-        """
-
-
-rule report_importance:
-    """Lay out the tables and draw the figures of importance sampling."""
-    input:
-        estimates=PLAN.estimate_files("estimates"),
-        curves=PLAN.estimate_files("curves"),
-        replicates=PLAN.estimate_files("replicates"),
-        latents=expand("<results>/latents/{model}.json", model=PLAN.models()),
-    output:
-        tables=report(
-            expand(
-                "<results>/tables/importance/table_{table}.html",
-                table=IMPORTANCE_TABLES,
-            ),
-            caption="report/importance.rst",
-            category="Importance sampling",
-        ),
-        figures=report(
-            expand(
-                "<results>/figures/importance/figure_{figure}.svg",
-                figure=IMPORTANCE_FIGURES,
-            ),
-            caption="report/importance.rst",
-            category="Importance sampling",
-        ),
-        others=expand(
-            "<results>/tables/importance/table_{table}.{suffix}",
-            table=IMPORTANCE_TABLES,
-            suffix=["csv", "tex"],
-        )
-        + expand(
-            "<results>/figures/importance/figure_{figure}.pdf",
-            figure=IMPORTANCE_FIGURES,
-        ),
-    log:
-        "<logs>/report_importance.log",
-    benchmark:
-        "<benchmarks>/report_importance.jsonl"
-    conda:
-        "../envs/cpu.yaml"
-    threads: 1
-    resources:
-        mem_mb=growing(1000),
-        runtime=20,
-    params:
-        code=fingerprint("scripts/report_importance.py"),
-        families=parameters.as_json(PLAN.families()),
-        data=parameters.as_json(PLAN.data()),
-        tables=lambda wildcards, output: os.path.dirname(output.tables[0]),
-        figures=lambda wildcards, output: os.path.dirname(output.figures[0]),
-    shell:
-        """
-        python -m scripts.report_importance \
-            --estimates {input.estimates:q} \
-            --curves {input.curves:q} \
-            --replicates {input.replicates:q} \
-            --latents {input.latents:q} \
-            --families {params.families:q} \
-            --data {params.data:q} \
-            --tables {params.tables:q} \
-            --figures {params.figures:q} \
             2>&1 | tee -a {log:q}
         """

@@ -1,106 +1,93 @@
-# Measures become tables, figures and the first page of the report.
+# What was measured and estimated becomes tables, figures and the first page of the report.
 #
-# requires  measures, curves, sample sizes, sensitivity (tendencies.smk), perplexities and training curves (train.smk)
-# makes     <results>/tables/{corpus}/table_{1..6}.{csv,tex,html}
-#           <results>/figures/{corpus}/{figure}.{svg,pdf}
+# requires  measures, curves, sample sizes, sensitivity (tendencies.smk), perplexities and training curves (train.smk),
+#           estimates and latents (importance.smk)
+# makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
+#           <results>/figures/{group}/{exhibit}.{svg,pdf}
 #           <results>/overview/overview.rst
+#           a group is a paper and what its tables and figures are of: tendencies/{corpus}, importance
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 
 rule tabulate:
-    """Lay out a table, with published values beside where the tendencies paper has them."""
+    """Lay out a table, with published values beside where its paper has them."""
     input:
-        measures=lambda wildcards: RUN.report.table_inputs(**wildcards, name="measures"),
-        resamples=lambda wildcards: RUN.report.table_inputs(
-            **wildcards, name="resamples"
-        ),
-        models=lambda wildcards: RUN.report.table_inputs(**wildcards, name="models"),
-        perplexities=lambda wildcards: RUN.report.table_inputs(
-            **wildcards, name="perplexities"
-        ),
-        sensitivity=lambda wildcards: RUN.report.table_inputs(
-            **wildcards, name="sensitivity"
-        ),
+        unpack(lambda wildcards: RUN.report.inputs(TABLES, **wildcards)),
     output:
-        csv="<results>/tables/{corpus}/{table}.csv",
-        latex="<results>/tables/{corpus}/{table}.tex",
+        csv="<results>/tables/{group}/{exhibit}.csv",
+        latex="<results>/tables/{group}/{exhibit}.tex",
         html=report(
-            "<results>/tables/{corpus}/{table}.html",
-            caption="report/table.rst",
+            "<results>/tables/{group}/{exhibit}.html",
+            caption="report/caption.rst",
             category="Tables",
-            subcategory="{corpus}",
-            labels={"table": "{table}"},
+            subcategory="{group}",
+            labels={"table": "{exhibit}"},
         ),
     log:
-        "<logs>/tabulate/{corpus}/{table}.log",
+        "<logs>/tabulate/{group}/{exhibit}.log",
     benchmark:
-        "<benchmarks>/tabulate/{corpus}/{table}.jsonl"
+        "<benchmarks>/tabulate/{group}/{exhibit}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/tabulate.py", RUN.report.table_code(wildcards.table)
+        code=lambda wildcards: RUN.report.code(
+            "scripts/tabulate.py", TABLES, **wildcards
         ),
-        labels=RUN.report.labels(),
+        table=lambda wildcards: RUN.report.name(**wildcards),
+        caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
+        labels=lambda wildcards: RUN.report.labels(wildcards.group),
     shell:
         """
         python -m scripts.tabulate \
-            --table {wildcards.table} \
-            --measures {input.measures:q} \
-            --resamples {input.resamples:q} \
-            --models {input.models:q} \
-            --perplexities {input.perplexities:q} \
-            --sensitivity {input.sensitivity:q} \
+            --table {params.table} \
+            INPUT_FLAGS \
             --labels {params.labels:q} \
             --csv {output.csv:q} \
             --latex {output.latex:q} \
             --html {output.html:q} \
             2>&1 | tee -a {log:q}
-        """
+        """.replace("INPUT_FLAGS", INPUT_FLAGS)
 
 
 rule plot:
     """Draw a figure."""
     input:
-        lambda wildcards: RUN.report.figure_inputs(wildcards.corpus, wildcards.figure),
+        unpack(lambda wildcards: RUN.report.inputs(FIGURES, **wildcards)),
     output:
         svg=report(
-            "<results>/figures/{corpus}/{figure}.svg",
-            caption="report/figure.rst",
+            "<results>/figures/{group}/{exhibit}.svg",
+            caption="report/caption.rst",
             category="Figures",
-            subcategory="{corpus}",
-            labels={"figure": "{figure}"},
+            subcategory="{group}",
+            labels={"figure": "{exhibit}"},
         ),
-        pdf="<results>/figures/{corpus}/{figure}.pdf",
+        pdf="<results>/figures/{group}/{exhibit}.pdf",
     log:
-        "<logs>/plot/{corpus}/{figure}.log",
+        "<logs>/plot/{group}/{exhibit}.log",
     benchmark:
-        "<benchmarks>/plot/{corpus}/{figure}.jsonl"
+        "<benchmarks>/plot/{group}/{exhibit}.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/plot_tendencies.py", RUN.report.figure_code(wildcards.figure)
-        ),
-        flag=lambda wildcards: RUN.report.figure_flag(wildcards.figure),
-        labels=RUN.report.labels(),
+        code=lambda wildcards: RUN.report.code("scripts/plot.py", FIGURES, **wildcards),
+        figure=lambda wildcards: RUN.report.name(**wildcards),
+        caption=lambda wildcards: RUN.report.caption(FIGURES, **wildcards),
+        labels=lambda wildcards: RUN.report.labels(wildcards.group),
     shell:
         """
-        python -m scripts.plot_tendencies \
-            --figure {wildcards.figure} \
-            {params.flag} {input:q} \
+        python -m scripts.plot \
+            --figure {params.figure} \
+            INPUT_FLAGS \
             --labels {params.labels:q} \
             --output {output.svg:q} {output.pdf:q} \
             2>&1 | tee -a {log:q}
-        """
+        """.replace("INPUT_FLAGS", INPUT_FLAGS)
 
 
 rule write_overview:
@@ -114,8 +101,8 @@ rule write_overview:
         measures=MEASURES,
         estimates=PLAN.estimate_files("estimates"),
         figures=[
-            f"<results>/figures/{corpus}/main.svg"
-            for corpus in RUN.samples.compared_corpora()
+            f"<results>/figures/{group}/main.svg"
+            for group in RUN.report.groups("tendencies")
         ],
     output:
         ensure("<results>/overview/overview.rst", non_empty=True),
@@ -125,7 +112,6 @@ rule write_overview:
         "<benchmarks>/write_overview.jsonl"
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     resources:
         mem_mb=growing(1000),
         runtime=10,

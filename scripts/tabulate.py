@@ -7,22 +7,21 @@ import argparse
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.inputs import READERS
+from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 from beyond_perplexity.report.layout import write_table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", required=True, choices=list(TABLES), help="its name")
-    for name, reader in READERS.items():
-        parser.add_argument(f"--{name}", nargs="*", default=[], help=reader.help)
+    parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
+    add_input_flags(parser)
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument("--csv", required=True, help="full precision, one number a row")
     parser.add_argument("--latex", required=True, help="rounded, for booktabs")
     parser.add_argument("--html", required=True, help="rounded, a page of its own")
     options = parser.parse_args()
-    paths = {name: getattr(options, name) for name in READERS}
-    table = tabulate(options.table, paths, Labels.from_json(options.labels))
+    given = read_inputs(options.table, TABLES[options.table], options)
+    table = tabulate(options.table, given, Labels.from_json(options.labels))
     write_table(table, options.csv, options.latex, options.html)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.report.inputs import read_descriptions, read_tables
+from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.storage.shards import atomic_path
 
@@ -25,9 +25,9 @@ def main() -> None:
     options = parser.parse_args()
     text = render_overview(
         read_descriptions(options.extractions, named_by_folder=True),
-        read_descriptions(options.perplexities, named_by_folder=False),
-        read_tables(options.measures, "tendencies") if options.measures else None,
-        read_tables(options.estimates, "estimates") if options.estimates else None,
+        read_input("perplexities", options.perplexities),
+        read_input("measures", options.measures),
+        read_input("estimates", options.estimates),
         options.figures,
     )
     with atomic_path(options.output) as temporary:

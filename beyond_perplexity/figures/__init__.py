@@ -1,86 +1,179 @@
-"""One function per figure: a tidy table in, a matplotlib figure out.
+"""One function per figure: tidy tables in, a matplotlib figure out.
 
-`FIGURES` names every figure with the kind of table it draws (a key of `schemas.SCHEMAS`) and the
-function that draws it; `draw` looks a figure up by its name. A further kind of table has its flag
-in `FLAGS`, and its files in `workflow.Run.figure_inputs`.
+`FIGURES` has a row for every figure of every paper; `draw_figure` draws one by its name. A new
+figure is a function in a file of its own and a row here.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from beyond_perplexity.figures.labels import Labels
+    from beyond_perplexity.options import Rows
 
+TERMS_OF_ESTIMATES = """
 
-class FigureEntry(NamedTuple):
-    """Where a figure is drawn, from what, and what to call it."""
+An *instance* is a sentence or a document, whichever the model reads as one. *K* is the number of
+samples of an instance: bounds of different K do not compare, as they fall when K rises. *T* is the
+number of tokens that a log-likelihood is divided by: those of all instances (the notes of the
+tables say what counts as one). At the
+*instance level* the samples of each instance are averaged and the instances are multiplied; at the
+*corpus level* sample k of every instance is multiplied and the products are averaged."""
 
-    kind: str
-    module: str
-    function: str
-    title: str
-
-
-FIGURES: dict[str, FigureEntry] = {
-    "main": FigureEntry(
-        "tendencies", "effect_sizes", "effect_sizes", "Distance to the test set in every tendency"
+# By ``paper/name``; the files are <results>/figures/{paper}/[{subject}/]{name}.{svg,pdf}.
+FIGURES: Rows[Exhibit] = {
+    "tendencies/main": Exhibit(
+        "figures.effect_sizes:effect_sizes",
+        ("measures",),
+        "Distance to the test set in every tendency",
+        "Distance of every body of text to the test split in every tendency: 0 is the same "
+        "distribution.",
     ),
-    "figure_1": FigureEntry(
-        "curves", "type_token", "type_token_overview", "Types against document length"
+    "tendencies/figure_1": Exhibit(
+        "figures.type_token:type_token_overview",
+        ("curves",),
+        "Types against document length",
+        "Number of distinct unigrams against document length.",
     ),
-    "figure_2": FigureEntry(
-        "tendencies", "vocabulary", "vocabulary", "Vocabulary of every body of text"
+    "tendencies/figure_2": Exhibit(
+        "figures.vocabulary:vocabulary",
+        ("measures",),
+        "Vocabulary of every body of text",
+        "Types and tokens of every body of text, and how far its vocabulary covers the test split.",
     ),
-    "figure_3": FigureEntry(
-        "curves", "type_token", "type_token", "Types against document length, by decoding"
+    "tendencies/figure_3": Exhibit(
+        "figures.type_token:type_token",
+        ("curves",),
+        "Types against document length, by decoding",
+        "Number of distinct unigrams against document length, one panel per decoding.",
     ),
-    "figure_4": FigureEntry(
-        "curves", "type_token", "type_token_ks", "Distance of the number of types, by length"
+    "tendencies/figure_4": Exhibit(
+        "figures.type_token:type_token_ks",
+        ("curves",),
+        "Distance of the number of types, by length",
+        "Kolmogorov-Smirnov distance of the number of types at each document length: to the law "
+        "fitted to the samples, to the law fitted to the test split, and to the test split.",
     ),
-    "figure_5": FigureEntry("curves", "length", "length", "Document lengths"),
-    "figure_6": FigureEntry("curves", "rank_frequency", "rank_frequency", "Rank and frequency"),
-    "figure_7": FigureEntry(
-        "curves", "type_token", "bigram_type_token", "Bigram types against document length"
+    "tendencies/figure_5": Exhibit(
+        "figures.length:length",
+        ("curves",),
+        "Document lengths",
+        "Document lengths in tokens: median, quartiles, 5th and 95th percentile.",
     ),
-    "figure_8": FigureEntry("curves", "densities", "stop_words", "Share of stop words"),
-    "figure_9": FigureEntry("curves", "densities", "symbols", "Share of symbols"),
-    "sample_size": FigureEntry(
-        "sample_size", "sample_size", "sample_size", "Measures against the number of documents"
+    "tendencies/figure_6": Exhibit(
+        "figures.rank_frequency:rank_frequency",
+        ("curves",),
+        "Rank and frequency",
+        "Relative frequency against rank, with Zipf's law fitted to the test split.",
     ),
-    "sample_size_p_values": FigureEntry(
-        "sample_size", "sample_size", "p_values", "P-values against the number of documents"
+    "tendencies/figure_7": Exhibit(
+        "figures.type_token:bigram_type_token",
+        ("curves",),
+        "Bigram types against document length",
+        "Number of distinct bigrams against document length, one panel per decoding. The text of "
+        "the paper at hand has no captions and does not mention its Figure 7; this one shows the "
+        "relation that its Table 4 fits for bigrams.",
     ),
-    "sensitivity": FigureEntry(
-        "sensitivity", "sensitivity", "sensitivity", "Smallest shift that documents detect"
+    "tendencies/figure_8": Exhibit(
+        "figures.densities:stop_words",
+        ("curves",),
+        "Share of stop words",
+        "Share of stop words in a document.",
     ),
-    "training": FigureEntry("training", "training", "training", "Training curves"),
+    "tendencies/figure_9": Exhibit(
+        "figures.densities:symbols",
+        ("curves",),
+        "Share of symbols",
+        "Share of symbols, that is punctuation and numerals, in a document.",
+    ),
+    "tendencies/sample_size": Exhibit(
+        "figures.sample_size:sample_size",
+        ("sample_size",),
+        "Measures against the number of documents",
+        "Every measure against the number of documents: mean over random subsets, band from the "
+        "5th to the 95th percentile. The last point has all documents. Distances fall with the "
+        "number of documents even for equal distributions: read where a curve becomes flat.",
+    ),
+    "tendencies/sample_size_p_values": Exhibit(
+        "figures.sample_size:p_values",
+        ("sample_size",),
+        "P-values against the number of documents",
+        "P-values of the permutation tests against the whole test split, against the number of "
+        "documents: median over random subsets, band from the 5th to the 95th percentile. The "
+        "smallest p that B permutations can give is 1 / (B + 1): a line at the bottom says no "
+        "more. Dotted: 0.05 and 0.005.",
+    ),
+    "tendencies/sensitivity": Exhibit(
+        "figures.sensitivity:sensitivity",
+        ("sensitivity",),
+        "Smallest shift that documents detect",
+        "The smallest shift that two samples of n documents detect at p < 0.005 with a "
+        "probability of 0.8, relative to the value of the test split (unigrams: share of the "
+        "documents whose words are exchanged).",
+    ),
+    "tendencies/training": Exhibit(
+        "figures.training:training",
+        ("training",),
+        "Training curves",
+        "Loss in nats per token of the training and validation split.",
+    ),
+    "importance/figure_1": Exhibit(
+        "figures.latents:latent_states",
+        ("latents",),
+        "Latent variables",
+        "The latent variables of an annotated sentence or document of each model.",
+    ),
+    "importance/figure_2": Exhibit(
+        "figures.importance:perplexity_by_samples",
+        ("importance_curves",),
+        "Perplexity against the number of samples",
+        f"Perplexity at instance level against K, the mean over random subsets of the samples."
+        f"{TERMS_OF_ESTIMATES}",
+    ),
+    "importance/figure_3": Exhibit(
+        "figures.importance:aggregation",
+        ("importance_curves",),
+        "Perplexity at both levels",
+        "Perplexity against K, of the model with the most proposals; the band holds 95 % of the "
+        "subsets (by default: `importance.reduction.confidence`). With all K samples every subset "
+        "is the same, so the band of the instance level ends in a point; the corpus level keeps "
+        f"one, as the pairing of the samples stays random.{TERMS_OF_ESTIMATES}",
+    ),
+    "importance/figure_4": Exhibit(
+        "figures.importance:densities",
+        ("replicates",),
+        "Density of estimates",
+        "The density of estimates at instance level from disjoint blocks of the samples."
+        f"{TERMS_OF_ESTIMATES}",
+    ),
+    "importance/figure_bounds": Exhibit(
+        "figures.bounds:bounds",
+        ("estimates",),
+        "Upper bounds of every method",
+        "The upper bounds of every method; bars are two errors over the samples on both sides. Of "
+        "several temperatures (and beams whose tail is sampled) the lowest is shown. It is chosen "
+        "by the numbers that it is shown among, and so it is no bound in expectation any more; a "
+        "temperature fixed in advance, or chosen on other data, keeps it one."
+        f"{TERMS_OF_ESTIMATES}",
+    ),
 }
-# Kind of table -> flag of `scripts.plot_tendencies` that its files are given with.
-FLAGS = {
-    "tendencies": "--measures",
-    "curves": "--curves",
-    "sample_size": "--sample-size",
-    "sensitivity": "--sensitivity",
-    "training": "--training",
-}
 
 
-def draw(name: str, table: pd.DataFrame, labels: Labels) -> Figure:
+def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
     """Draw the figure of a name.
 
     Parameters
     ----------
     name : str
         A key of `FIGURES`.
-    table : pandas.DataFrame
-        Rows of the schema that the figure draws (`FIGURES[name].kind`).
+    given : dict of str to object
+        What the files of each of its kinds of input hold, such as ``curves`` a table.
     labels : Labels
         How models and decodings are called and in which order they stand.
 
@@ -91,11 +184,7 @@ def draw(name: str, table: pd.DataFrame, labels: Labels) -> Figure:
     Raises
     ------
     InputError
-        When there is no such figure, or the table lacks what the figure shows.
+        When there is no such figure, or what is given lacks what the figure shows.
     """
-    if name not in FIGURES:
-        raise InputError(f"there is no figure '{name}'; the figures are {', '.join(FIGURES)}")
-    entry = FIGURES[name]
-    module = import_module(f"beyond_perplexity.figures.{entry.module}")
-    figure: Figure = getattr(module, entry.function)(table, labels)
+    figure: Figure = make_exhibit("figure", FIGURES, name, given, labels)
     return figure

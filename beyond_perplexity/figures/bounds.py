@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import PALETTE
+from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
 from beyond_perplexity.importance.wording import sampling_error
 
@@ -49,7 +49,7 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     return instance.drop_duplicates(keys)
 
 
-def bounds(estimates: pd.DataFrame) -> Figure:
+def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
     Parameters
@@ -59,6 +59,8 @@ def bounds(estimates: pd.DataFrame) -> Figure:
         sampled) the lowest is shown. Chosen by the numbers it is shown among, the lowest of several
         stochastic bounds is no such bound any more: its logarithm may lie below the true one's in
         expectation, by up to the errors of those that it is chosen from.
+    labels : Labels
+        Of no concern here: models and proposals go by their own names.
 
     Returns
     -------
@@ -74,19 +76,19 @@ def bounds(estimates: pd.DataFrame) -> Figure:
     chosen = _best(estimates)
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
-    labels = list(dict.fromkeys(chosen["row"]))
+    lines = list(dict.fromkeys(chosen["row"]))
     names = list(dict.fromkeys(_short(*key) for key in _keys(estimates)))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
     with package_style():
-        height = 0.24 * len(labels) + 1.3
+        height = 0.24 * len(lines) + 1.3
         figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
         grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
         for model, axis in zip(models, grid, strict=True):
-            _draw(axis, chosen[chosen["model"] == model], labels, colours)
+            _draw(axis, chosen[chosen["model"] == model], lines, colours)
             axis.set_title(model)
             axis.set_xlabel("Perplexity")
-        grid[0].set_yticks(range(len(labels)), labels)
-        grid[0].set_ylim(len(labels) - 0.5, -0.5)
+        grid[0].set_yticks(range(len(lines)), lines)
+        grid[0].set_ylim(len(lines) - 0.5, -0.5)
         shown = [handle(name, colours[name], None) for name in names]
         several = (chosen.loc[chosen["bound"] == "stochastic", "chosen_from"] > 1).any()
         lowest = " (the lowest over τ)" if several else ""
@@ -111,14 +113,14 @@ def _mark(label: str, marker: str) -> Line2D:
     return entry
 
 
-def _draw(axis: Axes, rows: pd.DataFrame, labels: list[str], colours: dict[str, str]) -> None:
+def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]) -> None:
     proposals = list(dict.fromkeys(rows["proposal"]))
     for (model, proposal), group in rows.groupby(["model", "proposal"], sort=False):
         shift = 0.22 * (proposals.index(proposal) - (len(proposals) - 1) / 2)
         for row in group.to_dict("records"):
             axis.errorbar(
                 row["value"],
-                labels.index(row["row"]) + shift,
+                lines.index(row["row"]) + shift,
                 xerr=2 * (sampling_error(row)[0] or 0.0),
                 color=colours[_short(str(model), str(proposal))],
                 marker=MARKS[row["bound"]],

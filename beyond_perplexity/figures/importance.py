@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE
+from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import (
     PAGE_WIDTH,
     handle,
@@ -24,7 +24,7 @@ AGGREGATIONS = ("instance", "corpus")
 # Axes end at so many times the smallest perplexity, logarithmic ones of curves and linear ones.
 HIGHEST_RATIO = 100
 HIGHEST_LINEAR_RATIO = 3
-KEYS = ("model", "proposal", "temperature")
+SETTING_KEYS = ("model", "proposal", "temperature")
 LEAST_FOR_DENSITY = 8
 NOTE_SIZE = 6
 NOTE_HEIGHT = 0.1  # of the highest density
@@ -38,7 +38,7 @@ class Settings:
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        found = list(dict.fromkeys(zip(*(table[name] for name in KEYS), strict=True)))
+        found = list(dict.fromkeys(zip(*(table[name] for name in SETTING_KEYS), strict=True)))
         counts = Counter((model, proposal) for model, proposal, _ in found)
         main: dict[str, str] = {}
         for (model, proposal), count in counts.items():
@@ -123,7 +123,7 @@ def _note(axis: Axes, text: str, colour: str, height: float) -> None:
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
-    for key, group in curves.groupby(list(KEYS)):
+    for key, group in curves.groupby(list(SETTING_KEYS)):
         points = group.sort_values("n_samples")
         label = settings.label(*key)
         colour, x = settings.colour(label), points["n_samples"]
@@ -164,13 +164,15 @@ def _require(table: pd.DataFrame, what: str) -> None:
         raise InputError(f"there is nothing to draw: the table has no {what}")
 
 
-def sample_size(curves: pd.DataFrame) -> Figure:
+def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
 
     Parameters
     ----------
     curves : pandas.DataFrame
         Schema ``importance_curves``; the mean over random subsets of the samples.
+    labels : Labels
+        Of no concern here: models and proposals go by their own names.
 
     Returns
     -------
@@ -191,15 +193,17 @@ def sample_size(curves: pd.DataFrame) -> Figure:
         )
 
 
-def aggregation(curves: pd.DataFrame, model: str) -> Figure:
+def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
+
+    It is the model with the most proposals, which has most to compare; of several the first.
 
     Parameters
     ----------
     curves : pandas.DataFrame
         Schema ``importance_curves``.
-    model : str
-        The model that is drawn.
+    labels : Labels
+        Of no concern here: models and proposals go by their own names.
 
     Returns
     -------
@@ -210,23 +214,26 @@ def aggregation(curves: pd.DataFrame, model: str) -> Figure:
     Raises
     ------
     InputError
-        When the table does not have the model.
+        When the table is empty.
     """
+    _require(curves, "curves")
+    model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
     chosen = curves[curves["model"] == model]
-    _require(chosen, f"curves of '{model}'")
     levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]
     panels = {f"{model}, {level} level": chosen[chosen["aggregation"] == level] for level in levels}
     with package_style():
         return _curve_figure(Settings(chosen), panels, "Perplexity", height=2.8, band=True)
 
 
-def densities(replicates: pd.DataFrame) -> Figure:
+def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the density of independent estimates of the same size (paper 000, Fig. 4).
 
     Parameters
     ----------
     replicates : pandas.DataFrame
         Schema ``importance_replicates``: perplexities of disjoint blocks of samples.
+    labels : Labels
+        Of no concern here: models and proposals go by their own names.
 
     Returns
     -------
@@ -279,7 +286,7 @@ def kernel_density(values: np.ndarray, at: np.ndarray) -> np.ndarray:
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
     limit = HIGHEST_LINEAR_RATIO * float(rows["value"].min())
     beyond: list[tuple[str, str]] = []
-    for key, group in rows.groupby(list(KEYS)):
+    for key, group in rows.groupby(list(SETTING_KEYS)):
         label = settings.label(*key)
         values = group["value"].to_numpy()
         colour = settings.colour(label)

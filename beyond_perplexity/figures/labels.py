@@ -110,6 +110,8 @@ class Labels:
         missing here counts as of the family that bears its name.
     kinds : dict of str to str
         Decoding to its kind (``"nucleus"``, ...), likewise.
+    data : dict of str to str
+        Model to what it is evaluated on, in words.
     reference : str
         What the test set is called.
     """
@@ -119,6 +121,7 @@ class Labels:
     names: dict[str, str] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
     reference: str = "Test set"
 
     @classmethod

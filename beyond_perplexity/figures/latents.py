@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
 
 CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
@@ -21,7 +21,7 @@ TAG_SIZE = 5.8
 TAG_CHARACTER = 0.05  # inches of a character of a tag, at most
 MARGIN, TITLE = 0.1, 0.3  # inches
 NAMES_HEIGHT = 0.42  # inches of the names of the entities
-REFLEXIVE = "@@REFLEXIVE@@"  # the relation of an entity to itself
+TO_ITSELF = "@@REFLEXIVE@@"  # the relation of an entity to itself
 LINE_HEIGHT = 0.46  # inches of a line of words with its mentions
 NOTHING = "No sentence or document of the split can be shown: all are too short or too long."
 UNLABELLED = "X"  # what binary trees have for a label
@@ -29,7 +29,7 @@ LEVEL = 0.26  # inches of a level of a tree
 _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 
-def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
+def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
     """Draw the latents of one instance of each model.
 
     Parameters
@@ -38,6 +38,8 @@ def latent_states(described: Sequence[Mapping[str, Any]]) -> Figure:
         For each model ``model``, ``title`` (which latents these are), ``tokens`` and either
         ``tree`` (Penn brackets over ``#0 #1 ...``) or ``mentions``; see `LatentModel.readable`.
         May be empty: the figure says so.
+    labels : Labels
+        Of no concern here: models go by their own names.
 
     Returns
     -------
@@ -139,7 +141,7 @@ def _tag(mention: Mapping[str, Any], entities: Sequence[str]) -> str:
     """Say shortly which entity a mention is of and how it came there."""
     number = f"{entities.index(str(mention['entity'])) + 1}"
     relation = mention.get("relation")
-    if relation == REFLEXIVE:
+    if relation == TO_ITSELF:
         return f"{number} again"
     if relation:
         parent = str(mention.get("parent"))

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.figures import FIGURES, FLAGS
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.planning.samples import Samples
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import INPUTS, TABLES, Input
+from beyond_perplexity.storage.fingerprint import fingerprint
+
+Exhibits = Mapping[str, Exhibit]
+# A flag for every kind of files, for the command of a rule whose inputs have these names.
+INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
+
+
+class Paper(NamedTuple):
+    """What a run has to show of a paper.
+
+    Attributes
+    ----------
+    subjects : list of str
+        What its tables and figures are made for, each in a folder of its own: the corpora, or a
+        single empty name for those of the whole run.
+    labels : dict
+        Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
+    """
+
+    subjects: list[str]
+    labels: Mapping[str, Any]
 
 
 class Report:
     """The tables and figures of a run.
+
+    They come in groups, ``paper`` or ``paper/subject``, which are the folders that they are in.
 
     Parameters
     ----------
@@ -20,72 +48,53 @@ class Report:
         The models of the run.
     samples : Samples
         Its bodies of text.
+    importance : ImportancePlan
+        Its models with latent variables.
     """
 
-    def __init__(self, config: Config, models: Models, samples: Samples) -> None:
-        self.config = config
+    def __init__(
+        self, config: Config, models: Models, samples: Samples, importance: ImportancePlan
+    ) -> None:
         self._models = models
         self._samples = samples
+        generation = config["generation"]
+        compared = {
+            "models": generation["models"],
+            "decodings": generation["decodings"],
+            "families": {name: models.find(name)["family"] for name in generation["models"]},
+            "kinds": {name: config["decodings"][name]["kind"] for name in generation["decodings"]},
+        }
+        latent = {"families": importance.families(), "data": importance.data()}
+        self._papers = {
+            "tendencies": Paper(samples.compared_corpora(), compared),
+            "importance": Paper([""] if importance.proposals() else [], latent),
+        }
+        # Where the files of each kind of `INPUTS` are, by the subject.
+        self._files: dict[str, Callable[[str], list[str]]] = {
+            "measures": samples.measures,
+            "resamples": samples.resample_measures,
+            "curves": lambda corpus: [
+                f"<results>/references/{corpus}/curves.parquet",
+                *self._of_sources(corpus, "curves"),
+            ],
+            "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),
+            "sensitivity": lambda corpus: [f"<results>/references/{corpus}/sensitivity.parquet"],
+            "models": lambda corpus: [
+                f"<results>/models/{name}/model.json" for name in models.scored(corpus)
+            ],
+            "perplexities": lambda corpus: [
+                f"<results>/perplexity/{name}.json" for name in models.scored(corpus)
+            ],
+            "training": self.training_files,
+            "estimates": lambda _: importance.estimate_files("estimates"),
+            "importance_curves": lambda _: importance.estimate_files("curves"),
+            "replicates": lambda _: importance.estimate_files("replicates"),
+            "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
+        }
 
-    def model_files(self, corpus: str) -> list[str]:
-        """List the descriptions of the models that are trained on a corpus."""
-        return [f"<results>/models/{name}/model.json" for name in self._models.scored(corpus)]
-
-    def perplexity_files(self, corpus: str) -> list[str]:
-        """List the perplexities of the models that are trained on a corpus."""
-        return [f"<results>/perplexity/{name}.json" for name in self._models.scored(corpus)]
-
-    def figure_inputs(self, corpus: str, figure: str) -> list[str]:
-        """List the tidy tables that a figure draws."""
-        folder, sources = f"<results>/references/{corpus}", self._samples.sources(corpus)
-        curves = [f"<results>/tendencies/{source}/curves.parquet" for source in sources]
-        return {
-            "training": self.training_files(corpus),
-            "tendencies": self._samples.measures(corpus),
-            "curves": [f"{folder}/curves.parquet", *curves],
-            "sample_size": [f"<results>/tendencies/{s}/sample_size.parquet" for s in sources],
-            "sensitivity": self.sensitivity_files(corpus),
-        }[FIGURES[figure].kind]
-
-    def sensitivity_files(self, corpus: str) -> list[str]:
-        """List the file with the smallest detectable shifts of a corpus."""
-        return [f"<results>/references/{corpus}/sensitivity.parquet"]
-
-    def tables(self) -> list[str]:
-        """List the tables of a corpus."""
-        return list(TABLES)
-
-    def table_inputs(self, corpus: str, table: str, name: str) -> list[str]:
-        """List the files of one kind that a table is made of; none of a kind that it does not need.
-
-        Parameters
-        ----------
-        corpus, table : str
-            Their names.
-        name : str
-            One of the inputs that `report.TABLES` names.
-        """
-        if name not in TABLES[table].inputs:
-            return []
-        return {
-            "measures": self._samples.measures,
-            "resamples": self._samples.resample_measures,
-            "models": self.model_files,
-            "perplexities": self.perplexity_files,
-            "sensitivity": self.sensitivity_files,
-        }[name](corpus)
-
-    def figure_code(self, figure: str) -> str:
-        """Return the source file of a figure, which only its jobs depend on."""
-        return f"beyond_perplexity/figures/{FIGURES[figure].module}.py"
-
-    def table_code(self, table: str) -> str:
-        """Return the source file of a table, which only its jobs depend on."""
-        return TABLES[table].path
-
-    def figure_flag(self, figure: str) -> str:
-        """Return the flag of `scripts.plot_tendencies` that a figure's tables are given with."""
-        return FLAGS[FIGURES[figure].kind]
+    def _of_sources(self, corpus: str, kind: str) -> list[str]:
+        sources = self._samples.sources(corpus)
+        return [f"<results>/tendencies/{source}/{kind}.parquet" for source in sources]
 
     def training_files(self, corpus: str) -> list[str]:
         """List the training curves of the neural models that are trained on a corpus."""
@@ -95,22 +104,63 @@ class Report:
             if self._models.learns(name)
         ]
 
-    def figures(self, corpus: str) -> list[str]:
-        """List the figures of a corpus: all that have something to show."""
-        return [name for name in FIGURES if self.figure_inputs(corpus, name)]
+    # ---- what there is ----
 
-    def labels(self) -> str:
-        """Return names, order, kinds of models and decodings, as JSON, for tables and figures."""
-        generation = self.config["generation"]
-        return as_json(
-            {
-                "models": generation["models"],
-                "decodings": generation["decodings"],
-                "families": {
-                    name: self._models.find(name)["family"] for name in generation["models"]
-                },
-                "kinds": {
-                    name: self.config["decodings"][name]["kind"] for name in generation["decodings"]
-                },
-            }
-        )
+    def groups(self, paper: str | None = None) -> list[str]:
+        """List the groups of all tables and figures, or of those of a paper."""
+        return [
+            f"{name}/{subject}".rstrip("/")
+            for name, held in self._papers.items()
+            for subject in held.subjects
+            if paper in (None, name)
+        ]
+
+    def names(self, exhibits: Exhibits, group: str) -> list[str]:
+        """List the tables or the figures of a group: all that have something to show."""
+        found = (key.split("/") for key in exhibits)
+        named = [name for paper, name in found if paper == group.split("/")[0]]
+        return [name for name in named if self._has_all(exhibits, group, name)]
+
+    def _has_all(self, exhibits: Exhibits, group: str, name: str) -> bool:
+        row, files = self._row(exhibits, group, name), self.inputs(exhibits, group, name)
+        return all(files[kind] for kind in row.inputs if kind not in row.optional)
+
+    def files(self, paper: str | None = None) -> list[str]:
+        """List every file of all tables and figures, or of those of a paper."""
+        forms = (("tables", TABLES, ("csv", "tex", "html")), ("figures", FIGURES, ("svg", "pdf")))
+        return [
+            f"<results>/{folder}/{group}/{name}.{suffix}"
+            for folder, exhibits, suffixes in forms
+            for group in self.groups(paper)
+            for name in self.names(exhibits, group)
+            for suffix in suffixes
+        ]
+
+    # ---- what the rules ask of one of them ----
+
+    @staticmethod
+    def name(group: str, exhibit: str) -> str:
+        """Return the key of a table or figure: its paper and its name."""
+        return f"{group.split('/')[0]}/{exhibit}"
+
+    def _row(self, exhibits: Exhibits, group: str, exhibit: str) -> Exhibit:
+        return exhibits[self.name(group, exhibit)]
+
+    def inputs(self, exhibits: Exhibits, group: str, exhibit: str) -> dict[str, list[str]]:
+        """Return the files of every kind that a table or figure is made of; most have none."""
+        wanted, subject = self._row(exhibits, group, exhibit).inputs, group.partition("/")[2]
+        return {kind: self._files[kind](subject) if kind in wanted else [] for kind in INPUTS}
+
+    def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
+        """Return the function of a table or figure with a fingerprint of all that it reaches."""
+        row = self._row(exhibits, group, exhibit)
+        return f"{row.code} {fingerprint(script, row.path)}"
+
+    def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
+        """Return what the report says of a table or figure."""
+        row = self._row(exhibits, group, exhibit)
+        return f"**{row.title}.** {row.caption}"
+
+    def labels(self, group: str) -> str:
+        """Return names, order, kinds of models and decodings, as JSON."""
+        return as_json(self._papers[group.split("/")[0]].labels)

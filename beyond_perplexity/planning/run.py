@@ -40,7 +40,7 @@ class Run:
         self.importance = ImportancePlan(config)
         self.models = Models(config, self.importance)
         self.samples = Samples(config, self.models)
-        self.report = Report(config, self.models, self.samples)
+        self.report = Report(config, self.models, self.samples, self.importance)
 
 
 def prepare_environment(folder: str | Path) -> None:

@@ -35,7 +35,6 @@ Config = dict[str, Any]
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 RESERVED_MODEL = "external"
-RESERVED_CORPUS = "importance"  # its folder holds the tables of models with latent variables
 
 
 def _filling_validator() -> type[Draft202012Validator]:
@@ -96,8 +95,6 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
 
 
 def _check_references(config: Config) -> None:
-    if RESERVED_CORPUS in config["corpora"]:
-        raise InputError(f"corpora.{RESERVED_CORPUS}: this name is kept for tables; rename it")
     for name, model in config["models"].items():
         if name == RESERVED_MODEL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")

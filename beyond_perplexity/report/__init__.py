@@ -1,84 +1,174 @@
 """Tables and pages for a reader.
 
-`TABLES` names every table with what it is made of and the function that makes it; `tabulate` makes
-a table by its name.
+`TABLES` has a row for every table of every paper, `INPUTS` one for every kind of files that tables
+and figures are made of; `tabulate` makes a table by its name. A new table is a function in a file
+of its own and a row here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import TERMS_OF_ESTIMATES
+from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
+    from beyond_perplexity.options import Rows
     from beyond_perplexity.report.layout import Table
 
 
-class TableEntry(NamedTuple):
-    """What a table is made of, and where.
+class Input(NamedTuple):
+    """A kind of files, given with the flag of its name.
 
     Attributes
     ----------
-    inputs : tuple of str
-        Keys of `inputs.READERS`. What they read is given to the function by these names.
-    module, function : str
-        The function takes the inputs and ``labels``, and returns a `layout.Table`.
-    optional : tuple of str
-        Inputs that may have no file.
+    help : str
+        What the files are.
+    schema : str
+        Of Parquet files, a key of `schemas.SCHEMAS`; the others are JSON.
+    named_by_folder : bool
+        Whether the folder of a file names the model; a JSON object goes by its own name else.
+    lists : bool
+        Whether the JSON files hold lists, which are joined.
     """
 
-    inputs: tuple[str, ...]
-    module: str
-    function: str
-    optional: tuple[str, ...] = ()
+    help: str
+    schema: str = ""
+    named_by_folder: bool = False
+    lists: bool = False
 
-    @property
-    def path(self) -> str:
-        """The source file of the function, relative to the repository."""
-        return f"beyond_perplexity/report/{self.module}.py"
+    @staticmethod
+    def flag(kind: str) -> str:
+        """Return the flag that files of a kind are given with."""
+        return f"--{kind.replace('_', '-')}"
 
 
+# Where the files are: `planning.report.Report`.
+INPUTS: Rows[Input] = {
+    "measures": Input("measures of every body of text", "tendencies"),
+    "resamples": Input("measures of resamples of the training set", "tendencies"),
+    "curves": Input("curves of every body of text and of the test set", "curves"),
+    "sample_size": Input("measures of ever more documents", "sample_size"),
+    "sensitivity": Input("smallest detectable shifts", "sensitivity"),
+    "models": Input("model.json of every model", named_by_folder=True),
+    "perplexities": Input("perplexity of every model, JSON"),
+    "training": Input("training curves of every model", "training", named_by_folder=True),
+    "estimates": Input("estimates of every proposal", "estimates"),
+    "importance_curves": Input("estimates of ever more samples", "importance_curves"),
+    "replicates": Input("estimates of disjoint samples", "importance_replicates"),
+    "latents": Input("latents of an instance of every model, JSON", lists=True),
+}
+
+_STARS = r"""
+
+Stars: \*\* p < 0.005, \* p < 0.05, from permutations of documents. Published values stand in
+columns of their own. They were measured on a million documents of English Wikipedia by models of up
+to 315 million parameters: compare the pattern, not the digits."""
 _MODELS = ("models", "perplexities")
-TABLES: dict[str, TableEntry] = {
-    "table_1": TableEntry(_MODELS, "tables", "model_table", optional=_MODELS),
-    "table_2": TableEntry(("measures",), "tables", "table_2"),
-    "table_3": TableEntry(("measures",), "tables", "table_3"),
-    "table_4": TableEntry(("measures", "resamples"), "tables", "reference_table", ("resamples",)),
-    "table_5": TableEntry(("measures",), "tables", "table_5"),
-    "table_6": TableEntry(("measures",), "tables", "table_6"),
-    "sensitivity": TableEntry(("sensitivity",), "sensitivity", "sensitivity_table"),
+
+# By ``paper/name``; the files are <results>/tables/{paper}/[{subject}/]{name}.{csv,tex,html}.
+TABLES: Rows[Exhibit] = {
+    "tendencies/table_1": Exhibit(
+        "report.tables:model_table",
+        _MODELS,
+        "Models",
+        "Trained parameters and perplexity of the test split, with and without the penalty for "
+        "unknown words. Perplexity counts the end of each document, not its beginning." + _STARS,
+        optional=_MODELS,
+    ),
+    "tendencies/table_2": Exhibit(
+        "report.tables:table_2",
+        ("measures",),
+        "Rank-frequency and unigrams",
+        "Kolmogorov-Smirnov distance of the first 10,000 ranks to Zipf's law fitted to the samples "
+        "(`ks_zipf_model`), to Zipf's law fitted to the test split (`ks_zipf_reference`) and to "
+        "the test split itself (`ks_empirical`); total variation distance `tvd` (half the sum of "
+        "absolute differences) and `max_difference` (the largest single difference, which the "
+        "paper prints under the name tvd)." + _STARS,
+    ),
+    "tendencies/table_3": Exhibit(
+        "report.tables:table_3",
+        ("measures",),
+        "Length, stop words, symbols",
+        "Kolmogorov-Smirnov distance to the test split." + _STARS,
+    ),
+    "tendencies/table_4": Exhibit(
+        "report.tables:reference_table",
+        ("measures", "resamples"),
+        "The test split itself",
+        "Fitted laws and means, with standard deviations over random subsets of the training split "
+        "of the same size." + _STARS,
+        optional=("resamples",),
+    ),
+    "tendencies/table_5": Exhibit(
+        "report.tables:table_5",
+        ("measures",),
+        "Fitted laws of the samples",
+        "Zipf's s and Heaps' β." + _STARS,
+    ),
+    "tendencies/table_6": Exhibit(
+        "report.tables:table_6",
+        ("measures",),
+        "Differences in means",
+        "Samples minus test split. Length in tokens; stop words and symbols as shares of the "
+        "tokens." + _STARS,
+    ),
+    "tendencies/sensitivity": Exhibit(
+        "report.sensitivity:sensitivity_table",
+        ("sensitivity",),
+        "What the tests can see",
+        "Two samples of n documents are drawn from the documents of the test split, the second "
+        "with a shift: lengths stretched, tokens turned into stop words or symbols, the words of "
+        "some documents exchanged by a permutation of all types, rare words made rarer, types "
+        "removed. Shown is the smallest shift that the permutation test of each tendency finds at "
+        "p < 0.005 with a probability of 0.8.",
+    ),
+    "importance/table_1": Exhibit(
+        "report.importance:sampling_table",
+        ("estimates",),
+        "Importance sampling",
+        "Perplexity of models with latent variables, estimated from samples of a proposal. The ± "
+        "of the corpus level is the standard deviation over random pairings of the same samples."
+        + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_2": Exhibit(
+        "report.importance:beam_table",
+        ("estimates",),
+        "Beam marginalization",
+        "Perplexity of models with latent variables, bounded by the latents of a beam search."
+        + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_diagnostics": Exhibit(
+        "report.importance:trust_table",
+        ("estimates",),
+        "How far the estimates can be trusted",
+        "What each number is of the true perplexity (a strict or a stochastic upper bound, or "
+        "debiased) stands beside it. Errors over the samples are by the delta method where every "
+        "instance has 10 effective samples (or runs) or more and a relative variance of at most "
+        "0.1, else by bootstrap, which may be too small; neither knows of the bias."
+        + TERMS_OF_ESTIMATES,
+    ),
 }
 
 
-def tabulate(name: str, paths: Mapping[str, Sequence[str]], labels: Labels) -> Table:
-    """Make a table.
+def tabulate(name: str, given: Mapping[str, Any], labels: Labels) -> Table:
+    """Make the table of a name.
 
     Parameters
     ----------
     name : str
         A key of `TABLES`.
-    paths : dict of str to sequence of str
-        The files of every input.
+    given : dict of str to object
+        What the files of each of its kinds of input hold, such as ``measures`` a table.
     labels : Labels
-        Names and order of models and decodings.
+        How models and decodings are called and in which order they stand.
 
     Raises
     ------
     InputError
-        When there is no such table, or an input is missing or not what it should be.
+        When there is no such table, or what is given lacks what the table shows.
     """
-    from beyond_perplexity.report.inputs import READERS
-
-    if name not in TABLES:
-        raise InputError(f"there is no table '{name}'; the tables are {', '.join(TABLES)}")
-    entry = TABLES[name]
-    for missing in entry.inputs:
-        if missing not in entry.optional and not paths[missing]:
-            raise InputError(f"{name} needs --{missing}")
-    read = {key: READERS[key].read(paths[key]) for key in entry.inputs}
-    module = import_module(f"beyond_perplexity.report.{entry.module}")
-    table: Table = getattr(module, entry.function)(**read, labels=labels)
+    table: Table = make_exhibit("table", TABLES, name, given, labels)
     return table

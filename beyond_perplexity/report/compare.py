@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.corpus.external import check_file
 from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import FIGURES, draw
+from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.report.comparison_input import Body, check_same_counting, read_body
@@ -33,14 +33,14 @@ SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in SCHEMAS["tendencies"].names if name != "source"]
 # Figure of `figures.FIGURES` -> name of its files.
 FIGURE_FILES = {
-    "main": "distances",
-    "figure_5": "length",
-    "figure_3": "types_by_length",
-    "figure_4": "types_by_length_distances",
-    "figure_6": "rank_frequency",
-    "figure_2": "vocabulary",
-    "figure_8": "stop_words",
-    "figure_9": "symbols",
+    "tendencies/main": "distances",
+    "tendencies/figure_5": "length",
+    "tendencies/figure_3": "types_by_length",
+    "tendencies/figure_4": "types_by_length_distances",
+    "tendencies/figure_6": "rank_frequency",
+    "tendencies/figure_2": "vocabulary",
+    "tendencies/figure_8": "stop_words",
+    "tendencies/figure_9": "symbols",
 }
 
 
@@ -167,11 +167,11 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
 
 def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that the texts have the data for, by the name of its file."""
-    tables = {"tendencies": comparison.measures, "curves": comparison.curves}
+    tables = {"measures": comparison.measures, "curves": comparison.curves}
     drawn = {}
     for name, file in FIGURE_FILES.items():
         try:
-            drawn[file] = draw(name, tables[FIGURES[name].kind], comparison.labels)
+            drawn[file] = draw_figure(name, tables, comparison.labels)
         except InputError as error:
             _say(f"no figure '{file}': {error}")
     return drawn

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import METHODS
-from beyond_perplexity.figures.importance import KEYS, Settings
+from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE, LEAST_EFFECTIVE
 from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
@@ -31,26 +32,11 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
-LEVELS = {
+LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
     "random": "Corpus level, mean ± standard deviation over random pairings",
     "instance": "Instance level",
 }
-
-
-class Models(NamedTuple):
-    """The latent models of a run.
-
-    Attributes
-    ----------
-    families : dict of str to str
-        Family of each model, in the order of the columns.
-    data : dict of str to str
-        What each is evaluated on: corpus, split, and where the annotation comes from.
-    """
-
-    families: Mapping[str, str]
-    data: Mapping[str, str]
 
 
 def _number(value: float | None) -> str:
@@ -67,9 +53,15 @@ def _published(family: str, level: str, label: str) -> float | None:
     return dict(zip(settings, values, strict=True)).get(label)
 
 
-def _columns(models: Models) -> list[Column]:
+def _families(estimates: pd.DataFrame, labels: Labels) -> dict[str, str]:
+    """Return the family of each model, in the order of the columns."""
+    models = sorted(set(estimates["model"]))
+    return {name: labels.families.get(name, name) for name in models}
+
+
+def _columns(families: Mapping[str, str]) -> list[Column]:
     columns = [Column("Level", text=True), Column("Proposal", text=True)]
-    for name, family in models.families.items():
+    for name, family in families.items():
         columns.append(Column("this run", group=name))
         if (family, "instance") in PUBLISHED:
             columns.append(Column("paper", group=name, published=True))
@@ -81,15 +73,15 @@ def _require(estimates: pd.DataFrame, what: str) -> None:
         raise InputError(f"the estimates hold none by {what}; give those of a whole run")
 
 
-def _note(models: Models, estimates: pd.DataFrame) -> str:
+def _note(estimates: pd.DataFrame, labels: Labels) -> str:
     sizes = estimates.groupby("model")[["n_instances", "n_tokens"]].max()
     parts = []
-    for name in models.families:
+    for name in _families(estimates, labels):
         instances, tokens = (float(value) for value in sizes.loc[name].to_numpy())
         counted = _t_definition(estimates, name)
+        data = f"{labels.data[name]}, " if name in labels.data else ""
         parts.append(
-            f"{name}: {models.data[name]}, {instances:,.0f} instances, {tokens:,.0f} tokens "
-            f"(T counts {counted})"
+            f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens (T counts {counted})"
         )
     return f"{'; '.join(parts)}. The paper's values are for other data and larger models."
 
@@ -112,15 +104,15 @@ def _t_definition(estimates: pd.DataFrame, model: str) -> str:
 
 
 def _rows(
-    models: Models,
-    labels: Sequence[str],
+    families: Mapping[str, str],
+    settings: Sequence[str],
     level: str,
     cell: Callable[[str, str], str],
 ) -> list[list[str]]:
     rows = []
-    for label in labels:
-        row = [LEVELS[level] if label == labels[0] else "", label]
-        for name, family in models.families.items():
+    for label in settings:
+        row = [LEVEL_TITLES[level] if label == settings[0] else "", label]
+        for name, family in families.items():
             row.append(cell(name, label))
             if (family, "instance") in PUBLISHED:
                 row.append(_number(_published(family, level, label)))
@@ -128,14 +120,15 @@ def _rows(
     return rows
 
 
-def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
+def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     """Lay out perplexity by proposal and temperature (paper 000, Table 1).
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         Schema ``estimates``, of all models and proposals.
-    models : Models
+    labels : Labels
+        What each model is evaluated on, and the families whose published values stand beside.
 
     Returns
     -------
@@ -169,19 +162,22 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
 
         return cell
 
-    rows = [row for level in LEVELS for row in _rows(models, settings.order, level, show(level))]
+    families = _families(chosen, labels)
+    rows = [
+        row for level in LEVEL_TITLES for row in _rows(families, settings.order, level, show(level))
+    ]
     return Table(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
-        f"{_sizes_note(chosen)} {_note(models, chosen)} The lowest of a column is chosen by the "
+        f"{_sizes_note(chosen)} {_note(chosen, labels)} The lowest of a column is chosen by the "
         "numbers it stands among and is no bound in expectation.",
-        _columns(models),
+        _columns(families),
         rows,
         estimates,
     )
 
 
-def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
+def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
 
     Parameters and errors as `sampling_table`; of several proposals of a model the one with the
@@ -190,11 +186,12 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
     chosen = estimates[(estimates["method"] == "beam") & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
     best = chosen.groupby(["model", "beam_size"])["value"].min()
-    columns = [Column("Beam", text=True), *_columns(models)[2:]]
+    families = _families(chosen, labels)
+    columns = [Column("Beam", text=True), *_columns(families)[2:]]
     rows = []
     for size in sorted(set(chosen["beam_size"])):
         row = [f"k = {int(size)}"]
-        for name, family in models.families.items():
+        for name, family in families.items():
             row.append(_number(best.get((name, size))))
             if (family, "instance") in PUBLISHED:
                 row.append(_number(PUBLISHED_BEAMS[family].get(int(size))))
@@ -202,7 +199,7 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
     return Table(
         "beam-marginalization",
         "Strict upper bounds of perplexity by beam marginalization",
-        _note(models, chosen) + " The likelihood summed over the k latents that a beam search "
+        _note(chosen, labels) + " The likelihood summed over the k latents that a beam search "
         "under the proposal ends with; no sample is drawn, so there is no K. Of several proposals "
         "of a model the lowest bound is shown: the lowest of strict bounds is one.",
         columns,
@@ -211,7 +208,7 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
     )
 
 
-def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
+def trust_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     """Lay out how far each instance-level estimate can be trusted.
 
     Parameters and errors as `sampling_table`.
@@ -254,7 +251,7 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         "of the sum of the weights of an instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): "
         "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
         "undefined k̂ says nothing, good or bad. "
-        f"Of {len(models.families)} models.",
+        f"Of {len(_families(chosen, labels))} models.",
         columns,
         rows,
         chosen,
@@ -262,7 +259,7 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
 
 
 def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in (*KEYS, "method", "beam_size"))
+    return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "beam_size"))
 
 
 def _count(value: float) -> int | None:
@@ -298,6 +295,3 @@ def _diagnosed(
         k_hat_cell(above, undefined, int(row["n_instances"])),
         shown("unique_share", ".0%"),
     ]
-
-
-TABLES = {"1": sampling_table, "2": beam_table, "diagnostics": diagnostics_table}

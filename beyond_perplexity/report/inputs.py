@@ -1,31 +1,35 @@
-"""Reading what tables and figures are made of: measures, curves, training curves, descriptions."""
+"""Reading what tables and figures are made of: a flag for every kind of files, and its reader."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.report import INPUTS, Input
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import check_schema
 
 Paths = Sequence[str | Path]
 
 
-def read_tables(paths: Paths, kind: str) -> pd.DataFrame:
+def read_tables(paths: Paths, kind: str, *, named_by_folder: bool = False) -> pd.DataFrame:
     """Read Parquet files of one schema into one table; a row that two files share is kept once.
 
     Parameters
     ----------
     paths : sequence of paths
-        For the schema ``training`` the folder of each names the model, in a column ``model``.
+        The files.
     kind : str
         A key of `SCHEMAS`.
+    named_by_folder : bool
+        Whether to add a column ``model`` with the name of the folder of each file.
 
     Returns
     -------
@@ -42,13 +46,23 @@ def read_tables(paths: Paths, kind: str) -> pd.DataFrame:
     for path in paths:
         with check_schema(path, kind) as file:
             part = file.read(columns=SCHEMAS[kind].names).to_pandas()
-        parts.append(part.assign(model=_owner(path)) if kind == "training" else part)
+        parts.append(part.assign(model=_owner(path)) if named_by_folder else part)
     filled = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
 
 
 def _owner(path: str | Path) -> str:
     return Path(path).resolve().parent.name
+
+
+def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable JSON file ({error})") from error
+    if not isinstance(value, expected):
+        raise InputError(f"{path}: holds no JSON {'object' if expected is dict else 'list'}")
+    return value
 
 
 def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[str, Any]]:
@@ -68,31 +82,49 @@ def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[
     """
     found = {}
     for path in paths:
-        try:
-            value = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not a readable JSON file ({error})") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{path}: holds no JSON object")
-        found[_owner(path) if named_by_folder else Path(path).stem] = value
+        found[_owner(path) if named_by_folder else Path(path).stem] = _read_json(path, dict)
     return found
 
 
-class Reader(NamedTuple):
-    """How a kind of files is read, and what the command line says of it."""
+def read_input(kind: str, paths: Paths) -> Any:
+    """Read the files of one kind.
 
-    read: Callable[[Paths], Any]
-    help: str
+    Parameters
+    ----------
+    kind : str
+        A key of `INPUTS`.
+    paths : sequence of paths
+        Its files. Where there is none, there is no table (None), description or list.
+
+    Raises
+    ------
+    InputError
+        When a file is not of that kind.
+    """
+    row = INPUTS[kind]
+    if row.schema:
+        by_folder = row.named_by_folder
+        return read_tables(paths, row.schema, named_by_folder=by_folder) if paths else None
+    if row.lists:
+        return [entry for path in paths for entry in _read_json(path, list)]
+    return read_descriptions(paths, named_by_folder=row.named_by_folder)
 
 
-def _read_resamples(paths: Paths) -> pd.DataFrame | None:
-    return read_tables(paths, "tendencies") if paths else None
+def add_input_flags(parser: ArgumentParser) -> None:
+    """Add a flag for every kind of files that tables and figures are made of."""
+    for kind, row in INPUTS.items():
+        parser.add_argument(Input.flag(kind), nargs="*", default=[], help=row.help)
 
 
-READERS = {
-    "measures": Reader(partial(read_tables, kind="tendencies"), "measures of every source"),
-    "resamples": Reader(_read_resamples, "measures of resamples of the training set"),
-    "models": Reader(partial(read_descriptions, named_by_folder=True), "model.json files"),
-    "perplexities": Reader(partial(read_descriptions, named_by_folder=False), "JSON by model"),
-    "sensitivity": Reader(partial(read_tables, kind="sensitivity"), "smallest detectable shifts"),
-}
+def read_inputs(name: str, exhibit: Exhibit, options: Namespace) -> dict[str, Any]:
+    """Read what a table or figure is made of from the files that a command was given.
+
+    Raises
+    ------
+    InputError
+        When a kind of files that it needs is missing, or a file is not of its kind.
+    """
+    for kind in exhibit.inputs:
+        if kind not in exhibit.optional and not getattr(options, kind):
+            raise InputError(f"{name} needs {Input.flag(kind)}")
+    return {kind: read_input(kind, getattr(options, kind)) for kind in exhibit.inputs}

@@ -287,13 +287,6 @@ def test_a_pattern_that_nothing_matches_is_named(tmp_path, monkeypatch):
         validate(config, SCHEMA)
 
 
-def test_the_name_of_the_folder_of_importance_sampling_is_no_corpus():
-    config = load()
-    config["corpora"]["importance"] = copy.deepcopy(config["corpora"]["wikipedia"])
-    with pytest.raises(InputError, match=r"corpora\.importance"):
-        validate(config, SCHEMA)
-
-
 def test_the_name_of_external_samples_is_kept_for_them():
     config = load()
     config["models"]["external"] = copy.deepcopy(config["models"]["trigram"])

@@ -17,13 +17,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import FIGURES, draw
+from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import write_shard
-from scripts import plot_tendencies
+from scripts import plot
 from tests.unit.synthetic_tables import (
     HOSTILE,
     check_drawn_as_it_stands,
@@ -41,6 +41,7 @@ LARGE = sources_of(
     [f"transformer-of-size-{i}" for i in range(9)],
     ["ancestral", "nucleus", "beam", "top_k", "typical", "min_p"],
 )
+TENDENCIES = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
 WITH_LEGEND = ["figure_1", "figure_3", "figure_4", "figure_6", "figure_7", "sample_size"]
 WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
 
@@ -51,12 +52,19 @@ def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
         return make_training(sorted({parse_source(name).model.split("/")[-1] for name in sources}))
     if kind == "sensitivity":
         return make_sensitivity()
-    makers = {"tendencies": make_measures, "curves": make_curves, "sample_size": make_sample_size}
+    makers = {"measures": make_measures, "curves": make_curves, "sample_size": make_sample_size}
     return makers[kind](list(sources))
 
 
+def draw(name: str, table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw a figure of the tendencies from the one table that it is made of."""
+    (kind,) = FIGURES[f"tendencies/{name}"].inputs
+    return draw_figure(f"tendencies/{name}", {kind: table}, labels)
+
+
 def make(name: str, sources: list[str]) -> Figure:
-    return draw(name, table(FIGURES[name].kind, tuple(sources)), Labels())
+    (kind,) = FIGURES[f"tendencies/{name}"].inputs
+    return draw(name, table(kind, tuple(sources)), Labels())
 
 
 @pytest.mark.parametrize("sources", [SMALL, LARGE], ids=["small", "large"])
@@ -73,7 +81,7 @@ def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: lis
             assert not axis.get_visible() or not axis.get_tightbbox().overlaps(box)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", TENDENCIES)
 def test_equal_tables_give_equal_bytes(name: str, tmp_path) -> None:
     for turn in ("a", "b"):
         save(make(name, SMALL), [tmp_path / f"{turn}.svg", tmp_path / f"{turn}.pdf"])
@@ -202,8 +210,8 @@ def test_bins_are_averages_weighted_by_documents() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    with pytest.raises(InputError, match="no figure 'figure_10'"):
-        draw("figure_10", make_curves(SMALL), Labels())
+    with pytest.raises(InputError, match="no figure 'tendencies/figure_10'"):
+        draw_figure("tendencies/figure_10", {"curves": make_curves(SMALL)}, Labels())
     with pytest.raises(InputError, match="no 'rank_frequency'"):
         draw("figure_6", make_curves(SMALL).query("curve == 'length_mean'"), Labels())
     with pytest.raises(InputError, match="source 'lstm' is neither"):
@@ -234,11 +242,11 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
         write_shard(path, "curves", rows, {})
     outputs = [tmp_path / "f.svg", tmp_path / "f.pdf"]
     labels = json.dumps({"models": ["trigram", "lstm"], "names": {"lstm": "LSTM (3)"}})
-    arguments = ["plot", "--figure", "figure_5", "--labels", labels, "--curves"]
+    arguments = ["plot", "--figure", "tendencies/figure_5", "--labels", labels, "--curves"]
     arguments += [*map(str, paths), "--output", *map(str, outputs)]
     monkeypatch.setattr("sys.argv", arguments)
-    plot_tendencies.main()
+    plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
-    monkeypatch.setattr("sys.argv", ["plot", "--figure", "main", "--output", str(outputs[0])])
+    monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
     with pytest.raises(InputError, match="needs --measures"):
-        plot_tendencies.main()
+        plot.main()

@@ -19,20 +19,18 @@ from beyond_perplexity.figures.importance import (
     aggregation,
     densities,
     kernel_density,
-    sample_size,
+    perplexity_by_samples,
 )
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.report.importance import (
-    Models,
-    beam_table,
-    diagnostics_table,
-    sampling_table,
-)
+from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
 from beyond_perplexity.schemas import SCHEMAS
 from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 
-MODELS = Models({"mine": "entitynlm", "other": "rnng"}, {"mine": "books (test)", "other": "trees"})
+LABELS = Labels(
+    families={"mine": "entitynlm", "other": "rnng"}, data={"mine": "books (test)", "other": "trees"}
+)
 PROPOSALS = {
     "mine": {"mine-peeking": (0.5, 1.0), "mine-no-peeking": (1.0,)},
     "other": {"crf": (1.0,)},
@@ -124,7 +122,7 @@ def test_of_several_proposals_with_all_temperatures_the_first_goes_by_them():
 
 
 def test_table_1_holds_each_estimate_beside_the_published_one():
-    table = sampling_table(estimates(), MODELS)
+    table = sampling_table(estimates(), LABELS)
     titles = [(column.group, column.title) for column in table.columns]
     assert titles[2:] == [
         ("mine", "this run"), ("mine", "paper"), ("other", "this run"), ("other", "paper"),
@@ -146,7 +144,7 @@ def test_table_1_holds_each_estimate_beside_the_published_one():
 
 
 def test_table_2_shows_the_lowest_strict_bound_of_each_size():
-    table = beam_table(estimates(), MODELS)
+    table = beam_table(estimates(), LABELS)
     assert [list(row) for row in table.rows] == [
         ["k = 1", "390.0", "150.2", "393.0", "96.3"],
         ["k = 10", "300.0", "147.1", "303.0", "87.0"],
@@ -155,7 +153,7 @@ def test_table_2_shows_the_lowest_strict_bound_of_each_size():
 
 
 def test_the_diagnostics_name_the_bound_of_every_estimate():
-    table = diagnostics_table(estimates(), MODELS)
+    table = trust_table(estimates(), LABELS)
     titles = [f"{column.group} {column.title}".strip() for column in table.columns]
     rows = {(row[1], row[2], row[3]): dict(zip(titles, row, strict=True)) for row in table.rows}
     sampled = rows["mine-peeking", "0.5", "Importance sampling"]
@@ -173,43 +171,60 @@ def test_the_diagnostics_show_particles_and_runs():
     row = {"model": "mine", "proposal": "p", "method": "smc", "aggregation": "instance"}
     row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
     row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
-    (shown,) = diagnostics_table(
-        pd.DataFrame([row], columns=SCHEMAS["estimates"].names), MODELS
-    ).rows
+    (shown,) = trust_table(pd.DataFrame([row], columns=SCHEMAS["estimates"].names), LABELS).rows
     assert shown[4] == "50 × 4"
     assert list(shown[8:10]) == ["1.5", "delta method"]
 
 
-@pytest.mark.parametrize("make", [sampling_table, beam_table, diagnostics_table])
+@pytest.mark.parametrize("make", [sampling_table, beam_table, trust_table])
 def test_no_estimates_are_an_error(make):
     with pytest.raises(InputError, match="the estimates hold none"):
-        make(estimates().iloc[:0], MODELS)
+        make(estimates().iloc[:0], LABELS)
 
 
 def test_the_curves_fall_and_have_a_panel_per_model():
-    figure = sample_size(curves())
+    figure = perplexity_by_samples(curves(), LABELS)
     visible = [axis for axis in figure.axes if axis.get_visible()]
     assert [axis.get_title() for axis in visible] == ["mine", "other"]
     assert [len(axis.lines) for axis in visible] == [3, 1]
     for line in visible[0].lines:
         assert list(line.get_ydata()) == [150.0, 105.0, 100.5]
-    levels = [axis.get_title() for axis in aggregation(curves(), "mine").axes if axis.get_visible()]
+    levels = [axis.get_title() for axis in aggregation(curves(), LABELS).axes if axis.get_visible()]
     assert levels == ["mine, instance level", "mine, corpus level"]
-    with pytest.raises(InputError, match="curves of 'else'"):
-        aggregation(curves(), "else")
+    with pytest.raises(InputError, match="no curves"):
+        aggregation(curves().iloc[:0], LABELS)
+
+
+def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
+    def shown(rows):
+        return aggregation(rows, LABELS).axes[0].get_title().split(",")[0]
+
+    table = curves()
+    assert shown(table) == shown(table.iloc[::-1]) == "mine"
+    crf = table[table["proposal"] == "crf"]
+    second, third = (crf.assign(proposal=name) for name in ("second", "third"))
+    assert shown(pd.concat([table, second])) == "mine"  # as many: the first
+    assert shown(pd.concat([second, table])) == "other"
+    assert shown(pd.concat([table, second, third])) == "other"
+
+
+def test_the_tables_need_no_labels():
+    table = sampling_table(estimates(), Labels())
+    assert [column.group for column in table.columns][2:] == ["mine", "other"]
+    assert "mine: 40 instances" in table.note
 
 
 def test_densities_need_eight_replicates_and_skip_the_infinite():
     many = replicates()
     many.loc[0, "value"] = float("inf")
-    few = [axis for axis in densities(replicates(7)).axes if axis.get_visible()]
-    full = [axis for axis in densities(many).axes if axis.get_visible()]
+    few = [axis for axis in densities(replicates(7), LABELS).axes if axis.get_visible()]
+    full = [axis for axis in densities(many, LABELS).axes if axis.get_visible()]
     assert [len(axis.lines) for axis in few] == [3, 1]  # ticks alone
     assert [len(axis.lines) for axis in full] == [6, 2]
     for line in full[0].lines[1::2]:
         assert max(line.get_ydata()) == pytest.approx(1.0)
     with pytest.raises(InputError, match="replicates"):
-        densities(many.iloc[:0])
+        densities(many.iloc[:0], LABELS)
 
 
 @pytest.mark.parametrize("n", [8, 300])
@@ -224,7 +239,7 @@ def test_the_density_is_that_of_scipy(n):
 def test_a_tree_has_the_room_of_its_height(tree):
     """The oracle is NLTK."""
     words = ["a"] * tree.count("#")
-    figure = latent_states([{"model": "a", "title": "b", "tokens": words, "tree": tree}])
+    figure = latent_states([{"model": "a", "title": "b", "tokens": words, "tree": tree}], LABELS)
     height = Tree.fromstring(tree).height()
     assert figure.get_figheight() == pytest.approx(TITLE + LEVEL * (height + 0.6))
     assert figure.axes[0].get_ylim()[1] == height - 1 + 0.5
@@ -233,12 +248,14 @@ def test_a_tree_has_the_room_of_its_height(tree):
 def test_what_a_panel_cuts_off_is_said_in_it():
     high, far = curves(), replicates()
     high["mean"] = high["mean"].where(high["temperature"] != 0.5, 1000 * high["mean"])
-    first, second = (axis for axis in sample_size(high).axes if axis.get_visible())
+    first, second = (
+        axis for axis in perplexity_by_samples(high, LABELS).axes if axis.get_visible()
+    )
     assert [text.get_text() for text in first.texts] == ["cut at 10,050"]  # 100 x 100.5
     assert first.get_ylim()[1] == pytest.approx(10_050 * 1.1)
     assert not second.texts
     far["value"] = far["value"].where(far["temperature"] != 0.5, 9 * far["value"])
-    first, second = (axis for axis in densities(far).axes if axis.get_visible())
+    first, second = (axis for axis in densities(far, LABELS).axes if axis.get_visible())
     assert [text.get_text() for text in first.texts] == ["τ = 0.5: 905 →"]  # 9 x 100.55
     assert first.get_xlim()[1] < 200
     assert not second.texts
@@ -248,7 +265,7 @@ def test_no_tag_of_a_mention_meets_the_names_below():
     mention = {"start": 0, "end": 1, "entity": "Man", "kind": "new"}
     close = {"start": 1, "end": 2, "entity": "Dog", "kind": "new"}
     chain = {"model": "c", "title": "d", "tokens": ["he", "it"], "mentions": [mention, close]}
-    figure = latent_states([chain])
+    figure = latent_states([chain], LABELS)
     figure.draw_without_rendering()
     *_, tag, lower, names = (text.get_window_extent() for text in figure.axes[0].texts)
     assert lower.y1 < tag.y1
@@ -261,7 +278,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     smc |= {"model": "mine", "proposal": "mine-no-peeking", "bound": "stochastic"}
     smc["standard_error"] = 2.0
     table.loc[len(table)] = pd.Series(smc)
-    mine, other = bounds(table).axes
+    mine, other = bounds(table, LABELS).axes
     names = [label.get_text() for label in mine.get_yticklabels()]
     assert names == [
         "Beam marginalization, k = 1",
@@ -275,7 +292,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     assert {values for place, values in drawn if place == 2} == {100.0, 102.0}
     legend = [text.get_text() for text in mine.figure.legends[0].get_texts()]
     assert "stochastic upper bound (the lowest over τ)" in legend
-    alone = bounds(table[table["temperature"] != 0.5]).legends[0].get_texts()
+    alone = bounds(table[table["temperature"] != 0.5], LABELS).legends[0].get_texts()
     assert "stochastic upper bound" in [text.get_text() for text in alone]
     # Two errors on each side: by the delta method where it is known, else by bootstrap.
     ends = {
@@ -285,9 +302,9 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     }
     assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
-    assert len(bounds(table[table["method"] != "beam"]).axes) == 2
+    assert len(bounds(table[table["method"] != "beam"], LABELS).axes) == 2
     with pytest.raises(InputError, match="no finite bound"):
-        bounds(table.iloc[:0])
+        bounds(table.iloc[:0], LABELS)
 
 
 def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
@@ -325,15 +342,15 @@ def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
     ]
     tree = {"model": "a", "title": "b", "tokens": words[:4], "tree": "(S (NP #0 #1 #2) (X #3))"}
     chain = {"model": "c", "title": "d", "tokens": words, "mentions": mentions}
-    figure = latent_states([tree, chain])
+    figure = latent_states([tree, chain], LABELS)
     first, second = ([text.get_text() for text in axis.texts] for axis in figure.axes)
     assert first == ["the", "old", "man", "NP", "saw", "S"]
     assert second[: len(words)] == words
     assert second[len(words) :] == ["1 new", "2 pet of 1", "1 again", "1 Man   2 Dog"]
     save(figure, [tmp_path / "one.svg"])
-    save(latent_states([tree, chain]), [tmp_path / "two.svg"])
+    save(latent_states([tree, chain], LABELS), [tmp_path / "two.svg"])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    (note,) = latent_states([]).texts
+    (note,) = latent_states([], LABELS).texts
     assert "can be shown" in note.get_text()
 
 
@@ -351,12 +368,13 @@ def test_names_tokens_and_entities_are_drawn_as_they_stand(tmp_path):
     chain = {"model": HOSTILE, "title": "d", "tokens": words, "mentions": mentions}
     tree = {"model": HOSTILE, "title": "b", "tokens": words}
     tree["tree"] = "($ (PRP$ #0 #1 #2) ($x^$ #3))"
+    named = Labels(families={f"mine {HOSTILE}": "entitynlm"})
     figures = {
-        "1": (latent_states([tree, chain]), 8),
-        "2": (sample_size(hostile(curves())), 2),
-        "3": (aggregation(hostile(curves()), f"mine {HOSTILE}"), 3),
-        "4": (densities(hostile(replicates())), 2),
-        "bounds": (bounds(hostile(estimates())), 2),
+        "1": (latent_states([tree, chain], LABELS), 8),
+        "2": (perplexity_by_samples(hostile(curves()), LABELS), 2),
+        "3": (aggregation(hostile(curves()), named), 3),
+        "4": (densities(hostile(replicates()), LABELS), 2),
+        "bounds": (bounds(hostile(estimates()), LABELS), 2),
     }
     for name, (figure, at_least) in figures.items():
         paths = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "pdf")]

@@ -228,24 +228,32 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
     models = ["--models", "my_model/model.json"]
     labels = ["--labels", '{"families": {"my_model": "cnn"}}']
-    _run(monkeypatch, tmp_path, "--table", "table_3", "--measures", "m.parquet", *labels)
+    _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet", *labels)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
     assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * len(SOURCES)
-    _run(monkeypatch, tmp_path, "--table", "table_4", "--measures", "m.parquet")
-    _run(monkeypatch, tmp_path, "--table", "table_1", *models, "--perplexities", "my_model.json")
+    _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--measures", "m.parquet")
+    _run(
+        monkeypatch,
+        tmp_path,
+        "--table",
+        "tendencies/table_1",
+        *models,
+        "--perplexities",
+        "my_model.json",
+    )
     row = pd.read_csv(tmp_path / "t.csv").iloc[0]
     assert (row["model"], row["perplexity_per_word"]) == ("my_model", 4)
 
 
 def test_command_errors(monkeypatch, tmp_path) -> None:
     with pytest.raises(InputError, match="table_2 needs --measures"):
-        _run(monkeypatch, tmp_path, "--table", "table_2")
+        _run(monkeypatch, tmp_path, "--table", "tendencies/table_2")
     (tmp_path / "model.json").write_text("[]")
     with pytest.raises(InputError, match="holds no JSON object"):
-        _run(monkeypatch, tmp_path, "--table", "table_1", "--models", "model.json")
+        _run(monkeypatch, tmp_path, "--table", "tendencies/table_1", "--models", "model.json")
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        _run(monkeypatch, tmp_path, "--table", "table_3", "--measures", "model.json")
+        _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "model.json")
     with pytest.raises(InputError, match="table 3: the measures have none of"):
         measured_table(3, make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()

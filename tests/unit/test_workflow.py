@@ -21,7 +21,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report.inputs import READERS
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.overview import main_table, render_overview
 
 ROOT = Path(__file__).parents[2]
@@ -81,20 +81,43 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
 
 def test_figures_and_tables_are_made_of_what_they_show(config):
     run = Run(config)
+    report, (group,) = run.report, run.report.groups()
+    assert group == "tendencies/wikipedia"
     bodies = len(run.samples.sources("wikipedia"))
-    assert set(run.report.figures("wikipedia")) == set(FIGURES)
-    assert len(run.report.figure_inputs("wikipedia", "sample_size")) == bodies
-    assert run.report.figure_inputs("wikipedia", "sensitivity") == run.report.sensitivity_files(
-        "wikipedia"
-    )
-    assert len(run.report.figure_inputs("wikipedia", "figure_7")) == bodies + 1
-    assert run.report.figure_flag("sample_size") == "--sample-size"
-    assert run.report.tables() == [*(f"table_{n}" for n in range(1, 7)), "sensitivity"]
-    given = {name: run.report.table_inputs("wikipedia", "table_4", name) for name in READERS}
-    held = {name: len(files) for name, files in given.items() if files}
-    assert held == {"measures": bodies, "resamples": config["tendencies"]["resamples"]}
-    for code in (run.report.figure_code("figure_7"), run.report.table_code("sensitivity")):
-        assert (ROOT / code).is_file()
+    held = {
+        (name, kind): len(files)
+        for rows, name in [
+            (FIGURES, "sample_size"),
+            (FIGURES, "figure_7"),
+            (FIGURES, "training"),
+            (TABLES, "table_4"),
+            (TABLES, "sensitivity"),
+        ]
+        for kind, files in report.inputs(rows, group, name).items()
+        if files
+    }
+    assert held == {
+        ("sample_size", "sample_size"): bodies,
+        ("figure_7", "curves"): bodies + 1,
+        ("training", "training"): 1,  # a trigram has no curve
+        ("table_4", "measures"): bodies,
+        ("table_4", "resamples"): config["tendencies"]["resamples"],
+        ("sensitivity", "sensitivity"): 1,
+    }
+    codes = {report.code("scripts/plot.py", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
+    assert len(codes) == 9  # also of functions of one file
+    files = report.files()
+    assert len(set(files)) == len(files) == 2 * 14 + 3 * 7
+
+
+def test_a_figure_that_has_nothing_to_show_is_left_out(config):
+    config["generation"]["models"] = ["trigram"]
+    report = Run(config).report
+    (group,) = report.groups()
+    every = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
+    assert report.names(FIGURES, group) == [name for name in every if name != "training"]
+    config["generation"]["models"], config["external_samples"] = [], {}
+    assert Run(config).report.groups() == Run(config).report.files() == []
 
 
 def test_only_neural_models_ask_for_a_gpu(config):

@@ -33,9 +33,9 @@ def edited(path: Path, old: str, new: str):
 def test_a_run_ends_in_tables_and_figures(finished):
     results = finished.path / "results"
     for table in range(1, 7):
-        assert (results / f"tables/wikipedia/table_{table}.csv").stat().st_size > 0
-    assert (results / "tables/wikipedia/sensitivity.csv").stat().st_size > 0
-    assert (results / "figures/wikipedia/main.svg").stat().st_size > 0
+        assert (results / f"tables/tendencies/wikipedia/table_{table}.csv").stat().st_size > 0
+    assert (results / "tables/tendencies/wikipedia/sensitivity.csv").stat().st_size > 0
+    assert (results / "figures/tendencies/wikipedia/main.svg").stat().st_size > 0
     assert (results / "overview/overview.rst").stat().st_size > 0
     assert not list(results.rglob("*.partial*"))
 

@@ -1,0 +1,70 @@
+"""What there is to know of a table or a figure, and making it by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from beyond_perplexity.errors import InputError
+
+if TYPE_CHECKING:
+    from beyond_perplexity.figures.labels import Labels
+
+
+class Exhibit(NamedTuple):
+    """A table or a figure of a paper.
+
+    Attributes
+    ----------
+    code : str
+        ``module:function`` in the package. The function takes what the inputs hold, in their order,
+        then the `Labels`, and returns a `report.layout.Table` or a matplotlib figure.
+    inputs : tuple of str
+        Kinds of files that it is made of, keys of `report.INPUTS`.
+    title, caption : str
+        What the report says of it, as reStructuredText.
+    optional : tuple of str
+        Inputs that may have no file. Where another one has none, there is nothing to show.
+    """
+
+    code: str
+    inputs: tuple[str, ...]
+    title: str
+    caption: str
+    optional: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The source file of the function, relative to the repository."""
+        return f"beyond_perplexity/{self.code.partition(':')[0].replace('.', '/')}.py"
+
+
+def make_exhibit(
+    kind: str, rows: Mapping[str, Exhibit], name: str, given: Mapping[str, Any], labels: Labels
+) -> Any:
+    """Make a table or a figure by its name.
+
+    Parameters
+    ----------
+    kind : str
+        ``"table"`` or ``"figure"``, for the message.
+    rows : dict of str to Exhibit
+        All of that kind.
+    name : str
+        ``paper/name``, a key of `rows`.
+    given : dict of str to object
+        What the files of each kind of input hold.
+    labels : Labels
+        How models and decodings are called and in which order they stand.
+
+    Raises
+    ------
+    InputError
+        When there is none of that name, or what is given lacks what it shows.
+    """
+    if name not in rows:
+        raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
+    module, _, function = rows[name].code.partition(":")
+    make = getattr(import_module(f"beyond_perplexity.{module}"), function)
+    return make(*(given[kind] for kind in rows[name].inputs), labels)

@@ -1,0 +1,27 @@
+"""Draw a figure."""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.report.inputs import add_input_flags, read_inputs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--figure", required=True, choices=list(FIGURES), help="which figure")
+    add_input_flags(parser)
+    parser.add_argument("--labels", help="names and order of models and decodings, JSON")
+    parser.add_argument("--output", nargs="+", required=True, help="files: .svg, .pdf, .png")
+    options = parser.parse_args()
+    given = read_inputs(options.figure, FIGURES[options.figure], options)
+    labels = Labels.from_json(options.labels)
+    save(draw_figure(options.figure, given, labels), options.output)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -136,8 +136,8 @@ class MentionParticles(NamedTuple):
 class EntityNLM(EntityModule, LatentModel):
     """The model; see the module.
 
-    Parameters and errors are those of `ConfiguredModel`; the options are `EntityNLMOptions`, and ids
-    are sorted by falling frequency.
+    Parameters and errors are those of `ConfiguredModel`; the options are `EntityNLMOptions`. Ids
+    come by falling frequency.
     """
 
     family = "entitynlm"

@@ -136,17 +136,8 @@ class MentionParticles(NamedTuple):
 class EntityNLM(EntityModule, LatentModel):
     """The model; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V; ids by falling frequency.
-    architecture : dict
-        See `EntityNLMOptions`.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Parameters and errors are those of `ConfiguredModel`; the options are `EntityNLMOptions`. Ids
+    come by falling frequency.
     """
 
     family = "entitynlm"

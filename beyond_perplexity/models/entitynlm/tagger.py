@@ -49,21 +49,12 @@ class EntityTaggerOptions(EntityOptions):
 class EntityTagger(EntityModule, Proposal):
     """The proposal; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-    architecture : dict
-        See `EntityTaggerOptions`.
+    Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
 
     Attributes
     ----------
     word_draws : int
         Random numbers of a word.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
     """
 
     word_draws = WORD_DRAWS

@@ -43,8 +43,6 @@ class Family:
         Options that the model of a proposal must have.
     sequential : bool
         A latent model that can be walked word by word, as sequential Monte Carlo does.
-    example : bool
-        Where a figure of importance sampling has room for one model, it is one of this family.
     bring : str or None
         ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
     files : tuple of str
@@ -63,7 +61,6 @@ class Family:
     shares: tuple[str, ...] = ()
     asks: Mapping[str, Any] = field(default_factory=dict)
     sequential: bool = False
-    example: bool = False
     bring: str | None = None
     files: tuple[str, ...] = ()
     engines: str | None = None
@@ -97,7 +94,6 @@ FAMILIES: dict[str, Family] = {
         needs=("mentions",),
         proposals=("entity-tagger",),
         sequential=True,
-        example=True,
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
@@ -207,9 +203,3 @@ def family_modules(family: object) -> list[str]:
     row = find_row(family)
     named = {row.reference, row.options, row.bring, row.engines} - {None}
     return sorted({f"{str(name).split(':')[0].replace('.', '/')}.py" for name in named})
-
-
-def example(families: Mapping[str, str]) -> str:
-    """Choose, among models and their families, the one that stands for all in a figure."""
-    fitting = (model for model, family in families.items() if find_row(family).example)
-    return next(fitting, min(families))

@@ -22,7 +22,7 @@ from beyond_perplexity.models.contract import (
     LanguageModel,
     TrainedModel,
 )
-from beyond_perplexity.models.families import FAMILIES, example, families_of, family_modules
+from beyond_perplexity.models.families import FAMILIES, families_of, family_modules
 from beyond_perplexity.models.latent import LatentModel, Proposal
 from beyond_perplexity.planning.latent_checks import ANNOTATIONS, describe_annotation
 
@@ -130,11 +130,6 @@ def test_the_modules_of_a_family_are_those_that_its_row_names():
         "beyond_perplexity/models/huggingface/model.py",
     ]
     assert family_modules("lstm") == ["beyond_perplexity/models/recurrent.py"]
-
-
-def test_one_model_stands_for_all():
-    assert example({"a": "kglm", "b": "entitynlm", "c": "rnng"}) == "b"
-    assert example({"b": "kglm", "a": "rnng"}) == "a"
 
 
 def test_each_origin_of_an_annotation_is_said_once():

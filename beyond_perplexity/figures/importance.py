@@ -25,7 +25,7 @@ AGGREGATIONS = ("instance", "corpus")
 # Axes end at so many times the smallest perplexity, logarithmic ones of curves and linear ones.
 HIGHEST_RATIO = 100
 HIGHEST_LINEAR_RATIO = 3
-KEYS = ("model", "proposal", "temperature")
+SETTING_KEYS = ("model", "proposal", "temperature")
 LEAST_FOR_DENSITY = 8
 NOTE_SIZE = 6
 NOTE_HEIGHT = 0.1  # of the highest density
@@ -39,7 +39,7 @@ class Settings:
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        found = list(dict.fromkeys(zip(*(table[name] for name in KEYS), strict=True)))
+        found = list(dict.fromkeys(zip(*(table[name] for name in SETTING_KEYS), strict=True)))
         counts = Counter((model, proposal) for model, proposal, _ in found)
         main: dict[str, str] = {}
         for (model, proposal), count in counts.items():
@@ -124,7 +124,7 @@ def _note(axis: Axes, text: str, colour: str, height: float) -> None:
 
 
 def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: bool) -> None:
-    for key, group in curves.groupby(list(KEYS)):
+    for key, group in curves.groupby(list(SETTING_KEYS)):
         points = group.sort_values("n_samples")
         label = settings.label(*key)
         colour, x = settings.colour(label), points["n_samples"]
@@ -262,7 +262,7 @@ def densities(replicates: pd.DataFrame) -> Figure:
 def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
     limit = HIGHEST_LINEAR_RATIO * float(rows["value"].min())
     beyond: list[tuple[str, str]] = []
-    for key, group in rows.groupby(list(KEYS)):
+    for key, group in rows.groupby(list(SETTING_KEYS)):
         label = settings.label(*key)
         values = group["value"].to_numpy()
         colour = settings.colour(label)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 
-from beyond_perplexity.importance.estimators import log_mean_exp, log_sum_exp, perplexity
+from beyond_perplexity.importance.log_space import log_mean_exp, log_sum_exp, to_perplexity
 
 # Values of the column `tail`: what the largest weights are, and so whether k̂ is defined.
 FITTED = "fitted"
@@ -16,6 +15,7 @@ CONSTANT = "constant"  # all of the tail alike: no tail, as with q = p(z | x)
 TIED = "tied"  # a quarter of the tail or more equals its threshold, as with few distinct latents
 DEGENERATE = "degenerate"  # apart by more than float64 can hold: k̂ is infinite
 EMPTY = "empty"  # all weights are 0
+NOT_OF_SAMPLES = "the weights are of runs, not of samples"  # nothing is fitted to them
 
 _LEAST_TAIL = 5
 # What the delta method needs: a small relative variance of p̂, from enough effective samples for
@@ -125,6 +125,8 @@ def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
         return float("nan"), TIED
     if np.exp(quartile - largest) <= np.exp(threshold - largest):
         return float("inf"), DEGENERATE
+    from arviz_stats.base import array_stats  # a second, which names of estimators need not wait
+
     with np.errstate(all="ignore"):
         _, k_hat = array_stats.psislw(-log_weights)
     return float(k_hat), FITTED
@@ -267,5 +269,5 @@ def bootstrap_instances(
     found = np.empty(n_replicates)
     for replicate in range(n_replicates):
         chosen = random.integers(0, n, n)
-        found[replicate] = perplexity(log_likelihoods[chosen].sum(), n_tokens[chosen].sum())
+        found[replicate] = to_perplexity(log_likelihoods[chosen].sum(), n_tokens[chosen].sum())
     return found

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.bounds import METHODS
-from beyond_perplexity.figures.importance import KEYS, Settings
+from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE, LEAST_EFFECTIVE
+from beyond_perplexity.importance.estimators.contract import STRICT
+from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
 from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
@@ -31,7 +32,7 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
-LEVELS = {
+LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
     "random": "Corpus level, mean ± standard deviation over random pairings",
     "instance": "Instance level",
@@ -119,7 +120,7 @@ def _rows(
 ) -> list[list[str]]:
     rows = []
     for label in labels:
-        row = [LEVELS[level] if label == labels[0] else "", label]
+        row = [LEVEL_TITLES[level] if label == labels[0] else "", label]
         for name, family in models.families.items():
             row.append(cell(name, label))
             if (family, "instance") in PUBLISHED:
@@ -146,9 +147,8 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
     InputError
         When there are no importance sampling estimates.
     """
-    chosen = estimates[
-        (estimates["method"] == "importance_sampling") & (estimates["measure"] == "perplexity")
-    ]
+    paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
+    chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
     settings = Settings(chosen)
     keys = chosen[["model", "proposal", "temperature"]].itertuples(index=False, name=None)
@@ -169,7 +169,9 @@ def sampling_table(estimates: pd.DataFrame, models: Models) -> Table:
 
         return cell
 
-    rows = [row for level in LEVELS for row in _rows(models, settings.order, level, show(level))]
+    rows = [
+        row for level in LEVEL_TITLES for row in _rows(models, settings.order, level, show(level))
+    ]
     return Table(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
@@ -187,7 +189,8 @@ def beam_table(estimates: pd.DataFrame, models: Models) -> Table:
     Parameters and errors as `sampling_table`; of several proposals of a model the one with the
     lowest bound is shown, the others are in the CSV.
     """
-    chosen = estimates[(estimates["method"] == "beam") & (estimates["measure"] == "perplexity")]
+    strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
+    chosen = estimates[strict & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
     best = chosen.groupby(["model", "beam_size"])["value"].min()
     columns = [Column("Beam", text=True), *_columns(models)[2:]]
@@ -239,19 +242,22 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
+    notes = [(one.size_note, one.trust_note) for one in load_estimators().values()]
+    sizes, trust = ([note for note in kind if note] for kind in zip(*notes, strict=True))
+    counted = ", ".join(["samples of an instance", *sizes])
+    trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     rows = [_diagnosed(row, penalized) for row in chosen.to_dict("records")]
     return Table(
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
         "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
-        "charged for the types it stands for. K: samples of an instance, of the mixture those of "
-        "all temperatures together, of sequential Monte Carlo particles × runs; bounds fall with "
-        "each of them. Standard error over samples: by the delta method where every instance has "
+        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        "Standard error over samples: by the delta method where every instance has "
         f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
         f"{LARGEST_RELATIVE_VARIANCE:g}, "
-        "else by bootstrap, which may be too small. Effective samples: (Σw)²/Σw² of an "
-        "instance; of sequential Monte Carlo the fewest after any word. Largest weight: its share "
-        "of the sum of the weights of an instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): "
+        f"else by bootstrap, which may be too small. Effective samples: {trusted}. Largest weight: "
+        "its share of the sum of the weights of an instance. k̂ above its limit, "
+        "min(1 − 1/log10 K, 0.7): "
         "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
         "undefined k̂ says nothing, good or bad. "
         f"Of {len(models.families)} models.",
@@ -262,7 +268,7 @@ def diagnostics_table(estimates: pd.DataFrame, models: Models) -> Table:
 
 
 def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in (*KEYS, "method", "beam_size"))
+    return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "beam_size"))
 
 
 def _count(value: float) -> int | None:
@@ -276,15 +282,15 @@ def _diagnosed(
         return "–" if pd.isna(row[name]) else format(row[name], form)
 
     error, source = sampling_error(row)
-    runs = f" × {row['replicates']:.0f}" if row["method"] == "smc" else ""
+    estimator = find_estimator(row["method"])
     above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
     size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
     return [
         str(row["model"]),
         str(row["proposal"]),
         shown("temperature", "g"),
-        METHODS.get(row["method"], row["method"]) + size,
-        shown("n_samples", ",.0f") + runs,
+        estimator.title + size,
+        shown("n_samples", ",.0f") + estimator.times.format_map(row),
         str(row["bound"]),
         _number(row["value"]),
         _number(penalized.get(_setting(row))),

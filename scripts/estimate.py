@@ -22,16 +22,13 @@ from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table, instances_table
+from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path, write_shard
 
-OUTPUTS = {
-    "output": ("estimates", estimates_table),
-    "diagnostics": ("importance_diagnostics", instances_table),
-}
+OUTPUTS = {"output": REDUCED_TABLES["estimates"], "diagnostics": REDUCED_TABLES["diagnostics"]}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,22 +10,10 @@ from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import (
-    curves_table,
-    estimates_table,
-    instances_table,
-    replicates_table,
-)
+from beyond_perplexity.importance.tables import REDUCED_TABLES
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-
-REDUCED = {
-    "estimates": ("estimates", estimates_table),
-    "curves": ("importance_curves", curves_table),
-    "replicates": ("importance_replicates", replicates_table),
-    "diagnostics": ("importance_diagnostics", instances_table),
-}
 
 
 def main() -> None:
@@ -46,7 +34,7 @@ def main() -> None:
     reader = WeightReader(given.weights, parse_options(WeightLabels, given.labels, "labels"))
     reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
     record["estimators"] = list(dict.fromkeys(method for method, _ in reduction.estimators))
-    for name, (kind, table) in REDUCED.items():
+    for name, (kind, table) in REDUCED_TABLES.items():
         if path := getattr(given, name):
             write_shard(path, kind, table(reduction), record)
 

@@ -40,12 +40,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_variance
-from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Estimator, Fields
+from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fields, Inputs
 from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
 from beyond_perplexity.schemas import SCHEMAS
-
-_MEASURES = ("perplexity", "unknown_penalized_perplexity")
 
 
 def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -73,51 +71,34 @@ def _deviation(values: np.ndarray) -> float:
     return float(values.std(ddof=1)) if enough else math.nan
 
 
-class _Builder:
-    """Turn the estimates of a reduction into rows of ``estimates``."""
+class _Measures:
+    """Turn an estimate into a row of ``estimates`` for each measure."""
 
-    def __init__(self, reduction: Reduction) -> None:
-        self._reduction = reduction
-        reader = reduction.inputs.reader
-        self._t = reader.n_tokens
-        self._total = int(reader.n_tokens.sum())
-        self._unknown = reader.n_unknown
-        self._types = reader.labels.unknown_types
-        self._common: Fields = {
-            "model": reader.labels.model,
-            "proposal": reader.labels.proposal,
-            "n_instances": len(self._t),
-            "n_tokens": self._total,
-            "t_definition": reader.labels.t_definition,
-            "n_unknown": None if self._unknown is None else int(self._unknown.sum()),
-            "unknown_types": self._types,
-        }
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._t = inputs.reader.n_tokens
+        self._total = int(self._t.sum())
 
-    def rows(self, estimate: CorpusEstimate, method: str) -> Iterator[Fields]:
+    def rows(self, estimate: CorpusEstimate) -> Iterator[Fields]:
         """Give the row of each measure."""
-        known = self._unknown is not None and self._types is not None
-        for measure in _MEASURES:
-            row = {**self._common, **estimate.labels, "method": method, "measure": measure}
-            if measure == "perplexity":
-                yield row | self._values(estimate, np.zeros(len(self._t)))
-            elif known:
-                assert self._unknown is not None
-                yield row | self._values(
-                    estimate, self._unknown * math.log(max(1, self._types or 0))
-                )
-            else:
-                yield row | {
-                    "note": "the number of unknown tokens or of unknown types is not known"
-                }
+        unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
+        yield {"measure": "perplexity", **self._values(estimate, np.zeros(len(self._t)))}
+        penalized = {"measure": "unknown_penalized_perplexity"}
+        if unknown is None or types is None:
+            note = "the number of unknown tokens or of unknown types is not known"
+            yield {**penalized, **estimate.labels, "note": note}
+        else:
+            yield penalized | self._values(estimate, unknown * math.log(max(1, types)))
 
     def _values(self, estimate: CorpusEstimate, penalty: np.ndarray) -> Fields:
         """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
+        options = self._inputs.options
         charged = estimate.log_likelihood - penalty.sum()
         value = float(to_perplexity(charged, self._total))
-        row: Fields = {"log_likelihood": charged, "value": value}
+        row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
         if estimate.pairings is not None:
             values = to_perplexity(estimate.pairings - penalty.sum(), self._total)  # (R,)
-            low, high = band(values, self._reduction.inputs.options.confidence)
+            low, high = band(values, options.confidence)
             return row | {
                 "value": values.mean(),
                 "low": low,
@@ -132,67 +113,51 @@ class _Builder:
             samples = to_perplexity(estimate.samples - penalty.sum(), self._total)
             row["standard_error_samples"] = _deviation(samples)
         if estimate.instances is not None and len(self._t) > 1:
-            resampled = bootstrap_instances(
-                estimate.instances - penalty,
-                self._t,
-                self._reduction.inputs.options.bootstrap,
-                self._reduction.inputs.random("bootstrap over instances"),
-            )
+            random = self._inputs.random("bootstrap over instances")
+            charged_ones = estimate.instances - penalty  # (N,)
+            resampled = bootstrap_instances(charged_ones, self._t, options.bootstrap, random)
             row["standard_error_instances"] = _deviation(resampled)
         return row
 
 
-def _place(reduction: Reduction, estimator: Estimator, estimate: CorpusEstimate) -> tuple[int, ...]:
-    """Sort by temperature, then by beam, then by level; else as in the list of estimators."""
-    group = len(reduction.inputs.reader.temperatures)
-    return (
-        group if estimator.group is None else estimator.group,
-        estimate.labels.get("beam_size", 0),
-        estimator.levels.index(estimate.labels["aggregation"]),
-    )
-
-
-def _table(kind: str, rows: Iterable[Fields]) -> pa.Table:
-    """Make a table; missing columns and NaN become null."""
+def _table(kind: str, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
+    """Make a table; what all rows share is added, missing columns and NaN become null."""
+    reader = inputs.reader
+    common: Fields = {
+        "model": reader.labels.model,
+        "proposal": reader.labels.proposal,
+        "n_instances": len(reader.n_tokens),
+        "n_tokens": int(reader.n_tokens.sum()),
+        "t_definition": reader.labels.t_definition,
+        "n_unknown": None if reader.n_unknown is None else int(reader.n_unknown.sum()),
+        "unknown_types": reader.labels.unknown_types,
+    }
 
     def clean(value: object) -> object:
         if isinstance(value, np.generic | np.ndarray):
             value = value.item()
         return None if isinstance(value, float) and math.isnan(value) else value
 
-    listed = list(rows)
+    listed = [common | row for row in rows]
     columns = {name: [clean(row.get(name)) for row in listed] for name in SCHEMAS[kind].names}
     return pa.table(columns, SCHEMAS[kind])
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
-    """Make the table of schema ``estimates``; the module says what its columns mean."""
-    builder = _Builder(reduction)
-    found = [
-        (_place(reduction, estimator, estimate), estimate, method)
-        for method, estimator in reduction.estimators
-        for estimate in estimator.estimates()
-    ]
+    """Make the table of schema ``estimates``; the module says what its columns mean.
+
+    Sorted by temperature, then by beam, then by level; else as in the list of estimators.
+    """
+    measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
+    found: list[tuple[tuple[int, ...], list[Fields]]] = []
+    for method, estimator in reduction.estimators:
+        group = last if estimator.group is None else estimator.group
+        for estimate in estimator.estimates():
+            level = estimator.levels.index(estimate.labels["aggregation"])
+            rows = [{"method": method, **row} for row in measures.rows(estimate)]
+            found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
-    return _table(
-        "estimates",
-        (row for _, one, method in found for row in builder.rows(one, method)),
-    )
-
-
-def _common(reduction: Reduction, estimator: Estimator, level: str) -> Fields:
-    """Return the columns that curves and replicates share."""
-    reader = reduction.inputs.reader
-    return {
-        "model": reader.labels.model,
-        "proposal": reader.labels.proposal,
-        **estimator.labels,
-        "aggregation": level,
-        "bound": estimator.bound,
-        "n_instances": len(reader.n_tokens),
-        "n_tokens": int(reader.n_tokens.sum()),
-        "t_definition": reader.labels.t_definition,
-    }
+    return _table("estimates", reduction.inputs, (row for _, rows in found for row in rows))
 
 
 def curves_table(reduction: Reduction) -> pa.Table:
@@ -210,7 +175,9 @@ def curves_table(reduction: Reduction) -> pa.Table:
             low, high = band(values, reduction.inputs.options.confidence)
             rows += [
                 {
-                    **_common(reduction, estimator, level),
+                    **estimator.labels,
+                    "aggregation": level,
+                    "bound": estimator.bound,
                     "n_samples": size,
                     "mean": values[:, column].mean(),
                     "low": low[column],
@@ -219,17 +186,18 @@ def curves_table(reduction: Reduction) -> pa.Table:
                 }
                 for column, size in enumerate(estimator.sizes.tolist())
             ]
-    return _table("importance_curves", rows)
+    return _table("importance_curves", reduction.inputs, rows)
 
 
 def replicates_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_replicates``: perplexities of disjoint blocks."""
     total = int(reduction.inputs.reader.n_tokens.sum())
-    size = reduction.inputs.options.replicate_samples
     rows = (
         {
-            **_common(reduction, estimator, level),
-            "n_samples": size,
+            **estimator.labels,
+            "aggregation": level,
+            "bound": estimator.bound,
+            "n_samples": reduction.inputs.options.replicate_samples,
             "replicate": replicate,
             "value": value,
         }
@@ -237,7 +205,7 @@ def replicates_table(reduction: Reduction) -> pa.Table:
         for level, log_likelihoods in estimator.replicates().items()
         for replicate, value in enumerate(to_perplexity(log_likelihoods, total))
     )
-    return _table("importance_replicates", rows)
+    return _table("importance_replicates", reduction.inputs, rows)
 
 
 def instances_table(reduction: Reduction) -> pa.Table:
@@ -246,10 +214,18 @@ def instances_table(reduction: Reduction) -> pa.Table:
     ``log_likelihood`` is log p̂ in nats, without a penalty; its standard errors are nats too, that
     by the delta method null where `diagnostics.delta_variance` says that it does not hold.
     """
-    labels = reduction.inputs.reader.labels
     rows = (
-        {"model": labels.model, "proposal": labels.proposal, "method": method, **found}
+        {"method": method, **found}
         for method, estimator in reduction.estimators
         for found in estimator.diagnosed()
     )
-    return _table("importance_diagnostics", rows)
+    return _table("importance_diagnostics", reduction.inputs, rows)
+
+
+# By the flag that names its file: the schema and what makes it.
+REDUCED_TABLES = {
+    "estimates": ("estimates", estimates_table),
+    "curves": ("importance_curves", curves_table),
+    "replicates": ("importance_replicates", replicates_table),
+    "diagnostics": ("importance_diagnostics", instances_table),
+}

@@ -474,14 +474,14 @@ def test_beams_must_be_of_the_same_instances(tmp_path):
 def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
     beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
-    outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED}
+    outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED_TABLES}
     flags = ["--weights", *paths, "--beams", beams, "--seed", 5]
     flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
     flags += ["--labels", json.dumps({"model": "named"})]
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
     monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
     command.main()
-    for name, (kind, _) in command.REDUCED.items():
+    for name, (kind, _) in command.REDUCED_TABLES.items():
         rows = sum(len(batch) for batch in read_batches(outputs[name], kind, SCHEMAS[kind].names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
     assert set(pq.read_table(outputs["estimates"])["model"].to_pylist()) == {"named"}

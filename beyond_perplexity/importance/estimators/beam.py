@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from beyond_perplexity.importance.estimators.contract import STRICT, Estimator, InstanceEstimate
 from beyond_perplexity.importance.log_space import log_sum_exp
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
+from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:

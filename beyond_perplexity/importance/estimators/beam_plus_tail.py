@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from beyond_perplexity.importance.estimators.beam import beam_log_likelihood
@@ -15,9 +13,7 @@ from beyond_perplexity.importance.estimators.contract import (
     InstanceEstimate,
 )
 from beyond_perplexity.importance.log_space import log_mean_exp
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
+from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 def beam_plus_tail(

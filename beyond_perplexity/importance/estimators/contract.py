@@ -27,12 +27,13 @@ from beyond_perplexity.importance.diagnostics import (
     k_hat_threshold,
 )
 from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
 from beyond_perplexity.importance.summary import instance_notes, summarize_diagnostics
 from beyond_perplexity.invariance.streams import stream
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.options import ReductionOptions
-    from beyond_perplexity.importance.reading.weights import SampledInstance, Samples, WeightReader
+    from beyond_perplexity.importance.reading.weights import WeightReader
 
 # What an estimated perplexity is to the true one, in words.
 STRICT, STOCHASTIC, DEBIASED, TWO_SIDED = "strict", "stochastic", "debiased", "two-sided"
@@ -263,7 +264,7 @@ class Estimator(ABC):
         """Do what is left when all instances are there."""
 
     def notes(self) -> list[str]:
-        """Say what a reader must know, each without a full stop."""
+        """Say what a reader must know of a mean of weights, each without a full stop."""
         return instance_notes(self, self.inputs.reader.instance_ids)
 
     def estimates(self) -> Iterator[CorpusEstimate]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,11 +19,9 @@ from beyond_perplexity.importance.estimators.contract import (
 )
 from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.importance.reading.samples import SampledInstance
 from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
 from beyond_perplexity.importance.summary import corpus_notes, summarize_diagnostics
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
 
 
 class ImportanceSampling(Estimator):
@@ -92,20 +89,13 @@ class ImportanceSampling(Estimator):
     def estimates(self) -> Iterator[CorpusEstimate]:
         """Estimate at the level of instances, and at that of the corpus by two kinds of pairing."""
         yield from super().estimates()
-        most = int(self.n_samples.max())
-        notes = []
-        if most != self.common:
-            notes.append(
-                f"instances have {self.common} to {most} samples: of each, {self.common} count"
-            )
+        least, most, notes = self.common, int(self.n_samples.max()), []
+        if most != least:
+            notes.append(f"instances have {least} to {most} samples: of each, {least} count")
         if np.isneginf(self.paired).all():
             notes.append("no pairing by id has positive weights alone: its perplexity is infinite")
-        labels: Fields = {
-            **self.labels,
-            "aggregation": "corpus",
-            "bound": self.bound,
-            "n_samples": self.common,
-        }
+        labels: Fields = {**self.labels, "aggregation": "corpus", "bound": self.bound}
+        labels["n_samples"] = least
         yield self._paired_by_id(labels, notes)
         if len(self.ordered):
             pairings = log_mean_exp(self.ordered, 1)

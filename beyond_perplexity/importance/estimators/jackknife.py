@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from beyond_perplexity.importance.estimators.contract import (
     InstanceEstimate,
 )
 from beyond_perplexity.importance.log_space import log_sum_exp
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
+from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 def jackknife(log_weights: np.ndarray) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from beyond_perplexity.importance.estimators.contract import (
@@ -14,9 +12,7 @@ from beyond_perplexity.importance.estimators.contract import (
     mean_of_weights,
 )
 from beyond_perplexity.importance.log_space import log_sum_exp
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
+from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 def mixture_log_weights(

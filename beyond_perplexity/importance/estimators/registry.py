@@ -44,10 +44,6 @@ def estimator_files(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
         Relative to the repository, for `provenance.fingerprint`: no import names these files.
     """
     lacking = DRAW_READERS.keys() - kinds
-    references = [DRAW_READERS[kind].reference for kind in kinds]
-    references += [
-        ESTIMATORS[method]
-        for method, estimator in load_estimators().items()
-        if not lacking & set(estimator.needs)
-    ]
+    made = [name for name, one in load_estimators().items() if not lacking & set(one.needs)]
+    references = [DRAW_READERS[kind] for kind in kinds] + [ESTIMATORS[name] for name in made]
     return [one.partition(":")[0].replace(".", "/") + ".py" for one in references]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.estimators.contract import (
@@ -13,9 +12,7 @@ from beyond_perplexity.importance.estimators.contract import (
 )
 from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
-
-if TYPE_CHECKING:
-    from beyond_perplexity.importance.reading.weights import SampledInstance
+from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 class SMC(Estimator):

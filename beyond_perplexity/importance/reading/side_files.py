@@ -20,16 +20,16 @@ from beyond_perplexity.importance.reading.weights import WeightReader
 
 def add_draw_flags(parser: argparse.ArgumentParser) -> None:
     """Give a parser a flag for the files of each kind of draws."""
-    for kind, row in DRAW_READERS.items():
-        text = f"{row.words} of the same instances (schema {kind})"
+    for kind in DRAW_READERS:
+        text = f"draws of the same instances (schema {kind})"
         parser.add_argument(f"--{kind}", nargs="*", default=[], help=text)
 
 
 def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any]:
     """Read the files of each kind of draws that were given with the flags of `add_draw_flags`."""
     return {
-        kind: resolve_name(row.reference)(paths, reader)
-        for kind, row in DRAW_READERS.items()
+        kind: resolve_name(reference)(paths, reader)
+        for kind, reference in DRAW_READERS.items()
         if (paths := getattr(given, kind))
     }
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.special import logsumexp
 
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.subsets import subset_sizes
 from beyond_perplexity.schemas import temperature_column, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter
@@ -32,7 +32,7 @@ def write_shards(folder: Path, n_samples: int, n_instances: int, grid: tuple[flo
     """Write shards of ten instances: normal log weights that spread more at higher temperature."""
     random = np.random.default_rng(0)
     for temperature in grid:
-        record = Labels("synthetic", "normal", temperature, "tokens", 1000).in_record({})
+        record = WeightLabels("synthetic", "normal", temperature, "tokens", 1000).in_record({})
         for start in range(0, n_instances, SHARD_INSTANCES):
             ids = range(start, min(n_instances, start + SHARD_INSTANCES))
             path = folder / f"tau_{temperature}" / f"{start}.parquet"

@@ -18,20 +18,17 @@ import pyarrow.csv
 
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.beams import Beams
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
+from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path, write_shard
 
-OUTPUTS = {
-    "output": ("estimates", estimates_table),
-    "diagnostics": ("importance_diagnostics", diagnostics_table),
-}
+OUTPUTS = {"output": REDUCED_TABLES["estimates"], "diagnostics": REDUCED_TABLES["diagnostics"]}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="files of samples, cut in any way")
-    add("--beams", nargs="*", default=[], help="beams of the same instances (schema beams)")
+    add_draw_flags(parser)
     add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
@@ -68,9 +65,8 @@ def main() -> None:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
-    reader = WeightReader(given.weights, parse_options(Labels, labels, "the flags"))
-    beams = Beams(given.beams, reader) if given.beams else None
-    reduction = reduce_weights(reader, beams, options, given.seed, progress=True)
+    reader = WeightReader(given.weights, parse_options(WeightLabels, labels, "the flags"))
+    reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
     print(report(estimates_table(reduction)))
     for name, path in wanted.items():
         kind, table = OUTPUTS[name]

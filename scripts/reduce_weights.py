@@ -6,35 +6,21 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.beams import Beams
-from beyond_perplexity.importance.reading.labels import Labels
-from beyond_perplexity.importance.reading.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import (
-    curves_table,
-    diagnostics_table,
-    estimates_table,
-    replicates_table,
-)
+from beyond_perplexity.importance.tables import REDUCED_TABLES
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-
-TABLES = {
-    "estimates": ("estimates", estimates_table),
-    "curves": ("importance_curves", curves_table),
-    "replicates": ("importance_replicates", replicates_table),
-    "diagnostics": ("importance_diagnostics", diagnostics_table),
-}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
-    add("--beams", nargs="*", default=[], help="beams of the same instances")
-    add("--smc", nargs="*", default=[], help="sequential Monte Carlo of the same instances")
+    add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
     add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
@@ -45,11 +31,10 @@ def main() -> None:
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
-    reader = WeightReader(given.weights, parse_options(Labels, given.labels, "labels"))
-    beams = Beams(given.beams, reader) if given.beams else None
-    runs = SMCRuns(given.smc, reader) if given.smc else None
-    reduction = reduce_weights(reader, beams, options, given.seed, True, runs)
-    for name, (kind, table) in TABLES.items():
+    reader = WeightReader(given.weights, parse_options(WeightLabels, given.labels, "labels"))
+    reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
+    record["estimators"] = list(dict.fromkeys(method for method, _ in reduction.estimators))
+    for name, (kind, table) in REDUCED_TABLES.items():
         if path := getattr(given, name):
             write_shard(path, kind, table(reduction), record)
 

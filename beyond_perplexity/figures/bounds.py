@@ -11,18 +11,11 @@ from matplotlib.lines import Line2D
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
+from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
+from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.importance.wording import sampling_error
 
-METHODS = {
-    "importance_sampling": "Importance sampling",
-    "jackknife": "The same, jackknife",
-    "mixture": "Mixture of all temperatures",
-    "beam": "Beam marginalization",
-    "beam_plus_tail": "Beam plus sampled tail",
-    "smc": "Sequential Monte Carlo",
-}
-MARKS = {"strict": "s", "stochastic": "o"}
-ROWS = ("beam", "importance_sampling", "mixture", "beam_plus_tail", "smc")  # from top to bottom
+MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -30,20 +23,25 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
 
     Columns are added: ``row``, the row's label, and ``chosen_from``, how many bounds it is of.
     """
+    titles = {method: one.title for method, one in load_estimators().items()}
     instance = estimates[
         (estimates["aggregation"] == "instance")
         & (estimates["measure"] == "perplexity")
-        & estimates["method"].isin(ROWS)
+        & estimates["method"].isin(titles)
+        & estimates["bound"].isin(MARKS)
         & np.isfinite(estimates["value"])
-    ].copy()
+    ]
     if instance.empty:
         raise InputError("there is nothing to draw: the table has no finite bound")
-    instance["row"] = instance["method"].map(METHODS)
-    beam = instance["method"] == "beam"
-    sizes = instance["beam_size"].map(", k = {:.0f}".format)
-    instance["row"] += sizes.where(beam, "")
-    place = instance["method"].map(ROWS.index) + instance["beam_size"].where(beam, 0.0) / 1e9
-    instance = instance.assign(place=place).sort_values(["place", "value"], kind="stable")
+    # Each size of a beam has a strict bound; of several stochastic ones the lowest is shown.
+    size = instance["beam_size"].where(instance["bound"] == STRICT)
+    instance = instance.assign(
+        row=instance["method"].map(titles)
+        + size.map(", k = {:.0f}".format).where(size.notna(), ""),
+        kind=instance["bound"].map(list(MARKS).index),
+        place=instance["method"].map(list(titles).index),
+        size=size.fillna(0.0),
+    ).sort_values(["kind", "place", "size", "value"], kind="stable")
     keys = ["model", "proposal", "row"]
     instance["chosen_from"] = instance.groupby(keys)["value"].transform("size")
     return instance.drop_duplicates(keys)
@@ -90,9 +88,9 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
         grid[0].set_yticks(range(len(lines)), lines)
         grid[0].set_ylim(len(lines) - 0.5, -0.5)
         shown = [handle(name, colours[name], None) for name in names]
-        several = (chosen.loc[chosen["bound"] == "stochastic", "chosen_from"] > 1).any()
+        several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
         lowest = " (the lowest over τ)" if several else ""
-        kinds = {"strict": "strict upper bound", "stochastic": f"stochastic upper bound{lowest}"}
+        kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
         shown += [_mark(text, MARKS[kind]) for kind, text in kinds.items()]
         legend_below(figure, shown)
     return figure

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.importance.estimators import log_mean_exp, log_sum_exp, perplexity
+from beyond_perplexity.importance.log_space import log_mean_exp, log_sum_exp, to_perplexity
 
 # Values of the column `tail`: what the largest weights are, and so whether k̂ is defined.
 FITTED = "fitted"
@@ -15,6 +15,7 @@ CONSTANT = "constant"  # all of the tail alike: no tail, as with q = p(z | x)
 TIED = "tied"  # a quarter of the tail or more equals its threshold, as with few distinct latents
 DEGENERATE = "degenerate"  # apart by more than float64 can hold: k̂ is infinite
 EMPTY = "empty"  # all weights are 0
+NOT_OF_SAMPLES = "the weights are of runs, not of samples"  # nothing is fitted to them
 
 _LEAST_TAIL = 5
 # What the delta method needs: a small relative variance of p̂, from enough effective samples for
@@ -268,5 +269,5 @@ def bootstrap_instances(
     found = np.empty(n_replicates)
     for replicate in range(n_replicates):
         chosen = random.integers(0, n, n)
-        found[replicate] = perplexity(log_likelihoods[chosen].sum(), n_tokens[chosen].sum())
+        found[replicate] = to_perplexity(log_likelihoods[chosen].sum(), n_tokens[chosen].sum())
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.estimators import log_sum_exp
+from beyond_perplexity.importance.log_space import log_sum_exp
 
 
 def subset_sizes(n_samples: int) -> np.ndarray:

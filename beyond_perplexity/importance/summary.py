@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beyond_perplexity.importance.diagnostics import (
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,
+    NOT_OF_SAMPLES,
     Diagnostics,
     k_hat_threshold,
 )
-from beyond_perplexity.importance.reduction import NOT_OF_SAMPLES, InstanceResults
+
+if TYPE_CHECKING:
+    from beyond_perplexity.importance.estimators.contract import Estimator
 
 _NAMED = 3  # instances that a note names
 
 
-def summarize(diagnostics: Sequence[Diagnostics], n_samples: np.ndarray) -> dict[str, Any]:
+def summarize_diagnostics(
+    diagnostics: Sequence[Diagnostics], n_samples: np.ndarray
+) -> dict[str, Any]:
     """Summarize the diagnostics of sets of weights.
 
     Parameters
@@ -89,17 +94,13 @@ def _bootstrap_note(samples: np.ndarray) -> Iterator[str]:
         )
 
 
-def instance_notes(
-    results: InstanceResults, n_samples: np.ndarray, instance_ids: np.ndarray
-) -> list[str]:
+def instance_notes(results: Estimator, instance_ids: np.ndarray) -> list[str]:
     """Say what a reader of an instance-level estimate must know.
 
     Parameters
     ----------
-    results : InstanceResults
+    results : Estimator
         Of N instances.
-    n_samples : ndarray, shape (N,), int64
-        K of each.
     instance_ids : ndarray, shape (N,), int64
 
     Returns
@@ -107,7 +108,7 @@ def instance_notes(
     list of str
         Each without a full stop; may be empty.
     """
-    notes, log_p = [], results.log_likelihood
+    notes, log_p, n_samples = [], results.log_likelihood, results.n_samples
     if n_samples.min() != n_samples.max():
         notes.append(f"instances have {n_samples.min()} to {n_samples.max()} samples: all count")
     zero, dense = np.isneginf(log_p), log_p > 0

@@ -8,26 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from beyond_perplexity.importance import estimators
+from beyond_perplexity.importance.estimators.contract import BOUNDS
+from beyond_perplexity.importance.estimators.registry import find_estimator
 
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
-BOUND_WORDS = {
-    estimators.STRICT: "a strict upper bound: the true value is not above it",
-    estimators.STOCHASTIC: "a stochastic upper bound: in expectation over the samples its "
-    "logarithm is not below the true one's",
-    estimators.DEBIASED: "debiased: closer to the true value in expectation, but no bound",
-    estimators.TWO_SIDED: "between a stochastic upper and a stochastic lower bound",
-    estimators.NONE: "no bound",
-}
-METHOD_WORDS = {
-    "importance_sampling": "importance sampling",
-    "jackknife": "importance sampling, debiased by the jackknife",
-    "mixture": "the samples of all temperatures together (balance heuristic)",
-    "beam": "the sum over the latents of the beam",
-    "beam_plus_tail": "the sum over the latents of the beam, and samples for those outside",
-    "smc": "sequential Monte Carlo",
-}
 # Columns of the error over samples, the first that is known first, and how each is found.
 ERRORS = {
     "standard_error": "delta method",
@@ -73,13 +58,13 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
     return None, ""
 
 
-def _level(row: Row) -> str:
+def _level(row: _Row) -> str:
     pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
     return f"{row['aggregation']} level{pairing[row['pairing']]}"
 
 
-def _what(row: Row) -> str:
-    parts = [METHOD_WORDS[row["method"]], _level(row)]
+def _what(row: _Row) -> str:
+    parts = [find_estimator(row["method"]).words, _level(row)]
     if row["temperature"] is not None:
         parts.append(f"temperature {row['temperature']:g}")
     if row["beam_size"] is not None:
@@ -87,16 +72,15 @@ def _what(row: Row) -> str:
     return "; ".join(parts)
 
 
-def _size(row: Row) -> str:
-    runs = f"particles in each of {row['replicates']} runs"
-    drawn = runs if row["method"] == "smc" else "samples"
+def _size(row: _Row) -> str:
+    drawn = find_estimator(row["method"]).drawn.format_map(row)
     samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} {drawn}, "
     definition = row["t_definition"] or "the sum of n_tokens as given"
     instances = "instance" if row["n_instances"] == 1 else "instances"
     return f"{samples}{row['n_instances']:,} {instances}, T = {row['n_tokens']:,} ({definition})"
 
 
-def _errors(row: Row) -> Iterator[str]:
+def _errors(row: _Row) -> Iterator[str]:
     if row["low"] is not None:
         yield (
             f"Mean over {row['replicates']} random pairings; "
@@ -115,7 +99,7 @@ def _errors(row: Row) -> Iterator[str]:
         yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
 
 
-def _trust(row: Row) -> Iterator[str]:
+def _trust(row: _Row) -> Iterator[str]:
     if row["ess_median"] is None:
         return
     units = row["n_instances"] if row["aggregation"] == "instance" else 1
@@ -139,7 +123,7 @@ def _trust(row: Row) -> Iterator[str]:
         )
 
 
-def describe(row: Row) -> str:
+def describe_estimate(row: _Row) -> str:
     """Say one estimate in words.
 
     Parameters
@@ -160,7 +144,7 @@ def describe(row: Row) -> str:
         )
     sentences = [
         f"{MEASURE_WORDS[row['measure']]} {number(row['value'])} by {_what(row)}: "
-        f"{BOUND_WORDS[row['bound']]}.",
+        f"{BOUNDS[row['bound']]}.",
         f"{_size(row)}.",
         *_errors(row),
         *_trust(row),
@@ -190,7 +174,7 @@ def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
     return shown + (f" ({undefined} undefined)" if undefined else "")
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: _Row) -> list[str]:
     temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
     level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
     error, source = sampling_error(row)
@@ -210,8 +194,8 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-HEADER = ["Measure", "Method", "Level", "τ", "K", "Value"]
-HEADER += ["± s.e.", "by", "Bound", "ESS", "k̂ above limit"]
+_HEADER = ["Measure", "Method", "Level", "τ", "K", "Value"]
+_HEADER += ["± s.e.", "by", "Bound", "ESS", "k̂ above limit"]
 
 
 def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -240,5 +224,5 @@ def report(estimates: pa.Table) -> str:
         for row in estimates.to_pylist()
         if row["measure"] == "perplexity" or all(row[name] is not None for name in charged)
     ]
-    table = "\n".join(_lines([HEADER, *(_cells(row) for row in rows)]))
-    return "\n\n".join([table, *(describe(row) for row in rows)])
+    table = "\n".join(_lines([_HEADER, *(_cells(row) for row in rows)]))
+    return "\n\n".join([table, *(describe_estimate(row) for row in rows)])

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.bounds import METHODS
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE, LEAST_EFFECTIVE
+from beyond_perplexity.importance.estimators.contract import STRICT
+from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
 from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
@@ -139,9 +140,8 @@ def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     InputError
         When there are no importance sampling estimates.
     """
-    chosen = estimates[
-        (estimates["method"] == "importance_sampling") & (estimates["measure"] == "perplexity")
-    ]
+    paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
+    chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
     settings = Settings(chosen)
     keys = chosen[["model", "proposal", "temperature"]].itertuples(index=False, name=None)
@@ -183,7 +183,8 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     Parameters and errors as `sampling_table`; of several proposals of a model the one with the
     lowest bound is shown, the others are in the CSV.
     """
-    chosen = estimates[(estimates["method"] == "beam") & (estimates["measure"] == "perplexity")]
+    strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
+    chosen = estimates[strict & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
     best = chosen.groupby(["model", "beam_size"])["value"].min()
     families = _families(chosen, labels)
@@ -236,19 +237,22 @@ def trust_table(estimates: pd.DataFrame, labels: Labels) -> Table:
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
+    notes = [(one.size_note, one.trust_note) for one in load_estimators().values()]
+    sizes, trust = ([note for note in kind if note] for kind in zip(*notes, strict=True))
+    counted = ", ".join(["samples of an instance", *sizes])
+    trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     rows = [_diagnosed(row, penalized) for row in chosen.to_dict("records")]
     return Table(
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
         "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
-        "charged for the types it stands for. K: samples of an instance, of the mixture those of "
-        "all temperatures together, of sequential Monte Carlo particles × runs; bounds fall with "
-        "each of them. Standard error over samples: by the delta method where every instance has "
+        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        "Standard error over samples: by the delta method where every instance has "
         f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
         f"{LARGEST_RELATIVE_VARIANCE:g}, "
-        "else by bootstrap, which may be too small. Effective samples: (Σw)²/Σw² of an "
-        "instance; of sequential Monte Carlo the fewest after any word. Largest weight: its share "
-        "of the sum of the weights of an instance. k̂ above its limit, min(1 − 1/log10 K, 0.7): "
+        f"else by bootstrap, which may be too small. Effective samples: {trusted}. Largest weight: "
+        "its share of the sum of the weights of an instance. k̂ above its limit, "
+        "min(1 − 1/log10 K, 0.7): "
         "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
         "undefined k̂ says nothing, good or bad. "
         f"Of {len(_families(chosen, labels))} models.",
@@ -273,15 +277,15 @@ def _diagnosed(
         return "–" if pd.isna(row[name]) else format(row[name], form)
 
     error, source = sampling_error(row)
-    runs = f" × {row['replicates']:.0f}" if row["method"] == "smc" else ""
+    estimator = find_estimator(row["method"])
     above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
     size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
     return [
         str(row["model"]),
         str(row["proposal"]),
         shown("temperature", "g"),
-        METHODS.get(row["method"], row["method"]) + size,
-        shown("n_samples", ",.0f") + runs,
+        estimator.title + size,
+        shown("n_samples", ",.0f") + estimator.times.format_map(row),
         str(row["bound"]),
         _number(row["value"]),
         _number(penalized.get(_setting(row))),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.figures.numbers import stars
+from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
+from beyond_perplexity.importance.estimators.registry import load_estimators
 
 MAIN_COLUMNS = (
     ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),
@@ -52,14 +55,14 @@ n-grams no probability, so that its perplexity is infinite.
 LATENT = """How likely is human text under models with latent variables?
 -------------------------------------------------------------
 
-Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the perplexity, the
-looser the fewer effective samples there are: importance sampling at the level of instances and at
-that of the corpus, and sequential Monte Carlo where a model goes word by word. The lowest over
-proposals and temperatures is shown, which is no bound in expectation. The widest beam gives a
-strict bound.
+{meaning}
 
 {estimates}
 """
+
+MEANING = """Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the
+perplexity, the looser the fewer effective samples there are: {stochastic}. The lowest over
+proposals and temperatures is shown, which is no bound in expectation. {strict}"""
 
 
 def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
@@ -130,14 +133,17 @@ def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
     header = ["Model", "instances", "proposal", "effective samples", "corpus"]
-    header += ["sequential Monte Carlo", "beam (strict)"]
+    known = load_estimators()
+    others = {method: one.heading for method, one in known.items() if one.heading}
+    paired = [method for method, one in known.items() if "corpus" in one.levels]
+    header += others.values()
     rows = []
     chosen = estimates[estimates["measure"] == "perplexity"]
     for model, held in chosen.groupby("model", sort=False):
-        sampled = held[held["method"] == "importance_sampling"].dropna(subset="value")
+        sampled = held[held["method"].isin(paired)].dropna(subset="value")
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
-        smc, beam = (held[held["method"] == name]["value"].min() for name in ("smc", "beam"))
+        lowest = [held[held["method"] == method]["value"].min() for method in others]
         best = instance.to_dict("records")[0]
         of = f"{best['n_samples']:.0f}"
         rows.append(
@@ -147,10 +153,20 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
                 f"{best['proposal']}, τ = {best['temperature']:g}",
                 f"{best['ess_median']:.1f} of {of} (median)",
                 f"{corpus:,.1f}",
-                *("—" if pd.isna(value) else f"{value:,.1f}" for value in (smc, beam)),
+                *("—" if pd.isna(value) else f"{value:,.1f}" for value in lowest),
             ]
         )
     return [header, *rows]
+
+
+def _meaning() -> str:
+    """Say what the estimates are to the true perplexity."""
+    stochastic, strict = (
+        [one.summary for one in load_estimators().values() if one.bound == bound and one.summary]
+        for bound in (STOCHASTIC, STRICT)
+    )
+    said = {"stochastic": ", and ".join(stochastic), "strict": " ".join(strict)}
+    return fill(MEANING.format(**said), 100)
 
 
 def _compared(corpora: Mapping[str, Mapping[str, Any]], measures: pd.DataFrame | None) -> str:
@@ -207,5 +223,6 @@ def render_overview(
         table = _list_table(_perplexity_rows(perplexities))
         parts.append(LIKELIHOODS.format(perplexities=table))
     if estimates is not None:
-        parts.append(LATENT.format(estimates=_list_table(_estimate_rows(estimates))))
+        table = _list_table(_estimate_rows(estimates))
+        parts.append(LATENT.format(meaning=_meaning(), estimates=table))
     return "\n".join(parts)

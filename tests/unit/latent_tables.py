@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.schemas import temperature_column, temperature_columns
 from beyond_perplexity.storage.shards import write_shard
 
@@ -64,7 +64,7 @@ def write_weights(
     path: Path, columns: dict[str, np.ndarray], temperature: float, parts: Sequence[slice] = ()
 ) -> list[Path]:
     """Write one shard for each slice of the rows; one shard of all without slices."""
-    record = Labels("tiny", "table", temperature, "words", 50).in_record({})
+    record = WeightLabels("tiny", "table", temperature, "words", 50).in_record({})
     paths = []
     for number, part in enumerate(parts or [slice(None)]):
         paths.append(path / f"tau_{temperature}" / f"{number}.parquet")

@@ -19,7 +19,7 @@ import pytest
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
 from beyond_perplexity.storage.shards import read_batches
@@ -329,7 +329,7 @@ def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
     one = write_weights(tmp_path / "a", ALL, 1.0)
     two = write_weights(tmp_path / "b", sample_columns(P, 0.5, K), 0.5)
     assert WeightReader(one + two).temperatures == (0.5, 1.0)
-    assert WeightReader(one, Labels(model="other")).labels.model == "other"
+    assert WeightReader(one, WeightLabels(model="other")).labels.model == "other"
     fewer = {name: column[:K] for name, column in sample_columns(P, 0.5, K).items()}
     part = write_weights(tmp_path / "c", fewer, 0.5)
     with pytest.raises(InputError, match=r"instance 10 has no samples at temperature 0\.5"):
@@ -338,7 +338,7 @@ def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
     pq.write_table(pa.table(MINIMAL), plain)
     with pytest.raises(InputError, match="model is None, but 'tiny'"):
         WeightReader([*one, plain])
-    every = Labels("tiny", "table", None, "words", 50)
+    every = WeightLabels("tiny", "table", None, "words", 50)
     with pytest.raises(InputError, match="its footer names no temperature"):
         WeightReader([*one, plain], every)
 

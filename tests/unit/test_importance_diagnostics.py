@@ -20,7 +20,7 @@ from beyond_perplexity.importance.diagnostics import (
     pareto_k_hat,
     relative_variance,
 )
-from beyond_perplexity.importance.estimators import log_mean_exp
+from beyond_perplexity.importance.log_space import log_mean_exp
 
 
 def test_effective_size_and_largest_weight_in_closed_form():

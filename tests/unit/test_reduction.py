@@ -18,14 +18,14 @@ from scipy.special import logsumexp
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.beams import Beams
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import Reduction, reduce_weights
 from beyond_perplexity.importance.tables import (
     band,
     curves_table,
-    diagnostics_table,
     estimates_table,
+    instances_table,
     replicates_table,
 )
 from beyond_perplexity.schemas import SCHEMAS, temperature_columns
@@ -39,7 +39,7 @@ T = int(sum(range(2, 6)))
 K = 60
 OPTIONS = ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
 COLUMNS = {tau: sample_columns(P, tau, K) for tau in GRID}
-TABLES = (estimates_table, curves_table, replicates_table, diagnostics_table)
+TABLES = (estimates_table, curves_table, replicates_table, instances_table)
 
 
 def weights(tau: float) -> np.ndarray:
@@ -54,7 +54,7 @@ def reduction(tmp_path_factory: pytest.TempPathFactory) -> Reduction:
     paths = [path for tau in GRID for path in write_weights(folder, COLUMNS[tau], tau)]
     reader = WeightReader(paths)
     beams = Beams([write_beams(folder / "beams.parquet", P, (1, 3, 6))], reader)
-    return reduce_weights(reader, beams, OPTIONS, seed=3)
+    return reduce_weights(reader, {"beams": beams}, OPTIONS, seed=3)
 
 
 def select(table: pa.Table, **wanted: object) -> list[dict]:
@@ -197,7 +197,7 @@ def test_replicates_are_the_estimates_of_disjoint_blocks(reduction):
 
 
 def test_diagnostics_name_instances_and_estimators(reduction):
-    table = diagnostics_table(reduction)
+    table = instances_table(reduction)
     assert set(table["instance_id"].to_pylist()) == {3, 10, 17, 24}
     assert len(select(table, method="mixture")) == 4
     row = one(table, method="importance_sampling", temperature=0.5, instance_id=17)
@@ -250,7 +250,7 @@ def test_no_number_depends_on_the_cut_the_order_or_the_memory(reduction, tmp_pat
     paths, held = cuts(tmp_path, name)
     reader = WeightReader(paths, block_rows=held)
     beams = Beams([write_beams(tmp_path / "beams.parquet", P[::1], (6, 1, 3))], reader)
-    other = reduce_weights(reader, beams, OPTIONS, seed=3)
+    other = reduce_weights(reader, {"beams": beams}, OPTIONS, seed=3)
     for table in TABLES:
         assert table(other).equals(table(reduction))
 
@@ -258,7 +258,9 @@ def test_no_number_depends_on_the_cut_the_order_or_the_memory(reduction, tmp_pat
 def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     (path,) = write_weights(tmp_path, COLUMNS[1.0], 1.0)
     pq.write_table(pq.read_table(path), tmp_path / "groups.parquet", row_group_size=K)
-    reader = WeightReader([tmp_path / "groups.parquet"], Labels(temperature=1.0), block_rows=K)
+    reader = WeightReader(
+        [tmp_path / "groups.parquet"], WeightLabels(temperature=1.0), block_rows=K
+    )
     file = reader._shards[0].file
     read: list[int] = []
     batches = file.batches
@@ -413,7 +415,7 @@ def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
     path = tmp_path / "weights.parquet"
     pq.write_table(pa.table(columns), path)
     found = reduce_weights(WeightReader([path]), options=OPTIONS)
-    held = diagnostics_table(found).to_pylist()
+    held = instances_table(found).to_pylist()
     above = [row["k_hat"] is not None and row["k_hat"] > row["k_hat_threshold"] for row in held]
     wanted = {"aggregation": "instance", "method": "importance_sampling", "measure": "perplexity"}
     row = one(estimates_table(found), **wanted)
@@ -446,7 +448,7 @@ def test_a_probability_above_1_is_noted(tmp_path):
 
 
 def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):
-    other = reduce_weights(reduction.reader, None, OPTIONS, seed=4)
+    other = reduce_weights(reduction.inputs.reader, None, OPTIONS, seed=4)
     ours, theirs = curves_table(reduction).to_pylist(), curves_table(other).to_pylist()
     assert ours[0]["mean"] != theirs[0]["mean"]
     assert ours[6]["mean"] == pytest.approx(theirs[6]["mean"], rel=1e-13)
@@ -472,14 +474,14 @@ def test_beams_must_be_of_the_same_instances(tmp_path):
 def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
     beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
-    outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.TABLES}
+    outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED_TABLES}
     flags = ["--weights", *paths, "--beams", beams, "--seed", 5]
     flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
     flags += ["--labels", json.dumps({"model": "named"})]
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
     monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
     command.main()
-    for name, (kind, _) in command.TABLES.items():
+    for name, (kind, _) in command.REDUCED_TABLES.items():
         rows = sum(len(batch) for batch in read_batches(outputs[name], kind, SCHEMAS[kind].names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
     assert set(pq.read_table(outputs["estimates"])["model"].to_pylist()) == {"named"}

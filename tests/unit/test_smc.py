@@ -23,11 +23,11 @@ from beyond_perplexity.importance.drawing.smc import (
 )
 from beyond_perplexity.importance.drawing.weights import Pair
 from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.smc_runs import SMCRuns
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import diagnostics_table, estimates_table
+from beyond_perplexity.importance.tables import estimates_table, instances_table
 from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.kglm.model import KGLM
@@ -261,7 +261,7 @@ def test_a_model_that_does_not_go_word_by_word_is_refused():
 def files_of_runs(folder, log_likelihoods, temperature=1.0):
     """Write weights and runs, (N, F), of N instances of 5 tokens in two shards each."""
     count, runs = log_likelihoods.shape
-    labels = Labels("p", "q", temperature, "words", None).in_record({})
+    labels = WeightLabels("p", "q", temperature, "words", None).in_record({})
     weights, paths = folder / "weights.parquet", [folder / "0.parquet", folder / "1.parquet"]
     common = {"n_tokens": np.full(count * 2, 5), "n_unknown": np.zeros(count * 2, int)}
     with ShardWriter(weights, "log_weights", labels) as writer:
@@ -282,7 +282,7 @@ def test_runs_are_averaged_like_weights(tmp_path):
     """Oracle: the mean of the runs' p̂, by numpy."""
     log_likelihoods = np.random.default_rng(0).normal(-20.0, 0.5, (3, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, runs=SMCRuns(paths[::-1], reader))
+    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths[::-1], reader)})
     rows = [row for row in estimates_table(reduction).to_pylist() if row["method"] == "smc"]
     row = rows[0]
     likelihoods = np.exp(log_likelihoods)
@@ -292,7 +292,7 @@ def test_runs_are_averaged_like_weights(tmp_path):
     assert row["standard_error"] is None  # 4 runs are too few for the delta method
     assert (row["n_samples"], row["replicates"], row["temperature"]) == (5, 4, 1.0)
     assert (row["bound"], row["ess_min"], row["k_hat_above"]) == ("stochastic", 1.5, None)
-    held = [row for row in diagnostics_table(reduction).to_pylist() if row["method"] == "smc"]
+    held = [row for row in instances_table(reduction).to_pylist() if row["method"] == "smc"]
     assert [one["log_likelihood"] for one in held] == pytest.approx(
         np.log(likelihoods.mean(1)).tolist()
     )
@@ -302,11 +302,11 @@ def test_the_error_of_few_runs_is_of_the_size_of_the_true_one(tmp_path):
     """Oracle: the spread of the estimate over 300 instances that are alike."""
     log_likelihoods = np.random.default_rng(1).normal(-20.0, 0.3, (300, 4))
     reader, paths = files_of_runs(tmp_path, log_likelihoods)
-    reduction = reduce_weights(reader, runs=SMCRuns(paths, reader))
+    reduction = reduce_weights(reader, draws={"smc": SMCRuns(paths, reader)})
     true = np.log(np.exp(log_likelihoods).mean(1)).std(ddof=1)
-    found = np.sqrt(np.square(reduction.smc.standard_error_samples).mean())
+    found = np.sqrt(np.square(dict(reduction.estimators)["smc"].standard_error_samples).mean())
     assert found == pytest.approx(true, rel=0.12)
-    assert np.isinf(reduction.smc.variance).all()
+    assert np.isinf(dict(reduction.estimators)["smc"].variance).all()
 
 
 def test_runs_that_do_not_belong_together_are_refused(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from beyond_perplexity.importance.estimators import log_mean_exp
+from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
 
 

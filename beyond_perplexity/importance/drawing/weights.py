@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import Labels
+from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.rows import round_up
 from beyond_perplexity.invariance.streams import stream_key
@@ -52,10 +52,10 @@ class Pair:
     seed: int
     purpose: str
 
-    def labels(self, vocabulary: Vocabulary, temperature: float | None) -> Labels:
+    def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
         """Say what the weights of this pair are, for the footer of a shard."""
         model, _, proposal = self.purpose.partition("/")
-        return Labels(
+        return WeightLabels(
             model=model,
             proposal=proposal,
             temperature=temperature,

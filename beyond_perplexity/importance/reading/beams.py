@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.estimators import beam_log_likelihood
 from beyond_perplexity.importance.reading.side_files import read_beside
 from beyond_perplexity.importance.reading.weights import WeightReader
 
-COLUMNS = {
+BEAM_COLUMNS = {
     "instance_id": pa.int64(),
     "beam_size": pa.int64(),
     "rank": pa.int64(),
@@ -35,8 +34,8 @@ class Beams:
 
     Attributes
     ----------
-    sizes : tuple of int
-        The beam sizes, ascending.
+    settings : list of dict
+        The ``beam_size`` that there are, ascending.
 
     Raises
     ------
@@ -45,12 +44,13 @@ class Beams:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        columns = read_beside(paths, COLUMNS, "beams", reader)
+        columns = read_beside(paths, BEAM_COLUMNS, "beams", reader)
         order = np.lexsort((columns["rank"], columns["instance_id"], columns["beam_size"]))
         self._columns = {name: column[order] for name, column in columns.items()}
-        self.sizes = tuple(np.unique(columns["beam_size"]).tolist())
+        sizes = np.unique(columns["beam_size"]).tolist()
+        self.settings = [{"beam_size": size} for size in sizes]
         self._check_unique()
-        self._bounds = {size: self._find(size, reader.instance_ids) for size in self.sizes}
+        self._bounds = {size: self._find(size, reader.instance_ids) for size in sizes}
 
     def _check_unique(self) -> None:
         keys = np.stack([self._columns[name] for name in ("beam_size", "instance_id", "rank")])
@@ -77,12 +77,7 @@ class Beams:
             )
         return bounds
 
-    def log_likelihood(self, size: int, index: int) -> float:
-        """Return the strict lower bound of log p of the instance with an index of the reader."""
+    def beam(self, size: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p and hashes, (k,), of a beam of the instance with an index of the reader."""
         part = slice(*self._bounds[size][index])
-        return beam_log_likelihood(self._columns["log_p"][part], self._columns["latent_hash"][part])
-
-    def outside(self, size: int, index: int, latent_hash: np.ndarray) -> np.ndarray:
-        """Return whether each sampled latent is not in the beam; shape (K,), bool."""
-        part = slice(*self._bounds[size][index])
-        return ~np.isin(latent_hash, self._columns["latent_hash"][part])
+        return self._columns["log_p"][part], self._columns["latent_hash"][part]

@@ -21,14 +21,14 @@ from beyond_perplexity.errors import InputError
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
-SUFFIXES = (*CSV_SUFFIXES, ".parquet")
+TABLE_SUFFIXES = (*CSV_SUFFIXES, ".parquet")
 OTHER_SEPARATORS = ";\t| "
 HEADER_BYTES = 1 << 16
 # pyarrow numbers the row of an error only when one thread parses
 ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Some rows that follow each other.
 
     Attributes
@@ -73,8 +73,8 @@ class TableFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._csv = is_csv(path)
-        if not self.path.name.lower().endswith(SUFFIXES):
-            raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+        if not self.path.name.lower().endswith(TABLE_SUFFIXES):
+            raise InputError(f"{path}: expected a name that ends in {', '.join(TABLE_SUFFIXES)}")
         try:
             if self._csv:
                 self._check_separator()
@@ -165,7 +165,7 @@ class TableFile:
             with pq.ParquetFile(self.path) as table:
                 yield from table.iter_batches(columns=list(kinds))
 
-    def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[Batch]:
+    def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[RowBatch]:
         """Stream columns of one group of rows.
 
         Parameters
@@ -177,7 +177,7 @@ class TableFile:
 
         Yields
         ------
-        Batch
+        RowBatch
 
         Raises
         ------
@@ -190,7 +190,7 @@ class TableFile:
                 name: self._numbers(batch.column(name), name, kind, first)
                 for name, kind in columns.items()
             }
-            yield Batch(first, found)
+            yield RowBatch(first, found)
             first += batch.num_rows
 
     def _record_batches(
@@ -263,7 +263,7 @@ class TableFile:
             f"{self.place(row)}: {what} has the invalid value {value!r:.80}, expected {wanted}"
         )
 
-    def check(self, batch: Batch, name: str, bad: np.ndarray, wanted: str) -> None:
+    def check(self, batch: RowBatch, name: str, bad: np.ndarray, wanted: str) -> None:
         """Raise `InputError` for the first row where `bad` holds; says what was `wanted`."""
         if bad.any():
             index = int(np.argmax(bad))
@@ -272,7 +272,7 @@ class TableFile:
                 f"{self.place(batch.first + index)}: {name} is {value}, expected {wanted}"
             )
 
-    def check_log_p(self, batch: Batch, name: str = "log_p") -> None:
+    def check_log_p(self, batch: RowBatch, name: str = "log_p") -> None:
         """Raise `InputError` where log p is NaN or +inf; −inf is an impossible latent."""
         values = batch.columns[name]
         self.check(batch, name, np.isnan(values) | np.isposinf(values), "a number or -inf")

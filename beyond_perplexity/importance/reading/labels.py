@@ -15,13 +15,13 @@ from beyond_perplexity.importance.reading.files import TableFile, is_csv
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.shards import RECORD_KEY
 
-KEY = "weights"
+LABELS_KEY = "weights"
 # Columns that may stand in for a footer, which a CSV file has not.
-COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": pa.float64()}
+LABEL_COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": pa.float64()}
 
 
 @dataclass(frozen=True)
-class Labels:
+class WeightLabels:
     """What the samples of a file are.
 
     Attributes
@@ -52,15 +52,15 @@ class Labels:
 
     def in_record(self, record: Mapping[str, object]) -> dict[str, object]:
         """Return the run record with these labels in it, for the footer of a shard."""
-        return {**record, KEY: asdict(self)}
+        return {**record, LABELS_KEY: asdict(self)}
 
-    def overridden(self, other: Labels) -> Labels:
+    def overridden(self, other: WeightLabels) -> WeightLabels:
         """Return these labels with those that `other` gives in their place."""
         given = {name: value for name, value in asdict(other).items() if value is not None}
         return replace(self, **given)
 
 
-def read_labels(path: Path) -> Labels:
+def read_labels(path: Path) -> WeightLabels:
     """Read the labels in the footer of a Parquet file; a file of others has none.
 
     Raises
@@ -73,21 +73,21 @@ def read_labels(path: Path) -> Labels:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable Parquet file ({error})") from error
     if RECORD_KEY not in metadata:
-        return Labels()
+        return WeightLabels()
     record = json.loads(metadata[RECORD_KEY])
-    return parse_options(Labels, record.get(KEY, {}), f"{path}: {KEY}")
+    return parse_options(WeightLabels, record.get(LABELS_KEY, {}), f"{path}: {LABELS_KEY}")
 
 
 def _column_values(file: TableFile) -> dict[str, object]:
-    """Return the one value of each column of `COLUMNS` that a file has."""
-    kinds = {name: kind for name, kind in COLUMNS.items() if name in file.names}
+    """Return the one value of each column of `LABEL_COLUMNS` that a file has."""
+    kinds = {name: kind for name, kind in LABEL_COLUMNS.items() if name in file.names}
     names = list(kinds)
     found: dict[str, object] = {}
     first = 0
     try:
         for batch in file.columns(kinds) if names else ():
             for name in names:
-                values = batch.column(name).cast(COLUMNS[name])
+                values = batch.column(name).cast(LABEL_COLUMNS[name])
                 for value in values.unique().to_pylist():
                     if value == found.setdefault(name, value):
                         continue
@@ -104,8 +104,8 @@ def _column_values(file: TableFile) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def file_labels(file: TableFile) -> Labels:
-    """Read the labels of a file of log weights: its footer, and its columns `COLUMNS`.
+def file_labels(file: TableFile) -> WeightLabels:
+    """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def file_labels(file: TableFile) -> Labels:
 
     Returns
     -------
-    Labels
+    WeightLabels
 
     Raises
     ------
     InputError
         When a column has several values, or another than the footer says.
     """
-    footer = Labels() if is_csv(file.path) else read_labels(file.path)
+    footer = WeightLabels() if is_csv(file.path) else read_labels(file.path)
     columns = _column_values(file)
     for name, value in columns.items():
         said = getattr(footer, name)
@@ -130,4 +130,4 @@ def file_labels(file: TableFile) -> Labels:
                 f"{file.path}: column '{name}' says {value!r}, but the footer {said!r}; "
                 "correct the column or leave it out"
             )
-    return footer.overridden(parse_options(Labels, columns, f"{file.path}: its columns"))
+    return footer.overridden(parse_options(WeightLabels, columns, f"{file.path}: its columns"))

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.files import TableFile, is_csv
-from beyond_perplexity.importance.reading.labels import Labels, read_labels
+from beyond_perplexity.importance.reading.labels import WeightLabels, read_labels
+from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reading.weights import WeightReader
 
 
-def footer(path: str | Path) -> Labels:
+def add_draw_flags(parser: argparse.ArgumentParser) -> None:
+    """Give a parser a flag for the files of each kind of draws."""
+    for kind in DRAW_READERS:
+        text = f"draws of the same instances (schema {kind})"
+        parser.add_argument(f"--{kind}", nargs="*", default=[], help=text)
+
+
+def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any]:
+    """Read the files of each kind of draws that were given with the flags of `add_draw_flags`."""
+    return {
+        kind: resolve_name(reference)(paths, reader)
+        for kind, reference in DRAW_READERS.items()
+        if (paths := getattr(given, kind))
+    }
+
+
+def footer(path: str | Path) -> WeightLabels:
     """Return the labels in the footer of a file; a CSV file has none."""
-    return Labels() if is_csv(path) else read_labels(Path(path))
+    return WeightLabels() if is_csv(path) else read_labels(Path(path))
 
 
 def _check_labels(path: str | Path, reader: WeightReader) -> None:

@@ -13,7 +13,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.side_files import footer, read_beside
 from beyond_perplexity.importance.reading.weights import WeightReader
 
-COLUMNS = {
+RUN_COLUMNS = {
     "instance_id": pa.int64(),
     "run": pa.int64(),
     "n_particles": pa.int64(),
@@ -41,8 +41,8 @@ class SMCRuns:
         The smallest effective sample size that any run of an instance has met.
     n_particles : int
         K of each run.
-    temperature : float or None
-        τ of the proposal.
+    settings : list of dict
+        The ``temperature`` τ of the proposal and ``replicates``, the number F of runs.
 
     Raises
     ------
@@ -51,10 +51,10 @@ class SMCRuns:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        columns = read_beside(paths, COLUMNS, "sequential Monte Carlo", reader)
+        columns = read_beside(paths, RUN_COLUMNS, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
         temperatures = [footer(path).temperature for path in paths]
-        self.temperature: float | None = _common(temperatures, "temperatures")
+        temperature: float | None = _common(temperatures, "temperatures")
         order = np.lexsort((columns["run"], columns["instance_id"]))
         instances, runs = columns["instance_id"][order], columns["run"][order]
         numbers = np.unique(runs)  # (F,)
@@ -65,6 +65,7 @@ class SMCRuns:
                 "smc: an instance has a run twice or lacks one that others have; give every file "
                 "once, and all of them"
             )
+        self.settings = [{"temperature": temperature, "replicates": len(numbers)}]
         self.log_likelihood = columns["log_likelihood"][order].reshape(shape)
         self.ess_min = columns["ess_min"][order].reshape(shape).min(1)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import Batch, TableFile
-from beyond_perplexity.importance.reading.labels import Labels, file_labels
+from beyond_perplexity.importance.reading.files import RowBatch, TableFile
+from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
+from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
 from beyond_perplexity.schemas import temperature_column
 
 BLOCK_ROWS = 2**19
@@ -26,51 +26,10 @@ REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")
 SAME = 1e-6
 
 
-class Samples(NamedTuple):
-    """The samples of one instance at one temperature, in the order of their ids.
-
-    Attributes
-    ----------
-    log_p, log_q : ndarray, shape (K,), float64
-        log p(x, z) and log q(z | x), nats.
-    log_q_grid : ndarray, shape (K, J), float64
-        log q at each temperature of the reader; J = 0 when not every file has them.
-    latent_hash : ndarray, shape (K,), int64, or None
-        Equal for equal latents.
-    """
-
-    log_p: np.ndarray
-    log_q: np.ndarray
-    log_q_grid: np.ndarray
-    latent_hash: np.ndarray | None
-
-    @property
-    def log_weights(self) -> np.ndarray:
-        """Log p − log q, shape (K,)."""
-        return self.log_p - self.log_q
-
-
-class Instance(NamedTuple):
-    """One instance with its samples at each temperature of the reader.
-
-    Attributes
-    ----------
-    position : int
-        Its place among the reader's instances.
-    instance_id : int
-    samples : tuple of Samples
-        One for each temperature.
-    """
-
-    position: int
-    instance_id: int
-    samples: tuple[Samples, ...]
-
-
 @dataclass
 class _Shard:
     file: TableFile
-    labels: Labels
+    labels: WeightLabels
     group: int  # index of its temperature
     ranges: list[tuple[int, int]] = field(default_factory=list)  # instances of each row group
 
@@ -83,15 +42,15 @@ class WeightReader:
     paths : sequence of path
         Parquet or CSV files with the columns `REQUIRED`; ``n_unknown``, ``latent_hash`` and
         the temperature columns are used when all files have them, and those that say what a file
-        is (`labels.COLUMNS`) when it has them.
-    labels : Labels
+        is (`labels.LABEL_COLUMNS`) when it has them.
+    labels : WeightLabels
         What is to replace the labels in the footers.
     block_rows : int
         Rows held at once, unless one instance has more.
 
     Attributes
     ----------
-    labels : Labels
+    labels : WeightLabels
         Of all files, without the temperature.
     temperatures : tuple of float or None
         Ascending; (None,) when nobody said.
@@ -113,15 +72,15 @@ class WeightReader:
     def __init__(
         self,
         paths: Sequence[str | Path],
-        labels: Labels | None = None,
+        labels: WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
     ) -> None:
         self._block_rows = block_rows
-        self._open(paths, labels or Labels())
+        self._open(paths, labels or WeightLabels())
         self._choose_columns()
         self._index()
 
-    def _open(self, paths: Sequence[str | Path], given: Labels) -> None:
+    def _open(self, paths: Sequence[str | Path], given: WeightLabels) -> None:
         if not paths:
             raise InputError("there are no files of log weights; give at least one")
         files = [TableFile(path) for path in paths]
@@ -182,7 +141,7 @@ class WeightReader:
     def _count(
         self,
         shard: _Shard,
-        batch: Batch,
+        batch: RowBatch,
         known: dict[int, list[int]],
         counts: dict[int, list[int]],
     ) -> None:
@@ -225,7 +184,7 @@ class WeightReader:
         """Whether the latents of all samples are known."""
         return "latent_hash" in self._values
 
-    def __iter__(self) -> Iterator[Instance]:
+    def __iter__(self) -> Iterator[SampledInstance]:
         """Yield the instances in the order of their ids.
 
         Raises
@@ -241,7 +200,7 @@ class WeightReader:
             gathered = [self._gather(group, start, end) for group in range(len(self.temperatures))]
             for index in range(start, end):
                 samples = tuple(self._cut(columns, index) for columns in gathered)
-                yield Instance(index, int(self.instance_ids[index]), samples)
+                yield SampledInstance(index, int(self.instance_ids[index]), samples)
             start = end
 
     def _gather(self, group: int, start: int, end: int) -> dict[str, np.ndarray]:
@@ -266,7 +225,7 @@ class WeightReader:
         self._check_unique(group, columns)
         return columns
 
-    def _check_values(self, shard: _Shard, batch: Batch) -> None:
+    def _check_values(self, shard: _Shard, batch: RowBatch) -> None:
         file, columns = shard.file, batch.columns
         file.check_log_p(batch)
         log_q = columns["log_q"]
@@ -314,7 +273,7 @@ class WeightReader:
         )
 
 
-def _common_labels(files: Sequence[TableFile], found: Sequence[Labels]) -> Labels:
+def _common_labels(files: Sequence[TableFile], found: Sequence[WeightLabels]) -> WeightLabels:
     """Return what all files are labelled alike; the temperature is left out."""
     names = ("model", "proposal", "t_definition", "unknown_types")
     for name in names:
@@ -325,4 +284,4 @@ def _common_labels(files: Sequence[TableFile], found: Sequence[Labels]) -> Label
                     f"{file.path}: {name} is {value!r}, but {values[0]!r} in {files[0].path}; "
                     "give the files of one model and one proposal"
                 )
-    return Labels(**{name: getattr(found[0], name) for name in names})
+    return WeightLabels(**{name: getattr(found[0], name) for name in names})

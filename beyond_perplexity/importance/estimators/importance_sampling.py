@@ -1,0 +1,130 @@
+"""Importance sampling at one temperature: by instance, and of the corpus as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from beyond_perplexity.importance.diagnostics import bootstrap_samples, diagnose, error_variance
+from beyond_perplexity.importance.estimators.contract import (
+    SAMPLES,
+    STOCHASTIC,
+    CorpusEstimate,
+    Estimator,
+    Fields,
+    Inputs,
+    InstanceEstimate,
+    mean_of_weights,
+)
+from beyond_perplexity.importance.estimators.jackknife import jackknife
+from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.importance.reading.samples import SampledInstance
+from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
+from beyond_perplexity.importance.summary import corpus_notes, summarize_diagnostics
+
+
+class ImportanceSampling(Estimator):
+    """log p̂ = log (1/K) Σ_k w_k with w_k = p(x, z_k) / q(z_k | x) (paper, Eq. 2).
+
+    A stochastic bound by `log_space.log_mean_exp`; −inf where all weights are 0. At the level of
+    instances p̂ of the corpus is Π_n p̂(x_n), at that of the corpus (1/K) Σ_k Π_n w_nk (paper, Eq. 5
+    and 6), with K the least number of samples of an instance.
+
+    Attributes
+    ----------
+    common : int
+        That K, also of the curves.
+    paired : ndarray, shape (common,), float64
+        log Π_n w_nk: the weights of the corpus when sample k of every instance is paired.
+    ordered : ndarray, shape (R, common), float64
+        The same for each of R random pairings.
+    prefixes : ndarray, shape (R, S), float64
+        Σ_n log p̂ from random subsets of each size.
+    blocks : ndarray, shape (common // replicate_samples,), float64
+        Σ_n log p̂ of each replicate.
+    """
+
+    title = "Importance sampling"
+    words = "importance sampling"
+    bound = STOCHASTIC
+    needs = (SAMPLES,)
+    stream = "{temperature}/bootstrap over samples"
+    levels = ("instance", "corpus")
+    summary = "importance sampling at the level of instances and at that of the corpus"
+
+    def __init__(self, inputs: Inputs, labels: Fields) -> None:
+        super().__init__(inputs, labels)
+        assert self.group is not None
+        orders, block = inputs.options.subsets, inputs.options.replicate_samples
+        self.common = int(inputs.reader.n_samples[self.group].min())
+        self.paired = np.zeros(self.common)
+        self.ordered = np.zeros((orders, self.common))
+        self.sizes = subset_sizes(self.common)
+        self.prefixes = np.zeros((orders, len(self.sizes)))
+        self.blocks = np.zeros(self.common // block)
+
+    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+        """Average the weights."""
+        samples = self.samples(instance)
+        found = mean_of_weights(samples.log_weights, samples.latent_hash)
+        return found._replace(debiased=jackknife(samples.log_weights))
+
+    def add(self, instance: SampledInstance) -> None:
+        """Add to the sums over the corpus too."""
+        super().add(instance)
+        weights = self.samples(instance).log_weights
+        self.paired += weights[: self.common]
+        if len(self.blocks):
+            block = self.inputs.options.replicate_samples
+            whole = weights[: len(self.blocks) * block].reshape(-1, block)  # (blocks, block)
+            self.blocks += log_mean_exp(whole, 1)
+        if len(self.ordered):
+            purpose = f"{self.labels['temperature']}/subsets"
+            random = self.inputs.random(purpose, instance.instance_id)
+            orders = random_orders(weights, len(self.ordered), random)[:, : self.common]
+            self.ordered += orders
+            self.prefixes += prefix_log_means(orders, self.sizes)
+
+    def estimates(self) -> Iterator[CorpusEstimate]:
+        """Estimate at the level of instances, and at that of the corpus by two kinds of pairing."""
+        yield from super().estimates()
+        least, most, notes = self.common, int(self.n_samples.max()), []
+        if most != least:
+            notes.append(f"instances have {least} to {most} samples: of each, {least} count")
+        if np.isneginf(self.paired).all():
+            notes.append("no pairing by id has positive weights alone: its perplexity is infinite")
+        labels: Fields = {**self.labels, "aggregation": "corpus", "bound": self.bound}
+        labels["n_samples"] = least
+        yield self._paired_by_id(labels, notes)
+        if len(self.ordered):
+            pairings = log_mean_exp(self.ordered, 1)
+            labels |= {"pairing": "random", "note": "; ".join(notes) or None}
+            yield CorpusEstimate(labels, float(pairings.mean()), pairings=pairings)
+
+    def _paired_by_id(self, labels: Fields, notes: list[str]) -> CorpusEstimate:
+        paired, variance = diagnose(self.paired), error_variance(self.paired)
+        purpose = f"bootstrap over samples of the corpus/{self.labels['temperature']}"
+        random = self.inputs.random(purpose)
+        samples = bootstrap_samples(self.paired, len(self.bootstrap), random)
+        qualified = [*notes, *corpus_notes(variance, paired, samples)]
+        columns = {
+            **labels,
+            "pairing": "sample_id",
+            "note": "; ".join(qualified) or None,
+            **summarize_diagnostics([paired], np.array([self.common])),
+        }
+        total = float(log_mean_exp(self.paired))
+        return CorpusEstimate(columns, total, np.array([variance]), samples)
+
+    def curves(self) -> Mapping[str, np.ndarray]:
+        """Return both levels; there the pairing is random too."""
+        if not len(self.ordered):
+            return {}
+        return {"instance": self.prefixes, "corpus": prefix_log_means(self.ordered, self.sizes)}
+
+    def replicates(self) -> Mapping[str, np.ndarray]:
+        """Return both levels, of disjoint blocks of samples."""
+        block = self.inputs.options.replicate_samples
+        paired = self.paired[: len(self.blocks) * block].reshape(-1, block)
+        return {"instance": self.blocks, "corpus": log_mean_exp(paired, 1)}

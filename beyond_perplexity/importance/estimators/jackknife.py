@@ -1,0 +1,74 @@
+"""The jackknife: importance sampling without the bias of order 1/K."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from beyond_perplexity.importance.estimators.contract import (
+    DEBIASED,
+    SAMPLES,
+    CorpusEstimate,
+    Estimator,
+    InstanceEstimate,
+)
+from beyond_perplexity.importance.log_space import log_sum_exp
+from beyond_perplexity.importance.reading.samples import SampledInstance
+
+
+def jackknife(log_weights: np.ndarray) -> float:
+    """Debias log p̂ by the jackknife: K log p̂ − (K − 1) · mean over k of log p̂ without sample k.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights of the samples.
+
+    Returns
+    -------
+    float
+        No bound. Removes the bias of order 1/K; NaN when fewer than two weights are positive, as
+        then leaving one out leaves nothing.
+
+    References
+    ----------
+    Quenouille (1956); for log p̂, Nowozin (2018), "Debiasing evidence approximations".
+    """
+    n = len(log_weights)
+    if np.isfinite(log_weights).sum() < 2:
+        return float("nan")
+    total = log_sum_exp(log_weights)
+    top = int(np.argmax(log_weights))
+    rest = np.delete(log_weights, top)
+    without = np.append(
+        total + np.log1p(-np.exp(rest - total)),  # at most half of the total is left out
+        log_sum_exp(rest),
+    ) - np.log(n - 1)
+    return float(n * (total - np.log(n)) - (n - 1) * without.mean())
+
+
+class Jackknife(Estimator):
+    """Σ_n of `jackknife`, undefined where it is so for an instance."""
+
+    title = "The same, jackknife"
+    words = "importance sampling, debiased by the jackknife"
+    bound = DEBIASED
+    needs = (SAMPLES,)
+
+    def estimate(self, instance: SampledInstance) -> InstanceEstimate:
+        """Debias log p̂ of the weights."""
+        weights = self.samples(instance).log_weights
+        return InstanceEstimate(jackknife(weights), len(weights))
+
+    def notes(self) -> list[str]:
+        """Count the instances where it is undefined."""
+        missing = int(np.isnan(self.log_likelihood).sum())
+        note = f"undefined: {missing} instances have fewer than two positive weights"
+        return [note] if missing else []
+
+    def estimates(self) -> Iterator[CorpusEstimate]:
+        """Estimate as every estimator; no instance of it is infinite."""
+        for found in super().estimates():
+            found.labels["n_infinite"] = None
+            yield found

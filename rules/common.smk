@@ -32,6 +32,12 @@ MEASURES = [
     for source in RUN.samples.sources()
 ]
 PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.models.scored())
+EXTRACTIONS = expand(
+    "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
+)
+MAIN_FIGURES = expand(
+    "<results>/figures/{group}/main.svg", group=RUN.report.groups("tendencies")
+)
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
 OVERVIEW = "<results>/overview/overview.rst"

@@ -33,9 +33,7 @@ rule tabulate:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=lambda wildcards: RUN.report.code(
-            "scripts/tabulate.py", TABLES, **wildcards
-        ),
+        code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
         table=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
         labels=lambda wildcards: RUN.report.labels(wildcards.group),
@@ -75,7 +73,7 @@ rule plot:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=lambda wildcards: RUN.report.code("scripts/plot.py", FIGURES, **wildcards),
+        code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
         figure=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(FIGURES, **wildcards),
         labels=lambda wildcards: RUN.report.labels(wildcards.group),
@@ -93,17 +91,11 @@ rule plot:
 rule write_overview:
     """Write the first page of the report."""
     input:
-        extractions=[
-            f"<results>/corpora/{corpus}/extraction.json"
-            for corpus in config["corpora"]
-        ],
+        extractions=EXTRACTIONS,
         perplexities=PERPLEXITIES,
         measures=MEASURES,
         estimates=PLAN.estimate_files("estimates"),
-        figures=[
-            f"<results>/figures/{group}/main.svg"
-            for group in RUN.report.groups("tendencies")
-        ],
+        figures=MAIN_FIGURES,
     output:
         ensure("<results>/overview/overview.rst", non_empty=True),
     log:

@@ -154,7 +154,7 @@ class Report:
     def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""
         row = self._row(exhibits, group, exhibit)
-        return f"{row.code} {fingerprint(script, row.path)}"
+        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return what the report says of a table or figure."""

@@ -104,7 +104,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
         ("table_4", "resamples"): config["tendencies"]["resamples"],
         ("sensitivity", "sensitivity"): 1,
     }
-    codes = {report.code("scripts/plot.py", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
+    codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
     assert len(set(files)) == len(files) == 2 * 14 + 3 * 7

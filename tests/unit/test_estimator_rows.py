@@ -12,6 +12,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.estimators import contract
 from beyond_perplexity.importance.estimators.registry import (
     estimator_files,
@@ -26,7 +27,7 @@ from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table
 from beyond_perplexity.importance.wording import report
-from beyond_perplexity.report.importance import Models, diagnostics_table
+from beyond_perplexity.report.importance import trust_table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.storage.provenance import ROOT
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
@@ -115,13 +116,14 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     assert f"K = {K} draws" in words
 
     frame = table.to_pandas()
-    shown = diagnostics_table(frame, Models({"tiny": "rnng"}, {"tiny": "words"}))
+    labels = Labels(families={"tiny": "rnng"}, data={"tiny": "words"})
+    shown = trust_table(frame, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
     assert "; of the largest weight 1." in shown.note
 
-    labels = [label.get_text() for label in bounds(frame).axes[0].get_yticklabels()]
-    assert "Largest weight" in labels
+    lines = [label.get_text() for label in bounds(frame, labels).axes[0].get_yticklabels()]
+    assert "Largest weight" in lines
 
     page = render_overview({}, {}, None, frame, [])
     assert "     - largest\n" in page

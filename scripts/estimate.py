@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="files of samples, cut in any way")
+    add("--log-q", nargs="*", default=[], help="log q at all temperatures (schema log_q)")
     add("--beams", nargs="*", default=[], help="beams of the same instances (schema beams)")
     add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
@@ -68,7 +69,8 @@ def main() -> None:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
-    reader = WeightReader(given.weights, parse_options(Labels, labels, "the flags"))
+    found = parse_options(Labels, labels, "the flags")
+    reader = WeightReader(given.weights, found, log_q=given.log_q)
     beams = Beams(given.beams, reader) if given.beams else None
     reduction = reduce_weights(reader, beams, options, given.seed, progress=True)
     print(report(estimates_table(reduction)))

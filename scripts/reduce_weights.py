@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
+    add("--log-q", nargs="*", default=[], help="log q of the same samples at all temperatures")
     add("--beams", nargs="*", default=[], help="beams of the same instances")
     add("--smc", nargs="*", default=[], help="sequential Monte Carlo of the same instances")
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
@@ -45,7 +46,8 @@ def main() -> None:
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
-    reader = WeightReader(given.weights, parse_options(Labels, given.labels, "labels"))
+    labels = parse_options(Labels, given.labels, "labels")
+    reader = WeightReader(given.weights, labels, log_q=given.log_q)
     beams = Beams(given.beams, reader) if given.beams else None
     runs = SMCRuns(given.smc, reader) if given.smc else None
     reduction = reduce_weights(reader, beams, options, given.seed, True, runs)

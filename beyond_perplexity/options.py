@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeVar
 from beyond_perplexity.errors import InputError
 
 Options = TypeVar("Options")
+Row = TypeVar("Row")
+Rows = Mapping[str, Row]  # looked up by name at run time, so no fingerprint of code counts it
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -22,12 +22,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.drawing.weights import Pair, choose_instances, load_pair, weigh
+from beyond_perplexity.importance.drawing.job import take_instances
+from beyond_perplexity.importance.drawing.pair import Pair, load_pair
+from beyond_perplexity.importance.drawing.weights import weigh
+from beyond_perplexity.importance.options import WeightOptions
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
-GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
+GRID = (1.0,)
 PAIRS = {"rnng": "rnng-crf", "entitynlm": "entitynlm-peeking", "kglm": "kglm-peeking"}
 LOOPED = 2  # samples of an instance that the plain loop weighs
 Looped = tuple[np.ndarray, np.ndarray, list[list[int]]]  # log p, log q, latents
@@ -40,7 +43,7 @@ def load(results: Path, name: str, corpus: str, count: int) -> tuple[Pair, list[
     pair, words = load_pair(models / name, models / proposal, "cpu", 1, f"{name}/{proposal}")
     files = CorpusFiles.of(results / "corpora" / corpus)
     every = pair.model.instances(files, "test", words)
-    return pair, choose_instances(every, count, 1)
+    return pair, take_instances(every, range(count), 1)
 
 
 def draw(pair: Pair, instance: Instance) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,7 +109,7 @@ LOOPS: dict[str, Callable[..., Looped]] = {
 def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) -> str:
     """Time both and check that they agree; return a row of the table."""
     start = time.process_time()
-    for _ in weigh(pair, instances, range(samples), 1.0, GRID):
+    for _ in weigh(pair, instances, WeightOptions(1.0), range(samples)):
         pass
     ours = samples * len(instances) / (time.process_time() - start)
     seconds = 0.0
@@ -127,7 +130,7 @@ def measure_memory(name: str, arguments: argparse.Namespace) -> None:
     """Weigh the longest instance; print the peak memory in MiB."""
     pair, instances = load(arguments.results, name, arguments.corpus, arguments.instances)
     longest = max(instances, key=lambda instance: len(instance.arrays[TOKENS]))
-    for _ in weigh(pair, [longest], range(arguments.samples), 1.0, GRID):
+    for _ in weigh(pair, [longest], WeightOptions(1.0), range(arguments.samples)):
         pass
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 

@@ -103,8 +103,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         high=pa.float64(),
         n=pa.int64(),
     ),
-    # One row per importance sample of an instance; the columns of `temperature_columns` come on
-    # top. T of the instance is n_tokens; the footer's key "weights" says what it counts.
+    # One row per importance sample of an instance. T of the instance is n_tokens; the footer's key
+    # "weights" says what it counts. Files of others may have the columns of `temperature_columns`.
     "log_weights": _schema(
         instance_id=pa.int64(),
         sample_id=pa.int64(),
@@ -112,6 +112,14 @@ SCHEMAS: dict[str, pa.Schema] = {
         n_unknown=pa.int32(),
         log_p=pa.float64(),
         log_q=pa.float64(),
+        latent_hash=pa.int64(),
+    ),
+    # log q of the same samples at each temperature that some are drawn at: the columns of
+    # `temperature_columns` come on top.
+    "log_q": _schema(
+        instance_id=pa.int64(),
+        sample_id=pa.int64(),
+        temperature=pa.float64(),
         latent_hash=pa.int64(),
     ),
     # The latents that a beam search of each size under the proposal ends with.

@@ -6,7 +6,9 @@ import sys
 sys.path.insert(0, str(workflow.basedir))
 
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
+from beyond_perplexity.planning.importance import DRAW_FLAGS
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize
@@ -62,6 +64,30 @@ def family_fingerprint(script):
 def documents_of_model(wildcards):
     """The documents that a model is trained on."""
     return f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet"
+
+
+def proposal_of(wildcards):
+    """The proposal that a job is about: the first one for its model where none is named."""
+    return wildcards.get("proposal", PLAN.proposals_of(wildcards.model)[0])
+
+
+def pair_files(wildcards):
+    """What a job with a latent model and a proposal reads."""
+    folder = PLAN.trained_proposal(proposal_of(wildcards))
+    return {
+        "documents": documents_of_model(wildcards),
+        "tables": RUN.models.tables(wildcards.model),
+        "model": f"<results>/models/{wildcards.model}/model.json",
+        "proposal": f"<results>/models/{folder}/model.json",
+    }
+
+
+def pair_fingerprint(script):
+    """The code of a script with that of the two families, and of the way to draw, that it runs."""
+    return lambda wildcards: fingerprint(
+        script,
+        *PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw")),
+    )
 
 
 def shards_of(pattern):

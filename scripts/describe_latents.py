@@ -6,7 +6,7 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.drawing.description import describe
-from beyond_perplexity.importance.drawing.weights import load_pair
+from beyond_perplexity.importance.drawing.pair import load_pair
 from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.storage.shards import write_json
 

@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="files of samples, cut in any way")
+    add("--log-q", nargs="*", default=[], help="log q at all temperatures (schema log_q)")
     add_draw_flags(parser)
     add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
@@ -65,7 +66,8 @@ def main() -> None:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
-    reader = WeightReader(given.weights, parse_options(WeightLabels, labels, "the flags"))
+    found = parse_options(WeightLabels, labels, "the flags")
+    reader = WeightReader(given.weights, found, log_q=given.log_q)
     reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
     print(report(estimates_table(reduction)))
     for name, path in wanted.items():

@@ -20,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
+    add("--log-q", nargs="*", default=[], help="log q of the same samples at all temperatures")
     add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
@@ -31,7 +32,8 @@ def main() -> None:
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
-    reader = WeightReader(given.weights, parse_options(WeightLabels, given.labels, "labels"))
+    labels = parse_options(WeightLabels, given.labels, "labels")
+    reader = WeightReader(given.weights, labels, log_q=given.log_q)
     reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
     record["estimators"] = list(dict.fromkeys(method for method, _ in reduction.estimators))
     for name, (kind, table) in REDUCED_TABLES.items():

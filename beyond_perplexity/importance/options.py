@@ -1,4 +1,4 @@
-"""The options of sequential Monte Carlo and of the reduction: how many draws, which sizes."""
+"""The options of draws and of the reduction: temperatures, how many draws, which sizes."""
 
 from __future__ import annotations
 
@@ -39,6 +39,51 @@ class ReductionOptions:
 
 
 @dataclass(frozen=True)
+class WeightOptions:
+    """Options of `weights.weigh`.
+
+    Attributes
+    ----------
+    temperature : float
+        τ of the proposal.
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        _check_temperatures(self.temperature)
+
+
+@dataclass(frozen=True)
+class LogQOptions:
+    """Options of `log_q.score_temperatures`.
+
+    Attributes
+    ----------
+    temperatures : tuple of float
+        Each τ that samples are drawn at.
+    """
+
+    temperatures: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _check_temperatures(*self.temperatures)
+
+
+@dataclass(frozen=True)
+class BeamOptions:
+    """Options of `beams.search`.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Of the beams.
+    """
+
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SMCOptions:
     """Options of `smc.run_smc`.
 
@@ -61,5 +106,10 @@ class SMCOptions:
         for name in ("particles", "runs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: is {getattr(self, name)}, expected at least 1")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: is {self.temperature}, expected above 0")
+        _check_temperatures(self.temperature)
+
+
+def _check_temperatures(*temperatures: float) -> None:
+    for value in temperatures:
+        if not value > 0:
+            raise ValueError(f"temperature: is {value}, expected above 0")

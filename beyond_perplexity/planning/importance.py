@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES, Family, family_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
+from beyond_perplexity.planning.parameters import as_json
+from beyond_perplexity.storage.fingerprint import fingerprint
+
+# A flag for every way to draw, for the command of a rule whose inputs have these names.
+DRAW_FLAGS = " ".join(f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw in DRAWS)
 
 
 class ImportancePlan:
@@ -67,11 +74,6 @@ class ImportancePlan:
     def _row(self, model: str) -> Family:
         return FAMILIES[self._models[model]["family"]]
 
-    def first_proposal_file(self, model: str) -> str:
-        """Return the description of the first proposal for a model."""
-        folder = self.trained_proposal(self.proposals_of(model)[0])
-        return f"<results>/models/{folder}/model.json"
-
     def proposals_of(self, model: str) -> list[str]:
         """List the proposals for a model."""
         return [name for name in self.proposals() if self.model_of(name) == model]
@@ -91,73 +93,69 @@ class ImportancePlan:
         name: str = self._models[model]["corpus"]
         return name
 
-    def code(self, model: str, proposal: str) -> list[str]:
-        """Return the source files of the two families, for a fingerprint."""
+    def code(self, model: str, proposal: str, draw: str | None = None) -> list[str]:
+        """Return the source files of the two families and of a way to draw, for a fingerprint."""
         names = self._models[model]["family"], self._proposals[proposal]["family"]
-        return sorted({file for name in names for file in family_modules(name)})
+        files = sorted({file for name in names for file in family_modules(name)})
+        return [*files, DRAWS[draw].file] if draw else files
 
     def temperatures(self, proposal: str) -> list[float]:
         """List the temperatures that samples of a proposal are drawn at."""
         own = self._proposals[proposal]["temperatures"]
         return [float(value) for value in (own or self.options["temperatures"])]
 
-    def grid(self, proposal: str) -> list[float]:
-        """List the temperatures whose log q is kept with every sample of a proposal."""
-        common = [float(value) for value in self.options["temperatures"]]
-        return sorted({*common, *self.temperatures(proposal)})
+    # ---- draws ----
 
-    # ---- shards ----
+    def settings(self, draw: str, proposal: str) -> dict[str, dict[str, Any]]:
+        """Return the options of each job on a block, by the name in their path."""
+        if DRAWS[draw].sequential and not self._row(self.model_of(proposal)).sequential:
+            return {}
+        return DRAWS[draw].settings(self.options, sorted(self.temperatures(proposal)))
 
-    def _blocks(self, total: str, size: str) -> int:
-        return -(-self.options[total] // self.options[size])
+    def draw_options(self, draw: str, proposal: str, setting: str) -> str:
+        """Return the options of a job as JSON."""
+        return as_json(self.settings(draw, proposal)[setting])
 
-    def shards(self) -> list[str]:
-        """List the shards of one proposal at one temperature: instances by samples."""
-        instance_blocks = self._blocks("instances", "instances_per_shard")
-        sample_blocks = self._blocks("samples", "samples_per_shard")
-        return [f"{shard:05d}" for shard in range(instance_blocks * sample_blocks)]
+    def _n_blocks(self, what: str) -> int:
+        return -(-self.options[what] // self.options[f"{what}_per_shard"])
 
-    def instance_shards(self) -> list[str]:
-        """List the blocks of instances: the shards of beams and of sequential Monte Carlo."""
-        return [f"{s:05d}" for s in range(self._blocks("instances", "instances_per_shard"))]
+    def instance_range(self, block: str) -> list[int]:
+        """Return the first place of a block of instances, and how many they are.
 
-    def instance_range(self, block: int) -> tuple[int, int]:
-        """Return the first instance and the number of instances of a block."""
-        size = self.options["instances_per_shard"]
-        return block * size, min(size, self.options["instances"] - block * size)
+        Blocks are counted by their size alone: in a larger run those that were whole are the same.
+        """
+        return self._range("instances", block)
 
-    def cell(self, shard: str) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return first and number of the instances and of the samples of a shard."""
-        sample_blocks = self._blocks("samples", "samples_per_shard")
-        row, column = divmod(int(shard), sample_blocks)
-        size = self.options["samples_per_shard"]
-        samples = (column * size, min(size, self.options["samples"] - column * size))
-        return self.instance_range(row), samples
+    def sample_range(self, draw: str, block: str) -> list[int]:
+        """Return the first of a block of samples and their number; nothing where there are none."""
+        return self._range("samples", block) if DRAWS[draw].by_samples else []
 
-    # ---- files ----
+    def _range(self, what: str, block: str) -> list[int]:
+        size = self.options[f"{what}_per_shard"]
+        first = int(block) * size
+        return [first, min(size, self.options[what] - first)]
 
-    def weight_files(self, proposal: str) -> list[str]:
-        """List the shards of log weights of a proposal at all its temperatures."""
-        folder = f"<results>/log_weights/{self.model_of(proposal)}/{proposal}"
+    def draw_files(self, draw: str, proposal: str) -> list[str]:
+        """List the shards of one way to draw from a proposal; none where it is not wanted."""
+        folder = f"<results>/draws/{draw}/{self.model_of(proposal)}/{proposal}"
+        sample_blocks = self._n_blocks("samples") if DRAWS[draw].by_samples else 1
         return [
-            f"{folder}/tau_{temperature}/{shard}.parquet"
-            for temperature in self.temperatures(proposal)
-            for shard in self.shards()
+            f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
+            for setting in self.settings(draw, proposal)
+            for instances in range(self._n_blocks("instances"))
+            for samples in range(sample_blocks)
         ]
 
-    def beam_files(self, proposal: str) -> list[str]:
-        """List the shards of the beams of a proposal."""
-        folder = f"<results>/beams/{self.model_of(proposal)}/{proposal}"
-        sizes = self.options["beams"]
-        return [f"{folder}/{shard}.parquet" for shard in self.instance_shards()] if sizes else []
+    # ---- estimates ----
 
-    def smc_files(self, proposal: str) -> list[str]:
-        """List the shards of sequential Monte Carlo with a proposal, if its model allows it."""
-        model = self.model_of(proposal)
-        if self.options["smc"] is None or not self._row(model).sequential:
-            return []
-        folder = f"<results>/smc/{model}/{proposal}"
-        return [f"{folder}/{shard}.parquet" for shard in self.instance_shards()]
+    def draws_of(self, proposal: str) -> dict[str, list[str]]:
+        """Return the shards of every way to draw from a proposal, by its name."""
+        return {draw: self.draw_files(draw, proposal) for draw in DRAWS}
+
+    def reduction_code(self, script: str, proposal: str) -> str:
+        """Return the fingerprint of a script with that of the estimators that it can make."""
+        kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
+        return fingerprint(script, *estimator_files(kinds))
 
     def estimate_files(self, kind: str) -> list[str]:
         """List the reduced files of one kind of all proposals."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from beyond_perplexity.importance.drawing.description import MOST_WORDS, describe
-from beyond_perplexity.importance.drawing.weights import Pair
+from beyond_perplexity.importance.drawing.pair import Pair
 from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.vocabulary import ClosedVocabulary

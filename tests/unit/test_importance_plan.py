@@ -1,17 +1,24 @@
 """What the rules look up for importance sampling.
 
-Needs no data. Oracle: the configuration, and that shards cover every instance and sample once.
+Needs no data. Oracles: the configuration, counts by hand, and that shards cover every instance and
+sample once.
 """
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
+from inspect import signature
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
 
+from beyond_perplexity.importance.drawing.draws import DRAWS, load_named
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.schemas import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +31,8 @@ def plan(name: str, **importance: object) -> ImportancePlan:
 
 
 @pytest.mark.parametrize(("instances", "samples"), [(40, 100), (41, 101), (1, 10)])
-def test_the_shards_cover_every_instance_and_sample_once(instances, samples):
+@pytest.mark.parametrize("draw", DRAWS)
+def test_the_shards_cover_every_instance_and_sample_once(draw, instances, samples):
     held = plan(
         "config.yaml",
         instances=instances,
@@ -32,22 +40,112 @@ def test_the_shards_cover_every_instance_and_sample_once(instances, samples):
         instances_per_shard=20,
         samples_per_shard=7,
     )
-    seen = set()
-    for shard in held.shards():
-        (first, count), (start, number) = held.cell(shard)
-        cell = {(i, k) for i in range(first, first + count) for k in range(start, start + number)}
-        assert not cell & seen
-        seen |= cell
-    assert seen == {(i, k) for i in range(instances) for k in range(samples)}
+    per_instance = samples if DRAWS[draw].by_samples else 1
+    for setting in held.settings(draw, "kglm-peeking"):
+        seen = set()
+        for job in jobs(held, draw, "kglm-peeking"):
+            if job.setting != setting:
+                continue
+            first, count = job.instances
+            start, number = job.samples or (0, 1)
+            covered = set(product(range(first, first + count), range(start, start + number)))
+            assert not covered & seen
+            seen |= covered
+        assert seen == set(product(range(instances), range(per_instance)))
 
 
-def test_a_proposals_own_temperatures_join_the_grid():
-    held = plan("config.yaml", temperatures=[0.5, 2.0])
-    assert held.temperatures("kglm-peeking") == [0.5, 2.0]
+class PlannedDraw(NamedTuple):
+    """A shard with all that the rule makes it from, besides files and code."""
+
+    path: str
+    setting: str
+    options: str
+    instances: tuple[int, ...]
+    samples: tuple[int, ...]
+
+
+def jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
+    found = []
+    for path in held.draw_files(draw, proposal):
+        setting, block = Path(path).parts[-2], Path(path).stem
+        instances, samples = block.split("-")
+        found.append(
+            PlannedDraw(
+                path,
+                setting,
+                held.draw_options(draw, proposal, setting),
+                tuple(held.instance_range(instances)),
+                tuple(held.sample_range(draw, samples)),
+            )
+        )
+    return found
+
+
+def drawn_again(**changes: object) -> dict[str, int]:
+    """Count the shards of the paper's plan that a change makes, or makes again, by way to draw.
+
+    No shard of the plan before may be left over.
+    """
+    before = plan("configs/paper-importance.yaml")
+    after = plan("configs/paper-importance.yaml", **changes)
+    counts = dict.fromkeys(DRAWS, 0)
+    for draw, proposal in product(DRAWS, before.proposals()):
+        old, new = set(jobs(before, draw, proposal)), set(jobs(after, draw, proposal))
+        counts[draw] += len(new - old)
+        assert {job.path for job in old} <= {job.path for job in new}
+    return counts
+
+
+def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
+    """Oracle: counted by hand.
+
+    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; 5 are for
+    models that go word by word; 2,000 instances are 40 blocks.
+    """
+    more_samples = drawn_again(samples=20_000)
+    assert more_samples == {"weights": 38 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    more_instances = drawn_again(instances=2100)
+    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2}
+    temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
+    more_temperatures = drawn_again(temperatures=temperatures)
+    assert more_temperatures == {"weights": 6 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
+    more_beams = drawn_again(beams=[1, 10, 1000])
+    assert more_beams == {"weights": 0, "log_q": 0, "beams": 8 * 40, "smc": 0}
+
+
+def test_only_the_last_block_that_was_not_whole_is_drawn_again():
+    """Oracle: counted by hand; 2 settings of a model with blocks of 20 instances and 7 samples."""
+    common = {"instances_per_shard": 20, "samples_per_shard": 7, "temperatures": [0.5, 2.0]}
+    before = plan("config.yaml", instances=30, samples=10, **common)
+    after = plan("config.yaml", instances=45, samples=15, **common)
+    old, new = (set(jobs(held, "weights", "kglm-peeking")) for held in (before, after))
+    assert (len(old), len(new)) == (2 * 2 * 2, 2 * 3 * 3)
+    kept = {(Path(job.path).parent.name, Path(job.path).stem) for job in old & new}
+    assert kept == {("tau_0.5", "00000-00000"), ("tau_2.0", "00000-00000")}
+
+
+def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
+    held = plan("config.yaml", temperatures=[2.0, 0.5])
+    assert held.temperatures("kglm-peeking") == [2.0, 0.5]
     assert held.temperatures("kglm-no-peeking") == [1.0]
-    assert held.grid("kglm-peeking") == [0.5, 2.0]
-    assert held.grid("kglm-no-peeking") == [0.5, 1.0, 2.0]
-    assert len(held.weight_files("kglm-peeking")) == 2
+    assert held.settings("log_q", "kglm-peeking") == {"all": {"temperatures": [0.5, 2.0]}}
+    assert held.draw_files("log_q", "kglm-no-peeking") == []
+    folder = "<results>/draws/weights/kglm/kglm-peeking"
+    assert {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")} == {
+        f"{folder}/tau_0.5",
+        f"{folder}/tau_2.0",
+    }
+
+
+def test_every_way_to_draw_can_be_run():
+    """Oracle: the signatures and fields of what the rows name; the script fills them in."""
+    for draw in DRAWS.values():
+        parameters = list(signature(load_named(draw.run)).parameters)
+        assert parameters == ["pair", "instances", "options"] + ["samples"] * draw.by_samples
+        assert is_dataclass(load_named(draw.options))
+        assert draw.schema in SCHEMAS
+        assert (ROOT / draw.file).is_file()
 
 
 def test_the_tables_say_where_the_annotation_comes_from():
@@ -63,7 +161,10 @@ def test_the_tables_say_where_the_annotation_comes_from():
 
 def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo():
     held = plan("config.yaml", instances=40, instances_per_shard=20)
-    folder = "<results>/smc/kglm/kglm-peeking"
-    assert held.smc_files("kglm-peeking") == [f"{folder}/00000.parquet", f"{folder}/00001.parquet"]
-    assert held.smc_files("rnng-crf") == []
-    assert plan("config.yaml", smc=None).smc_files("kglm-peeking") == []
+    folder = "<results>/draws/smc/kglm/kglm-peeking/all"
+    assert held.draw_files("smc", "kglm-peeking") == [
+        f"{folder}/00000-00000.parquet",
+        f"{folder}/00001-00000.parquet",
+    ]
+    assert held.draw_files("smc", "rnng-crf") == []
+    assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []

@@ -1,12 +1,18 @@
-"""Importance sampling as a workflow: its end, smaller shards, a killed run.
+"""Importance sampling as a workflow: its end, smaller shards, a killed run, a larger one.
 
-Needs no network. Oracles: the results of the same run when nothing disturbs it.
+Needs no network. Oracles: the results of the same run when nothing disturbs it; jobs counted by
+hand.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import Any
+
 import pandas as pd
 import pytest
+import yaml
 
 from tests.workflow.conftest import Checkout, copy_checkout, copy_results, kill_when
 
@@ -57,7 +63,7 @@ def test_smaller_shards_give_the_same_estimates(weighed, checkout):
 
 def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, checkout):
     trained(weighed, checkout)
-    shards = checkout.path / "results" / "log_weights"
+    shards = checkout.path / "results" / "draws"
     arguments = [*IMPORTANCE, "--rerun-triggers", "mtime"]
     kill_when(checkout, arguments, lambda: any(shards.rglob("*.parquet")))
     kept = {path: path.stat().st_mtime_ns for path in shards.rglob("[0-9]*.parquet")}
@@ -67,3 +73,74 @@ def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, 
     # a shard that was renamed into place but not yet recorded is made again, no other
     changed = [path for path, moment in kept.items() if path.stat().st_mtime_ns != moment]
     assert len(changed) <= 2
+
+
+# ---- what runs when a run grows ----
+
+WEIGHED = [  # 5 settings: every proposal at its temperatures
+    "rnng/rnng-crf/tau_1.0",
+    "rnng/rnng-crf/tau_2.0",
+    "entitynlm/entitynlm-peeking/tau_1.0",
+    "entitynlm/entitynlm-no-peeking/tau_1.0",
+    "kglm/kglm-peeking/tau_1.0",
+]
+COUNTED = ("train", "draw", "describe_latents", "reduce_weights")
+PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
+
+
+def grow(weighed: Checkout, config: dict[str, Any]) -> tuple[dict[str, int], set[str]]:
+    """Plan a changed run on the finished one: its jobs that run models or reduce; its draws."""
+    (weighed.path / "configs" / "grown.yaml").write_text(yaml.safe_dump(config))
+    printed = weighed.snakemake("--dry-run", "--configfile=configs/grown.yaml", "importance").stdout
+    rules = Counter(
+        re.findall(r"^rule (train|draw|describe_latents|reduce_weights):", printed, re.M)
+    )
+    draws = re.findall(r"^    output: results/draws/(\S+)\.parquet$", printed, re.M)
+    assert len(draws) == rules["draw"]
+    return dict(rules), set(draws)
+
+
+@pytest.fixture
+def config(weighed) -> dict[str, Any]:
+    text = (weighed.path / "configs" / "smoke-importance.yaml").read_text()
+    return yaml.safe_load(text)
+
+
+def test_more_samples_leave_whole_blocks_as_they_are(weighed, config):
+    config["importance"]["samples"] = 30  # 12 and 8 become 12, 12 and 6
+    rules, draws = grow(weighed, config)
+    blocks = ("00000-00001", "00000-00002")
+    expected = {f"weights/{setting}/{block}" for setting in WEIGHED for block in blocks}
+    assert draws == expected | {f"log_q/rnng/rnng-crf/all/{block}" for block in blocks}
+    assert rules == {"draw": 12, "reduce_weights": 4}
+
+
+def test_more_instances_leave_whole_blocks_as_they_are(weighed, config):
+    config["importance"]["instances"] = 6  # a block of 4, and now of 2
+    rules, draws = grow(weighed, config)
+    blocks = ("00001-00000", "00001-00001")
+    expected = {f"weights/{setting}/{block}" for setting in WEIGHED for block in blocks}
+    expected |= {f"log_q/rnng/rnng-crf/all/{block}" for block in blocks}
+    expected |= {f"beams/{proposal}/all/00001-00000" for proposal in PROPOSALS}
+    expected |= {f"smc/{proposal}/all/00001-00000" for proposal in PROPOSALS[1:]}
+    assert draws == expected
+    assert rules == {"draw": 19, "reduce_weights": 4}
+
+
+def test_one_more_temperature_leaves_the_others_weights_as_they_are(weighed, config):
+    config["importance"]["temperatures"] = [1.0, 2.0, 3.0]  # those of the CRF alone
+    rules, draws = grow(weighed, config)
+    blocks = ("00000-00000", "00000-00001")
+    settings = ("weights/rnng/rnng-crf/tau_3.0", "log_q/rnng/rnng-crf/all")
+    assert draws == {f"{setting}/{block}" for setting in settings for block in blocks}
+    assert rules == {"draw": 4, "reduce_weights": 1}
+
+
+def test_one_more_proposal_runs_what_is_its_own(weighed, config):
+    other = {**config["proposals"]["kglm-peeking"], "architecture": {"context": "causal"}}
+    config["proposals"]["kglm-no-peeking"] = other
+    rules, draws = grow(weighed, config)
+    expected = {f"{draw}/kglm/kglm-no-peeking/all/00000-00000" for draw in ("beams", "smc")}
+    folder = "weights/kglm/kglm-no-peeking/tau_1.0"
+    assert draws == expected | {f"{folder}/00000-00000", f"{folder}/00000-00001"}
+    assert rules == {"train": 1, "draw": 4, "reduce_weights": 1}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.drawing.weights import Pair
+from beyond_perplexity.importance.drawing.pair import Pair
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.vocabulary import UNK, Vocabulary

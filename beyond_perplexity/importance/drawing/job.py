@@ -1,22 +1,28 @@
-"""What the jobs on one block of instances have in common: their flags, and what they open."""
+"""What a job that draws works on: a block of instances, a model and a proposal."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
+import heapq
+from collections.abc import Iterable
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing.weights import Pair, choose_instances, load_pair
+from beyond_perplexity.importance.drawing.draws import Draw
+from beyond_perplexity.importance.drawing.pair import Pair, load_pair
 from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models.checkpoint import WEIGHTS
+from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
 
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
 
-class Cell(NamedTuple):
+class Job(NamedTuple):
     """A block of instances, the pair that it is worked on with, and the run record for a footer."""
 
     pair: Pair
@@ -24,50 +30,57 @@ class Cell(NamedTuple):
     record: dict[str, object]
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the flags that say which block of which instances, and of which models."""
-    add = parser.add_argument
-    add("--model", required=True, help="folder of the latent model")
-    add("--proposal", required=True, help="folder of the proposal; the model's where it is in it")
-    add("--corpus", required=True, help="folder with the tables of the corpus")
-    add("--split", required=True, help="train, valid or test")
-    add("--name", required=True, help="MODEL/PROPOSAL: keys the random streams")
-    add("--seed", type=int, required=True, help="seed of the run")
-    add("--instances", type=int, help="how many of the split, chosen at random (default all)")
-    add("--first-instance", type=int, default=0, help="first of the chosen ones in this shard")
-    add("--instance-count", type=int, required=True, help="instances of this shard")
-    add("--threads", type=int, default=1, help="CPU threads")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", required=True, help="Parquet shard to write")
+def take_instances(instances: Iterable[Instance], places: range, seed: int) -> list[Instance]:
+    """Take a block of instances, in an order in which fewer of them are the first of more.
+
+    Parameters
+    ----------
+    instances : iterable of Instance
+        A split; no more than ``places.stop`` of them are held.
+    places : range
+        In that order. Where the split ends before, the block is short or empty.
+    seed : int
+        With the instance's id it decides alone on the order, which is random.
+    """
+    keyed = (
+        (stream_key(seed, f"importance/instance/{instance.instance_id}"), place, instance)
+        for place, instance in enumerate(instances)
+    )
+    first = heapq.nsmallest(places.stop, keyed, key=lambda entry: entry[:2])
+    return [instance for _, _, instance in first[places.start :]]
 
 
-def open_cell(given: argparse.Namespace, script: str, temperature: float | None = None) -> Cell:
+def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) -> Job:
     """Read the models and the block of instances that the flags name.
 
     Parameters
     ----------
     given : argparse.Namespace
-        With the flags of `add_flags`; all but `UNDETERMINING` go into the record.
+        The flags of `scripts.draw`; all but `UNDETERMINING` go into the record.
     script : str
         The script that runs, for the record.
-    temperature : float, optional
-        Of the samples.
+    row : Draw
+    options : instance of the row's dataclass
+        Its ``temperature``, if it has one, labels the shard.
 
     Raises
     ------
     InputError
-        See `weights.load_pair`; or when the split has no instances.
+        See `pair.load_pair`; or when the split has no instances.
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
     split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
-    chosen = choose_instances(split, given.instances, given.seed)
-    if not chosen:
+    one = list(islice(split, 1))
+    if not one:
         raise InputError(
             f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can read"
         )
-    options = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
+    first, count = given.instances
+    taken = take_instances(chain(one, split), range(first, first + count), given.seed)
+    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
-    record = run_record(script, options, seed=given.seed, device=given.device, checkpoint=weights)
-    labelled = pair.labels(words, temperature).in_record(record)
-    return Cell(pair, chosen[given.first_instance :][: given.instance_count], labelled)
+    record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)
+    record["code_fingerprint"] = fingerprint(script, row.file)
+    labels = pair.labels(words, getattr(options, "temperature", None))
+    return Job(pair, taken, labels.in_record(record))

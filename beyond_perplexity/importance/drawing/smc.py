@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing.weights import Columns, Pair, instance_columns
+from beyond_perplexity.importance.drawing.pair import Columns, Pair, instance_columns
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms

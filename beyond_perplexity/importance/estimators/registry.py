@@ -36,7 +36,8 @@ def estimator_files(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
     Parameters
     ----------
     kinds : collection of str
-        The kinds of draws beside the samples, keys of `DRAW_READERS`; by default all.
+        The kinds of draws that there are; by default all. Those that are no key of `DRAW_READERS`
+        are the samples themselves.
 
     Returns
     -------
@@ -45,5 +46,6 @@ def estimator_files(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
     """
     lacking = DRAW_READERS.keys() - kinds
     made = [name for name, one in load_estimators().items() if not lacking & set(one.needs)]
-    references = [DRAW_READERS[kind] for kind in kinds] + [ESTIMATORS[name] for name in made]
+    readers = [reader for kind, reader in DRAW_READERS.items() if kind in kinds]
+    references = readers + [ESTIMATORS[name] for name in made]
     return [one.partition(":")[0].replace(".", "/") + ".py" for one in references]

@@ -1,4 +1,4 @@
-"""The runs of sequential Monte Carlo of every instance, read from shards of `scripts.smc`."""
+"""The runs of sequential Monte Carlo of every instance, read from shards of `scripts.draw`."""
 
 from __future__ import annotations
 

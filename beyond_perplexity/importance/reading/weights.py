@@ -17,6 +17,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.files import RowBatch, TableFile
 from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
+from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
 from beyond_perplexity.schemas import temperature_column
 
@@ -47,6 +48,8 @@ class WeightReader:
         What is to replace the labels in the footers.
     block_rows : int
         Rows held at once, unless one instance has more.
+    log_q : sequence of path
+        Files with the temperature columns of the same samples; see `log_q.LogQFiles`.
 
     Attributes
     ----------
@@ -74,10 +77,11 @@ class WeightReader:
         paths: Sequence[str | Path],
         labels: WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
+        log_q: Sequence[str | Path] = (),
     ) -> None:
         self._block_rows = block_rows
         self._open(paths, labels or WeightLabels())
-        self._choose_columns()
+        self._choose_columns(log_q)
         self._index()
 
     def _open(self, paths: Sequence[str | Path], given: WeightLabels) -> None:
@@ -101,14 +105,16 @@ class WeightReader:
             for file, one in zip(files, found, strict=True)
         ]
 
-    def _choose_columns(self) -> None:
+    def _choose_columns(self, log_q: Sequence[str | Path]) -> None:
         shared = set.intersection(*(set(shard.file.names) for shard in self._shards))
         grid = [temperature_column(t) for t in self.temperatures if t is not None]
-        self.has_grid = bool(grid) and shared.issuperset(grid)
+        self._beside = LogQFiles(log_q, grid, self.labels) if log_q else None
+        self.has_grid = bool(grid) and (bool(log_q) or shared.issuperset(grid))
         self._grid = grid if self.has_grid else []
+        self._own_grid = [] if self._beside else self._grid
         self._names = {"instance_id": pa.int64(), "n_tokens": pa.int64()}
         self._values = {"instance_id": pa.int64(), "sample_id": pa.int64()}
-        self._values |= dict.fromkeys(("log_p", "log_q", *self._grid), pa.float64())
+        self._values |= dict.fromkeys(("log_p", "log_q", *self._own_grid), pa.float64())
         if "n_unknown" in shared:
             self._names["n_unknown"] = pa.int64()
         if "latent_hash" in shared:
@@ -223,6 +229,9 @@ class WeightReader:
         order = np.lexsort((columns["sample_id"], columns["instance_id"]))
         columns = {name: column[order] for name, column in columns.items()}
         self._check_unique(group, columns)
+        temperature = self.temperatures[group]
+        if self._beside and temperature is not None:
+            columns |= self._beside.gather(temperature, columns)
         return columns
 
     def _check_values(self, shard: _Shard, batch: RowBatch) -> None:
@@ -230,9 +239,9 @@ class WeightReader:
         file.check_log_p(batch)
         log_q = columns["log_q"]
         file.check(batch, "log_q", ~np.isfinite(log_q), "a finite number: the sample was drawn")
-        for name in self._grid:
+        for name in self._own_grid:
             file.check_log_p(batch, name)
-        if self.has_grid and shard.labels.temperature is not None:
+        if self._own_grid and shard.labels.temperature is not None:
             own = temperature_column(shard.labels.temperature)
             differs = ~(np.abs(columns[own] - log_q) <= SAME * np.maximum(1.0, np.abs(log_q)))
             file.check(batch, own, differs, "log_q, as it is the temperature of the samples")

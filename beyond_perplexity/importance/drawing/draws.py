@@ -1,0 +1,109 @@
+"""The ways to draw from a proposal: a row says all that the rest of the house knows of one.
+
+One more is a module in this folder, a schema and a row here. Nothing heavy is imported: plans read
+the rows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from beyond_perplexity.options import Rows
+
+Settings = dict[str, dict[str, Any]]
+_DRAWING = "beyond_perplexity.importance.drawing"
+_OPTIONS = "beyond_perplexity.importance.options"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is known of a way to draw.
+
+    Attributes
+    ----------
+    title : str
+        For people.
+    run : str
+        ``module:function`` of a pair, instances, options and, if `by_samples`, a range of samples;
+        it yields columns.
+    options : str
+        ``module:Dataclass`` of its options. Those named ``temperatures`` have a column each.
+    schema : str
+        Of the columns; a key of `schemas.SCHEMAS`.
+    settings : callable
+        The options of each of its jobs on a block, by a name that stands in their path; from the
+        configuration of ``importance`` and the temperatures of the proposal, ascending.
+    by_samples : bool
+        Whether the samples of an instance are cut into blocks too.
+    sequential : bool
+        Whether the model must be one that goes through a text word by word.
+    """
+
+    title: str
+    run: str
+    options: str
+    schema: str
+    settings: Callable[[Mapping[str, Any], Sequence[float]], Settings]
+    by_samples: bool = False
+    sequential: bool = False
+
+    @property
+    def file(self) -> str:
+        """Return its module's file, relative to the repository, for `fingerprint`."""
+        return f"{self.run.partition(':')[0].replace('.', '/')}.py"
+
+
+def load_named(reference: str) -> Any:
+    """Import what ``module:name`` stands for."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _each_temperature(_: Mapping[str, Any], temperatures: Sequence[float]) -> Settings:
+    return {f"tau_{value}": {"temperature": value} for value in temperatures}
+
+
+def _several_temperatures(_: Mapping[str, Any], temperatures: Sequence[float]) -> Settings:
+    return {"all": {"temperatures": list(temperatures)}} if len(temperatures) > 1 else {}
+
+
+def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> Settings:
+    return {"all": {"sizes": importance["beams"]}} if importance["beams"] else {}
+
+
+def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> Settings:
+    return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
+
+
+DRAWS: Rows[Draw] = {
+    "weights": Draw(
+        "Importance weights",
+        f"{_DRAWING}.weights:weigh",
+        f"{_OPTIONS}:WeightOptions",
+        "log_weights",
+        _each_temperature,
+        by_samples=True,
+    ),
+    "log_q": Draw(
+        "log q at all temperatures",
+        f"{_DRAWING}.log_q:score_temperatures",
+        f"{_OPTIONS}:LogQOptions",
+        "log_q",
+        _several_temperatures,
+        by_samples=True,
+    ),
+    "beams": Draw(
+        "Beams", f"{_DRAWING}.beams:search", f"{_OPTIONS}:BeamOptions", "beams", _beam_sizes
+    ),
+    "smc": Draw(
+        "Sequential Monte Carlo",
+        f"{_DRAWING}.smc:run_smc",
+        f"{_OPTIONS}:SMCOptions",
+        "smc",
+        _smc_options,
+        sequential=True,
+    ),
+}

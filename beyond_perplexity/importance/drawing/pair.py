@@ -1,0 +1,199 @@
+"""A latent model with a proposal for it, and what every way to draw from them shares.
+
+K samples of an instance, R rows (samples of a block, rounded up), W entries of a row of z. Samples
+are drawn in blocks, so that memory does not grow with K; a sample's random numbers are keyed by its
+instance and its number, so that neither blocks nor shards change it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.rows import round_up
+from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.models.checkpoint import load_any
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.vocabulary import UNK, Vocabulary
+
+BLOCK = 1024  # samples at once
+Columns = dict[str, np.ndarray]
+
+_HASH_FACTOR = 0x100000001B3  # of the FNV hash
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A latent model with a proposal for it, and how its samples are keyed.
+
+    Attributes
+    ----------
+    model : LatentModel
+    proposal : Proposal
+    seed : int
+        Of the run.
+    purpose : str
+        MODEL/PROPOSAL: keys the random streams, with the temperature and the instance.
+    """
+
+    model: LatentModel
+    proposal: Proposal
+    seed: int
+    purpose: str
+
+    def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
+        """Say what the weights of this pair are, for the footer of a shard."""
+        model, _, proposal = self.purpose.partition("/")
+        return WeightLabels(
+            model=model,
+            proposal=proposal,
+            temperature=temperature,
+            t_definition=self.model.t_definition,
+            unknown_types=getattr(vocabulary, "unknown_types", None),
+        )
+
+
+def hash_latents(latents: Tensor) -> np.ndarray:
+    """Hash rows of z, int64 (R,), for latents (R, W): whatever W is, equal latents agree."""
+    rows = latents.cpu().numpy()  # (R, W)
+    total = np.full(len(rows), 0xCBF29CE484222325, np.uint64)  # (R,)
+    for column in rows.T:
+        mixed = (total ^ column.astype(np.uint64)) * np.uint64(_HASH_FACTOR)
+        mixed ^= mixed >> np.uint64(29)
+        total = np.where(column == FILLING, total, mixed)
+    return total.view(np.int64)
+
+
+def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
+    """Return the columns that say what instance rows are of: its id, T and unknown tokens."""
+    tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
+    n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
+    return {
+        "instance_id": np.full(rows, int(batch.ids[0])),
+        "n_tokens": np.full(rows, int(model.n_tokens(batch)[0]), np.int32),
+        "n_unknown": np.full(rows, n_unknown, np.int32),
+    }
+
+
+class Distinct(NamedTuple):
+    """The distinct ones among rows of z of one instance, in whole quanta.
+
+    Attributes
+    ----------
+    latents : Tensor
+        int64, (N, W); the last one may be repeated.
+    owner : Tensor
+        int64, (N,): place of the instance in its batch, 0.
+    places : Tensor
+        int64, (R,): where each row is among them.
+    """
+
+    latents: Tensor
+    owner: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, latents: Tensor) -> Distinct:
+        """Find the distinct ones among latents, (R, W)."""
+        unique, places = torch.unique(latents, dim=0, return_inverse=True)  # (N', W), (R,)
+        padded = round_up(unique)  # (N, W)
+        return cls(
+            padded, torch.zeros(len(padded), dtype=torch.int64, device=padded.device), places
+        )
+
+    def scatter(self, values: Tensor) -> np.ndarray:
+        """Return the values, (N, ...), of all rows, float64, (R, ...)."""
+        return values[self.places].double().cpu().numpy()
+
+
+@torch.inference_mode()
+def draw_latents(
+    pair: Pair, instance: Instance, samples: range, temperature: float
+) -> Iterator[tuple[InstanceBatch, np.ndarray, Tensor]]:
+    """Draw latents z ~ q_τ(z | x) of one instance, a block of samples at a time.
+
+    Parameters
+    ----------
+    pair : Pair
+    instance : Instance
+    samples : range
+        Their numbers.
+    temperature : float
+        τ.
+
+    Yields
+    ------
+    batch : InstanceBatch
+        The instance.
+    numbers : ndarray
+        int64, (K,): of the samples of the block.
+    latents : Tensor
+        int64, (K, W).
+    """
+    device = pair.model.device
+    batch = InstanceBatch.of([instance]).to(device)
+    purpose = f"{pair.purpose}/{float(temperature)}/{instance.instance_id}"
+    draws = pair.proposal.draws(batch)
+    for start in range(samples.start, samples.stop, BLOCK):
+        numbers = torch.arange(start, min(start + BLOCK, samples.stop))  # (K,)
+        items = round_up(numbers)  # (R,)
+        random = uniforms(pair.seed, purpose, items, 0, draws, device)  # (R, U)
+        owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)
+        latents = pair.proposal.sample(batch, owner, random, temperature)  # (R, W)
+        yield batch, numbers.numpy(), latents[: len(numbers)]
+
+
+def load_pair(
+    model_folder: str | os.PathLike[str],
+    proposal_folder: str | os.PathLike[str],
+    device: str,
+    seed: int,
+    purpose: str,
+) -> tuple[Pair, Vocabulary]:
+    """Read a latent model and a proposal for it.
+
+    Parameters
+    ----------
+    model_folder, proposal_folder : path
+        Model folders; the same one for a model that was trained with its proposal.
+    device : str
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    seed, purpose
+        See `Pair`.
+
+    Returns
+    -------
+    pair : Pair
+    vocabulary : Vocabulary
+        Of both.
+
+    Raises
+    ------
+    InputError
+        When a folder holds something else, or the two differ in their vocabularies or supports.
+    """
+    model, vocabulary, _ = load_any(model_folder, device)
+    held, words, _ = load_any(proposal_folder, device)
+    proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
+    if not isinstance(model, LatentModel):
+        raise InputError(f"{model_folder}: is no model with latent variables")
+    if not isinstance(proposal, Proposal):
+        raise InputError(f"{proposal_folder}: is no proposal and has none")
+    if words.hash != vocabulary.hash:
+        raise InputError(f"{proposal_folder}: has another vocabulary than {model_folder}")
+    for name, value in proposal.support.items():
+        if model.support.get(name) != value:
+            raise InputError(
+                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
+                f"{model_folder}; train both with the same, or q is 0 where p is not"
+            )
+    return Pair(model, proposal.eval(), seed, purpose), vocabulary

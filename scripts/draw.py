@@ -1,0 +1,51 @@
+"""Draw from a proposal for one block of instances, in one of several ways; write one shard.
+
+The ways, and the schema of the shard of each, are in beyond_perplexity/importance/drawing/draws.py.
+A number depends on (seed, name, options, instance, sample) and the two models alone, not on the
+shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tqdm import tqdm
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.importance.drawing.draws import DRAWS, load_named
+from beyond_perplexity.importance.drawing.job import open_job
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas import temperature_columns
+from beyond_perplexity.storage.shards import ShardWriter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m scripts.draw", description=__doc__)
+    add = parser.add_argument
+    add("--draw", required=True, choices=list(DRAWS), help="the way to draw")
+    add("--model", required=True, help="folder of the latent model")
+    add("--proposal", required=True, help="folder of the proposal; the model's where it is in it")
+    add("--corpus", required=True, help="folder with the tables of the corpus")
+    add("--split", required=True, help="train, valid or test")
+    add("--name", required=True, help="MODEL/PROPOSAL: keys the random streams")
+    add("--seed", type=int, required=True, help="seed of the run")
+    add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add("--instances", type=int, nargs=2, required=True, help="first, number; in a random order")
+    add("--samples", type=int, nargs="*", help="first, number; empty where there are none")
+    add("--threads", type=int, default=1, help="CPU threads")
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--output", required=True, help="Parquet shard to write")
+    given = parser.parse_args()
+    row = DRAWS[given.draw]
+    options = parse_options(load_named(row.options), given.options, "options")
+    job = open_job(given, "scripts/draw.py", row, options)
+    block = {"samples": range(given.samples[0], sum(given.samples))} if row.by_samples else {}
+    bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
+    columns = temperature_columns(getattr(options, "temperatures", ()))
+    with ShardWriter(given.output, row.schema, job.record, columns) as writer:
+        for rows in load_named(row.run)(job.pair, bar, options, **block):
+            writer.write(rows)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -10,7 +10,6 @@ import yaml
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.planning.schema import render_schema
-from beyond_perplexity.planning.sections import Configuration
 from beyond_perplexity.storage.shards import atomic_path
 
 HEADER = """\
@@ -32,6 +31,8 @@ class _Dumper(yaml.SafeDumper):
 
 def render() -> str:
     """Return the text that the file should have."""
+    from beyond_perplexity.planning.sections import Configuration  # brings torch along
+
     schema = render_schema(Configuration)
     return HEADER + yaml.dump(
         schema, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True

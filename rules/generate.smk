@@ -29,12 +29,12 @@ rule generate:
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
-            "scripts/generate.py", RUN.model_code(wildcards.model)
+            "scripts/generate.py",
+            RUN.model_code(wildcards.model),
+            RUN.decoding_code(wildcards.decoding),
         ),
         folder=subpath(input.model, parent=True),
-        decoding=lambda wildcards: lookups.as_json(
-            config["decodings"][wildcards.decoding]
-        ),
+        decoding=lambda wildcards: RUN.decoding_options(wildcards.decoding),
         seed=config["seed"],
         first_document=lambda wildcards: RUN.shard_range(wildcards.shard)[0],
         documents=lambda wildcards: RUN.shard_range(wildcards.shard)[1],

@@ -10,6 +10,7 @@ from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.engine import Document, Engine
 from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.rows import decoding_row
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 
@@ -88,7 +89,7 @@ def make_engine(
         length = min(maximum_length, model.context_length or maximum_length)
         rows = fitting_rows(model, length, most, memory)
     kind: type[Engine]
-    if options.kind == "beam":
+    if decoding_row(options.kind).beam:
         kind = family.BeamEngine if family else beam.BeamEngine
     else:
         kind = family.SamplingEngine if family else sampling.SamplingEngine

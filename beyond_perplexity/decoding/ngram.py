@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
+from beyond_perplexity.decoding.contexts import Contexts
+from beyond_perplexity.decoding.kinds import Draw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.trigram import Trigram, TrigramState
 from beyond_perplexity.vocabulary import UNK
@@ -44,12 +45,6 @@ class Table:
     log_prob_decoding: Tensor
 
 
-def _context_sums(values: Tensor, offsets: Tensor) -> Tensor:
-    """Sum the entries of each context, float64: (N,) to (C,)."""
-    cumulative = torch.nn.functional.pad(values.cumsum(0), (1, 0))  # (N + 1,)
-    return cumulative[offsets].diff()
-
-
 def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
@@ -63,44 +58,18 @@ def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor
     return weight
 
 
-def _ranking(score: Tensor, owner: Tensor) -> Tensor:
-    """Order entries by context, then by falling score, then by id."""
-    by_score = score.argsort(descending=True, stable=True)  # (N,)
-    return by_score[owner[by_score].argsort(stable=True)]
-
-
 def build_table(model: Trigram, options: DecodingOptions) -> Table:
-    """Work out the truncation of every context; beam sampling has none."""
+    """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
     owner = torch.arange(len(model.contexts), device=offsets.device).repeat_interleave(
         offsets.diff()
     )  # (N,)
-    weight = _tempered(model, options, owner)  # (N,)
-    total = _context_sums(weight, offsets)  # (C,)
-    order = torch.arange(len(owner), device=offsets.device)  # (N,)
-    if options.kind == "min_p":
-        largest = torch.zeros_like(total).scatter_reduce_(0, owner, weight, "amax")  # (C,)
-        kept = weight >= largest[owner] * (options.p or 0) * (1 - TOLERANCE)  # (N,)
-    elif options.kind in ("ancestral", "beam"):
-        kept = weight >= 0  # (N,)
-    else:
-        score = weight  # (N,)
-        if options.kind == "typical":
-            surprisal = (total[owner] / weight).log()  # (N,)
-            parts = weight / total[owner] * surprisal.nan_to_num(0, 0, 0)  # (N,)
-            entropy = _context_sums(parts, offsets)  # (C,)
-            score = typical_grid(surprisal - entropy[owner])  # (N,)
-        order = _ranking(score, owner)  # (N,)
-        weight = weight[order]  # (N,)
-        place = torch.arange(len(owner), device=order.device) - offsets[owner]  # (N,): rank
-        if options.kind == "top_k":
-            kept = place < (options.k or 1)  # (N,)
-        else:
-            before = weight.cumsum(0) - weight  # (N,)
-            before = before - before[offsets[:-1]][owner]  # (N,)
-            kept = before < total[owner] * ((options.mass or 1) - TOLERANCE)  # (N,)
-    weight = torch.where(kept, weight, 0)  # (N,)
-    mass = _context_sums(weight, offsets)  # (C,)
+    contexts = Contexts(_tempered(model, options, owner), owner, offsets)
+    order, kept = load_kind(options.kind).keep(contexts, options)  # (N,), (N,)
+    if order is None:
+        order = torch.arange(len(owner), device=offsets.device)  # (N,)
+    weight = torch.where(kept, contexts.weight[order], 0)  # (N,)
+    mass = contexts.sums(weight)  # (C,)
     counts = model.counts[order].double()  # (N,)
     return Table(
         successor=model.successors[order].long(),

@@ -1,4 +1,4 @@
-"""Decodings that draw one token at a time: all kinds but beam.
+"""Decodings that draw one token at a time: every kind but beam sampling.
 
 S slots, P rooms, L tokens of a document at most; see `decoding.engine`.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding.engine import Document, Engine
-from beyond_perplexity.decoding.kernels import LOOKING_KINDS, Draw, draw
+from beyond_perplexity.decoding.kinds import Draw, draw, load_kind
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -21,7 +21,7 @@ class SamplingEngine(Engine):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.recordable = self.options.kind not in LOOKING_KINDS
+        self.recordable = not load_kind(self.options.kind).LOOKS
 
     def _blank(self) -> dict[str, Tensor]:
         return {

@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES, FLAGS
 from beyond_perplexity.models.families import BROUGHT_PATTERNS, family_module
 from beyond_perplexity.planning.importance import ImportancePlan
@@ -149,6 +151,15 @@ class Run:
     def model_code(self, name: str) -> str:
         """Return the source file of a model's family, which its jobs depend on."""
         return family_module(self.model(name)["family"])
+
+    def decoding_options(self, name: str) -> str:
+        """Return the options of a decoding as JSON, with all defaults, which its jobs depend on."""
+        return as_json(parse_decoding(self.config["decodings"][name]).given())
+
+    def decoding_code(self, name: str) -> str:
+        """Return the source file of a decoding, which its jobs depend on."""
+        kind = self.config["decodings"][name]["kind"]
+        return DECODINGS[kind].module.replace(".", "/") + ".py"
 
     def model_tables(self, name: str) -> list[str]:
         """List the tables of a corpus that a model is trained on besides its documents."""
@@ -333,14 +344,14 @@ class Run:
     def labels(self) -> str:
         """Return names, order, kinds of models and decodings, as JSON, for tables and figures."""
         generation = self.config["generation"]
+        decodings = generation["decodings"]
         return as_json(
             {
                 "models": generation["models"],
-                "decodings": generation["decodings"],
+                "decodings": decodings,
+                "names": {name: DECODINGS[name].title for name in decodings if name in DECODINGS},
                 "families": {name: self.model(name)["family"] for name in generation["models"]},
-                "kinds": {
-                    name: self.config["decodings"][name]["kind"] for name in generation["decodings"]
-                },
+                "kinds": {name: self.config["decodings"][name]["kind"] for name in decodings},
             }
         )
 

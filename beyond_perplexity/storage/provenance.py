@@ -15,6 +15,10 @@ from pathlib import Path
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
 
+# Modules of rows alone: what a job uses of a row is in its parameters, and the row's own module is
+# given to `fingerprint`, so that a further row reruns nothing that does not use it.
+TABLES_OF_ROWS = frozenset({"beyond_perplexity.decoding.rows"})
+
 PACKAGE = Path(beyond_perplexity.__file__).parent
 ROOT = PACKAGE.parent
 
@@ -57,6 +61,8 @@ def _read_module(path: Path) -> tuple[str, tuple[Path, ...]]:
     tree = ast.parse(path.read_bytes(), filename=str(path))
     found: set[Path] = set()
     for name in _imported(tree):
+        if any(name == table or name.startswith(f"{table}.") for table in TABLES_OF_ROWS):
+            continue
         parts = name.split(".")
         prefixes = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
         found |= {file for prefix in prefixes if (file := _module_file(prefix))}

@@ -7,6 +7,7 @@ batch size, shard size and threads for every neural family. Needs nothing beyond
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,14 +17,22 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
+from beyond_perplexity.decoding.contexts import Contexts
 from beyond_perplexity.decoding.engine import Document
-from beyond_perplexity.decoding.kernels import draw, weigh
+from beyond_perplexity.decoding.generation import make_engine
+from beyond_perplexity.decoding.kernels import weigh
+from beyond_perplexity.decoding.kinds import draw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
+from beyond_perplexity.decoding.rows import DECODINGS as ROWS
+from beyond_perplexity.decoding.rows import Decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.storage.provenance import fingerprint
 from tests.unit.decoding_models import TableModel
 from tests.unit.threads import set_threads
 
@@ -151,9 +160,7 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
         if options.kind in ("ancestral", "min_p"):
             order = np.arange(len(q))
         elif options.kind == "typical":
-            whole = truncate(
-                p, DecodingOptions("ancestral", None, None, None, None, options.temperature)
-            )
+            whole = truncate(p, DecodingOptions("ancestral", options.temperature))
             with np.errstate(divide="ignore"):
                 surprisal = -np.log(whole)
             entropy = np.nansum(whole * np.where(whole > 0, surprisal, 0))
@@ -299,6 +306,84 @@ def test_document_draws_from_its_own_stream() -> None:
 def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_decoding(values)
+
+
+class ToyKind:
+    """The most probable token, always: what a further decoding's module would have."""
+
+    LOOKS = False
+
+    @staticmethod
+    def draw(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+        return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
+
+    @staticmethod
+    def keep(contexts: Contexts, options: DecodingOptions):
+        return contexts.ranking(contexts.weight), contexts.places() == 0
+
+
+def counted_model() -> Trigram:
+    """Count a trigram in two documents that share their first words, one of them twice."""
+    documents = [np.array(text) for text in ([3, 4, 5, 3], [3, 4, 5, 3], [3, 4, 6])]
+    return Trigram.fit([documents], 7)
+
+
+@pytest.fixture
+def toy_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "toy_kind", ToyKind)
+    monkeypatch.setitem(ROWS, "toy", Decoding("Toy", "the first", "toy_kind"))
+
+
+@pytest.mark.usefixtures("toy_row")
+def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
+    """The oracle is the argmax of each next-token distribution, walked by hand."""
+    for model in (TableModel.random(seed=3), counted_model()):
+        machine = make_engine(model, DecodingOptions("toy"), 1, "test", 6, 12)
+        for document in machine.documents(0, 3):
+            state, token, total = model.initial_state(1, 6), torch.zeros(1, dtype=torch.int64), 0.0
+            walked: list[int] = []
+            while len(walked) < 6 and 1 not in walked:
+                logits, state = model.step(token, state)
+                token = logits.argmax(1)
+                total += float(logits.double().log_softmax(1)[0, token])
+                walked.append(int(token))
+            assert document.tokens.tolist() == [held for held in walked if held != 1]
+            assert document.log_prob == pytest.approx(total)
+            assert document.log_prob_decoding == pytest.approx(0)
+
+
+def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
+    """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
+    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'; allowed are ancestral"):
+        DecodingOptions("toy")
+    stale = DecodingOptions("nucleus")
+    object.__setattr__(stale, "kind", "toy")
+    for model in (TableModel.random(seed=3), counted_model()):
+        with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
+            make_engine(model, stale, 1, "test", 6, 12)
+    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
+        draw(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
+
+
+def test_every_row_has_title_words_and_module() -> None:
+    for name, row in ROWS.items():
+        assert Labels().decoding(name) == row.title
+        assert row.words in (DecodingOptions.__doc__ or "")
+        kind = load_kind(name)
+        assert callable(kind.draw)
+        assert callable(kind.keep)
+        assert isinstance(kind.LOOKS, bool)
+
+
+def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
+    """The fingerprint of generation names each decoding's module, and no table of rows."""
+    code = {
+        name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
+        for name, row in ROWS.items()
+    }
+    assert code["ancestral"] == code["beam"]
+    assert len(set(code.values())) == len(code) - 1
+    assert fingerprint("scripts/generate.py") not in code.values()
 
 
 def test_too_long_documents_are_refused() -> None:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.tendencies.rows import SHARES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +50,10 @@ FIGURES: dict[str, FigureEntry] = {
     "figure_7": FigureEntry(
         "curves", "type_token", "bigram_type_token", "Bigram types against document length"
     ),
-    "figure_8": FigureEntry("curves", "densities", "stop_words", "Share of stop words"),
-    "figure_9": FigureEntry("curves", "densities", "symbols", "Share of symbols"),
+    **{
+        row.figure: FigureEntry("curves", "densities", name, f"Share of {row.noun}")
+        for name, row in SHARES.items()
+    },
     "sample_size": FigureEntry(
         "sample_size", "sample_size", "sample_size", "Measures against the number of documents"
     ),

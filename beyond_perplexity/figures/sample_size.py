@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import pandas as pd
@@ -20,6 +21,7 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.figures.vocabulary import short_number
+from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
 
 class Panel(NamedTuple):
@@ -28,6 +30,15 @@ class Panel(NamedTuple):
     tendency: str
     measure: str
     title: str
+
+
+def _document_panels(tendency: str) -> tuple[Panel, Panel]:
+    row = TENDENCIES[tendency]
+    unit = "tokens" if row.kind == "length" else "share"
+    return (
+        Panel(tendency, "mean_difference", f"{row.title}, difference ({unit})"),
+        Panel(tendency, row.distance, f"{row.title}, {row.distance_name}"),
+    )
 
 
 PANELS = (
@@ -43,12 +54,7 @@ PANELS = (
     Panel("type_token_bigrams", "heaps_alpha", "Heaps' α, bigrams"),
     Panel("type_token_bigrams", "heaps_beta", "Heaps' β, bigrams"),
     Panel("type_token_bigrams", "ks_empirical", "Bigram types per length, KS"),
-    Panel("length", "mean_difference", "Length, difference (tokens)"),
-    Panel("length", "ks", "Length, KS"),
-    Panel("stop_words", "mean_difference", "Stop words, difference (share)"),
-    Panel("stop_words", "ks", "Stop words, KS"),
-    Panel("symbols", "mean_difference", "Symbols, difference (share)"),
-    Panel("symbols", "ks", "Symbols, KS"),
+    *chain.from_iterable(_document_panels(name) for name in tendencies_of("length", "share")),
 )
 COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel

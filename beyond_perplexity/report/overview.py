@@ -10,16 +10,15 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.numbers import stars
+from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
-MAIN_COLUMNS = (
-    ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),
-    ("type_token_unigrams", "ks_empirical", "Type-token (KS)"),
-    ("unigram", "tvd", "Unigrams (TVD)"),
-    ("length", "ks", "Length (KS)"),
-    ("stop_words", "ks", "Stop words (KS)"),
-    ("symbols", "ks", "Symbols (KS)"),
+# Of the two relations of types and length, the first page has the one of words.
+TYPES, *LEFT_OUT = tendencies_of("types")
+MAIN_COLUMNS = tuple(
+    (name, row.distance, f"{'Type-token' if name == TYPES else row.title} ({row.distance_name})")
+    for name, row in TENDENCIES.items()
+    if row.distance and name not in LEFT_OUT
 )
-
 
 LINE = 2000
 
@@ -27,7 +26,7 @@ TITLE = """Language models beyond one perplexity number
 ============================================
 """
 
-TENDENCIES = r"""How far is generated text from human text?
+DISTANCES_TEXT = r"""How far is generated text from human text?
 ------------------------------------------
 
 Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant at
@@ -39,7 +38,7 @@ everything becomes significant: read the sizes first.
 {images}
 """
 
-LIKELIHOODS = """How likely is human text under the models?
+LIKELIHOODS_TEXT = """How likely is human text under the models?
 ------------------------------------------
 
 Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
@@ -49,7 +48,7 @@ n-grams no probability, so that its perplexity is infinite.
 {perplexities}
 """
 
-LATENT = """How likely is human text under models with latent variables?
+LATENT_TEXT = """How likely is human text under models with latent variables?
 -------------------------------------------------------------
 
 Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the perplexity, the
@@ -202,10 +201,10 @@ def render_overview(
     if measures is not None:
         images = [line for figure in figures for line in _image(figure)]
         table = _list_table(main_table(measures))
-        parts.append(TENDENCIES.format(main_table=table, images="\n".join(images)))
+        parts.append(DISTANCES_TEXT.format(main_table=table, images="\n".join(images)))
     if perplexities:
         table = _list_table(_perplexity_rows(perplexities))
-        parts.append(LIKELIHOODS.format(perplexities=table))
+        parts.append(LIKELIHOODS_TEXT.format(perplexities=table))
     if estimates is not None:
-        parts.append(LATENT.format(estimates=_list_table(_estimate_rows(estimates))))
+        parts.append(LATENT_TEXT.format(estimates=_list_table(_estimate_rows(estimates))))
     return "\n".join(parts)

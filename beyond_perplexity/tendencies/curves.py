@@ -15,10 +15,9 @@ curve                     x, y (band)
 ``length_pmf``            length, share of the documents
 ``length_quantiles``      level (0.05, 0.25, 0.5, 0.75, 0.95), length
 ``length_mean``           0, mean length
-``stop_words_density``    centre of one of 50 equal bins of [0, 1], density of the share
-``symbols_density``       the same for symbols
-``stop_words_mean``       0, mean share
-``symbols_mean``          0, mean share
+``{share}_density``       of each share, such as stop_words: centre of one of 50 equal bins of
+[0, 1], density of the share
+``{share}_mean``          0, mean share
 ========================= ==========================================================================
 
 Against a reference there are also, at each length up to the option's maximum, the three distances
@@ -40,6 +39,7 @@ from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.histograms import distribution
 from beyond_perplexity.tendencies.options import Options
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 Points = dict[str, np.ndarray]
@@ -95,17 +95,17 @@ def _density(values: np.ndarray, counts: np.ndarray) -> Points:
 
 def _document_curves(statistics: Statistics) -> dict[str, Points]:
     found: dict[str, Points] = {}
-    for tendency in ("length", "stop_words", "symbols"):
+    for tendency, row in tendencies_of("length", "share").items():
         values, counts = distribution(statistics, tendency)
         n = counts.sum()
         if n == 0:
             continue
         mean = np.array([counts @ values / n])
         found[f"{tendency}_mean"] = {"x": np.zeros(1), "y": mean, "n": np.array([n])}
-        if tendency == "length":
+        if row.kind == "length":
             quantiles = _quantiles(values, counts, LEVELS)
-            found["length_pmf"] = {"x": values, "y": counts / n, "n": counts}
-            found["length_quantiles"] = {"x": LEVELS, "y": quantiles, "n": np.full(5, n)}
+            found[f"{tendency}_pmf"] = {"x": values, "y": counts / n, "n": counts}
+            found[f"{tendency}_quantiles"] = {"x": LEVELS, "y": quantiles, "n": np.full(5, n)}
         else:
             found[f"{tendency}_density"] = _density(values, counts)
     return found

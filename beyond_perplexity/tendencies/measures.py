@@ -24,7 +24,7 @@ unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (per
 length               mean, mean_reference tokens of a document
 length               mean_difference      samples minus reference (permutation)
 length               ks                   sup |F1 - F2| (permutation)
-stop_words, symbols  the same for the share of the tokens of a document
+each share           the same for the share of the tokens of a document
 vocabulary           documents, tokens, types (and each with _reference)
 vocabulary           novel_types          share of the samples' types that the reference lacks
 vocabulary           coverage             share of the reference's tokens whose type the samples
@@ -57,6 +57,7 @@ from beyond_perplexity.tendencies.resampling import (
     monte_carlo_p,
     permutation_p,
 )
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.unigrams import (
     DocumentCounts,
@@ -281,7 +282,7 @@ def measure_rows(pair: Pair, options: Options, seed: int) -> list[Row]:
     rows = list(_unigram_rows(pair, options, seed))
     for tendency in type_token.HISTOGRAM_OF:
         rows += _type_token_rows(reference, samples, tendency, options, seed)
-    for tendency in ("length", "stop_words", "symbols"):
+    for tendency in tendencies_of("length", "share"):
         rows += _histogram_rows(reference, samples, tendency, options, seed)
     rows += _vocabulary_rows(reference, samples)
     return rows

@@ -29,15 +29,15 @@ from scipy.stats import norm
 
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
 from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
     Draw,
     LengthShift,
-    RankShift,
     ShareShift,
     Shift,
     TypeTokenShift,
-    UnigramShift,
 )
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import tokenize
@@ -195,9 +195,9 @@ def _shifts(
         if len(type_token.restrict(histogram, options.heaps_maximum_length).keys):
             yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
     yield UnigramShift(counts, options.zipf_ranks, seed)
-    yield LengthShift(reference.histograms["length"])
-    for tendency in ("stop_words", "symbols"):
-        yield ShareShift(tendency, reference.histograms[tendency])
+    yield LengthShift(reference.histograms[LENGTH])
+    for tendency, row in SHARES.items():
+        yield ShareShift(tendency, reference.histograms[row.histogram])
 
 
 def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:

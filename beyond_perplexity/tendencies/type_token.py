@@ -16,9 +16,10 @@ from scipy.stats import poisson
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
-HISTOGRAM_OF = {"type_token_unigrams": "types", "type_token_bigrams": "bigram_types"}
+HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}
 
 
 def fit(histogram: Histogram) -> Heaps:

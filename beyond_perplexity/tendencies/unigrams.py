@@ -10,7 +10,7 @@ hypergeometric draw.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,11 @@ import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.document_draws import (
+    DocumentLabels,
+    DocumentResample,
+    draw_columns,
+)
 from beyond_perplexity.tendencies.tokens import tokenize
 
 BLOCK = 65_536  # documents of a block; part of the definition of the random draws
@@ -197,10 +202,10 @@ class DocumentCounts:
         for start in range(0, n, COLUMNS):
             items = range(start, min(start + COLUMNS, n))
             labels = [
-                _Labels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
+                DocumentLabels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
                 for b in items
             ]
-            draw = _columns(labels)
+            draw = draw_columns(labels)
             yield self._weighted(self._blocks, len(items), draw)
 
     def resamples(self, n: int, seed: int, purpose: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -224,85 +229,9 @@ class DocumentCounts:
             for body, name in enumerate(("reference", "samples")):
                 chosen = [block for block in self._blocks if block.body == body]
                 streams = [stream(seed, f"{purpose}/{name}", r) for r in items]
-                weights = [_Resample(rng, self.n_documents(body)) for rng in streams]
-                found.append(self._weighted(chosen, len(items), _columns(weights)))
+                weights = [DocumentResample(rng, self.n_documents(body)) for rng in streams]
+                found.append(self._weighted(chosen, len(items), draw_columns(weights)))
             yield found[0], found[1]
-
-
-def _columns(
-    drawers: Sequence[_Labels | _Resample],
-) -> Callable[[int], np.ndarray]:
-    def draw(n: int) -> np.ndarray:
-        weights = np.empty((n, len(drawers)), np.float32)
-        for column, drawer in enumerate(drawers):
-            weights[:, column] = drawer.next_block(n)
-        return weights
-
-    return draw
-
-
-class _Labels:
-    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
-
-    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
-        self._rng = rng
-        self._ones = n_ones
-        self._zeros = n_zeros
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Label the next n documents: bool, shape (n,)."""
-        ones = int(self._rng.hypergeometric(self._ones, self._zeros, n))
-        share = ones / n
-        self._ones -= ones
-        self._zeros -= n - ones
-        # Coins of nearly the right bias, one byte each; then as many of the surplus side as needed
-        # are turned, chosen at random. Given their number all subsets are equally likely: so is
-        # the result.
-        labels = np.frombuffer(self._rng.bytes(n), np.uint8) < round(256 * share)
-        surplus = int(np.count_nonzero(labels)) - ones
-        if surplus:
-            places = np.flatnonzero(labels == (surplus > 0))
-            turned = self._rng.choice(places, abs(surplus), replace=False, shuffle=False)
-            labels[turned] = surplus < 0
-        return labels
-
-
-class Groups:
-    """Cut a random order of documents into nested subsets, block after block.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The order is drawn from it.
-    sizes : sequence of int
-        Documents of the subsets, increasing; the last is the number of all documents.
-    """
-
-    def __init__(self, rng: np.random.Generator, sizes: Sequence[int]) -> None:
-        self._rng = rng
-        self._left = np.diff(sizes, prepend=0)
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Say in which subset each of the next n documents is first: int64, shape (n,)."""
-        here = self._rng.multivariate_hypergeometric(self._left, n)
-        self._left = self._left - here
-        return self._rng.permutation(np.repeat(np.arange(len(here)), here))
-
-
-class _Resample:
-    """How often a bootstrap replicate draws each document, block after block."""
-
-    def __init__(self, rng: np.random.Generator, n: int) -> None:
-        self._rng = rng
-        self._draws = n
-        self._left = n
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Draw the next n documents: int64, shape (n,)."""
-        here = int(self._rng.binomial(self._draws, n / self._left))
-        self._draws -= here
-        self._left -= n
-        return np.bincount(self._rng.integers(n, size=here), minlength=n)
 
 
 def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:

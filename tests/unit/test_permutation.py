@@ -16,6 +16,7 @@ from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import histograms, type_token, unigrams
 from beyond_perplexity.tendencies.distances import max_difference, total_variation
+from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
 from beyond_perplexity.tendencies.statistics import Histogram
@@ -125,7 +126,7 @@ def test_blocks_of_labels_are_one_random_subset(monkeypatch):
     n, ones, trials = 12, 5, 6000
     drawn = np.zeros((trials, n))
     for b in range(trials):
-        labels = unigrams._Labels(stream(0, "labels", b), ones, n - ones)
+        labels = DocumentLabels(stream(0, "labels", b), ones, n - ones)
         drawn[b] = np.concatenate([labels.next_block(7), labels.next_block(5)])
     assert (drawn.sum(axis=1) == ones).all()
     pairs = drawn.T @ drawn / trials
@@ -138,7 +139,7 @@ def test_resampled_documents_have_multinomial_moments():
     n, trials = 8, 6000
     drawn = np.zeros((trials, n))
     for r in range(trials):
-        weights = unigrams._Resample(stream(0, "resample", r), n)
+        weights = DocumentResample(stream(0, "resample", r), n)
         drawn[r] = np.concatenate([weights.next_block(5), weights.next_block(3)])
     assert (drawn.sum(axis=1) == n).all()
     covariance = np.cov(drawn.T)

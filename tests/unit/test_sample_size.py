@@ -16,6 +16,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import unigrams
+from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import Options, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
@@ -45,14 +46,14 @@ def open_pair(bodies, cut: int = 1000):
 def members(number: int, place: int, seed: int) -> list[str]:
     """Take the documents of a subset, by the draw that defines them."""
     rng = stream(seed, "subset/documents", number)
-    first = unigrams.Groups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
+    first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
 
 
 def test_groups_are_nested_subsets_of_the_right_sizes_and_all_alike():
     inside = np.zeros(40)
     for number in range(400):
-        groups = unigrams.Groups(stream(1, "test", number), [5, 15, 40])
+        groups = DocumentGroups(stream(1, "test", number), [5, 15, 40])
         first = np.concatenate([groups.next_block(n) for n in (13, 20, 7)])
         assert np.bincount(first).tolist() == [5, 10, 25]
         inside += first == 0

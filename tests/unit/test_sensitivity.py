@@ -19,6 +19,7 @@ from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import rank_ks
+from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
 from beyond_perplexity.tendencies.histograms import PairedHistogram
 from beyond_perplexity.tendencies.options import Options, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
@@ -32,11 +33,9 @@ from beyond_perplexity.tendencies.sensitivity import (
 from beyond_perplexity.tendencies.shifts import (
     Draw,
     LengthShift,
-    RankShift,
     ShareShift,
     Shift,
     TypeTokenShift,
-    UnigramShift,
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.unigrams import DocumentCounts, distances, top_ranks

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from beyond_perplexity.corpus.rows import formats_giving
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.options import parse_options
@@ -21,10 +22,10 @@ SHARED = {
 }
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
 ANNOTATION = {
-    "rnng": ("trees", ("penn", "conll"), "; or let trees.kind: shallow make some"),
-    "rnng-top-down": ("trees", ("penn", "conll"), "; or let trees.kind: shallow make some"),
-    "entitynlm": ("mentions", ("mediawiki", "conll", "linked-wikitext"), ""),
-    "kglm": ("a knowledge graph", ("mediawiki", "linked-wikitext"), ""),
+    "rnng": ("trees", formats_giving("trees"), "; or let trees.kind: shallow make some"),
+    "rnng-top-down": ("trees", formats_giving("trees"), "; or let trees.kind: shallow make some"),
+    "entitynlm": ("mentions", formats_giving("mentions"), ""),
+    "kglm": ("a knowledge graph", formats_giving("graph"), ""),
 }
 
 

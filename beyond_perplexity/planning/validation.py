@@ -13,12 +13,8 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
-from beyond_perplexity.corpus.options import (
-    READER_MODULES,
-    SIDE_FILES,
-    ExtractionOptions,
-    annotated_preprocessing,
-)
+from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
+from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import SMCOptions
@@ -182,7 +178,7 @@ def _settle_preprocessing(config: Config) -> None:
     for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
         source = corpus.get("source") if isinstance(corpus, dict) else None
         kind = source.get("format") if isinstance(source, dict) else None
-        if not isinstance(kind, str) or kind not in READER_MODULES:
+        if kind not in ANNOTATED_FORMATS:
             continue
         steps = corpus.get("preprocessing", {})
         if isinstance(steps, dict):

@@ -133,7 +133,7 @@ def read_body(
     path : pathlib.Path
         Text, JSONL or Parquet; gzip and bz2 are recognized.
     kind : str
-        A key of `readers.READERS`, or ``"auto"``: by the suffix.
+        One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
     preprocessing : Preprocessing
         The cleaning steps.
     stop_words : StopWords

@@ -17,7 +17,7 @@ from beyond_perplexity.errors import InputError
 
 # Modules of rows alone: what a job uses of a row is in its parameters, and the row's own module is
 # given to `fingerprint`, so that a further row reruns nothing that does not use it.
-TABLES_OF_ROWS = frozenset({"beyond_perplexity.decoding.rows"})
+TABLES_OF_ROWS = frozenset({"beyond_perplexity.corpus.rows", "beyond_perplexity.decoding.rows"})
 
 PACKAGE = Path(beyond_perplexity.__file__).parent
 ROOT = PACKAGE.parent

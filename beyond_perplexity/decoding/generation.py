@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.engine import Document, Engine
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rows import decoding_row
@@ -113,7 +113,7 @@ def generate(
     maximum_length: int,
     batch_size: int | str = "auto",
     memory: int | None = None,
-) -> Iterator[Document]:
+) -> Iterator[DrawnDocument]:
     """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
 
     See `make_engine` for the parameters. The model is put into evaluation mode.

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from beyond_perplexity.vocabulary import UNK
 
-BLOCK = 256  # first level of the two-level CDF
-TOLERANCE = 1e-6  # see `options.DecodingOptions`
+CDF_BLOCK = 256  # first level of the two-level CDF
+MASS_TOLERANCE = 1e-6  # see `options.DecodingOptions`
 WIDTHS = (512,)  # candidates tried before a full sort, where a sort is dear
 SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
 SORT_ELEMENTS = 2**19  # the same on a CPU, in weights: what its caches hold
@@ -38,9 +38,9 @@ WholeRows = Callable[[Tensor, Tensor, Tensor], Drawn]
 
 
 def block_sums(weight: Tensor) -> Tensor:
-    """Sum each block of `BLOCK` weights, the last one being shorter: (B, V) to (B, blocks)."""
-    whole = weight.shape[1] // BLOCK * BLOCK
-    sums = weight[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1)  # (B, whole blocks)
+    """Sum each block of `CDF_BLOCK` weights, the last one being shorter: (B, V) to (B, blocks)."""
+    whole = weight.shape[1] // CDF_BLOCK * CDF_BLOCK
+    sums = weight[:, :whole].unflatten(1, (-1, CDF_BLOCK)).sum(-1)  # (B, whole blocks)
     if whole == weight.shape[1]:
         return sums
     return torch.cat([sums, weight[:, whole:].sum(-1, keepdim=True)], 1)  # (B, blocks)
@@ -78,7 +78,9 @@ class Weights:
         return relative - self.log_total[:, None]
 
 
-def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False) -> Weights:
+def unnormalized(
+    logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False
+) -> Weights:
     """Turn logits into unnormalized probabilities, in place; see `Weights`.
 
     Parameters
@@ -103,11 +105,11 @@ def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = Fals
         weight[:, UNK] = 0
         alone = block_sums(weight).sum(-1) == 0  # (B,)
         weight[:, UNK] = torch.where(alone, unknown, 0)
-        sums[:, 0] = weight[:, :BLOCK].sum(-1)
+        sums[:, 0] = weight[:, :CDF_BLOCK].sum(-1)
     return Weights(weight, sums, temperature, log_total)
 
 
-def search(cumulative: Tensor, share: Tensor) -> Tensor:
+def search_cdf(cumulative: Tensor, share: Tensor) -> Tensor:
     """Find the first index whose cumulative weight exceeds the given share of the last one.
 
     `cumulative` is float64 (B, N), `share` float64 (B, 1) in [0, 1); the result int64 (B, 1). An
@@ -119,10 +121,12 @@ def search(cumulative: Tensor, share: Tensor) -> Tensor:
 
 
 def _block(weight: Tensor, block: Tensor) -> Tensor:
-    """Return one block (B,) of each row, (B, BLOCK); zeros behind the last id."""
-    ids = block[:, None] * BLOCK + torch.arange(BLOCK, device=block.device)  # (B, BLOCK)
+    """Return one block (B,) of each row, (B, CDF_BLOCK); zeros behind the last id."""
+    ids = block[:, None] * CDF_BLOCK + torch.arange(
+        CDF_BLOCK, device=block.device
+    )  # (B, CDF_BLOCK)
     size = weight.shape[1]
-    return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, BLOCK)
+    return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, CDF_BLOCK)
 
 
 def pick(weights: Weights, uniform: Tensor) -> Tensor:
@@ -142,12 +146,12 @@ def pick(weights: Weights, uniform: Tensor) -> Tensor:
     """
     rows = torch.arange(len(uniform), device=uniform.device)  # (B,)
     cumulative = weights.sums.double().cumsum(-1)  # (B, blocks)
-    block = search(cumulative, uniform[:, None])[:, 0]  # (B,)
+    block = search_cdf(cumulative, uniform[:, None])[:, 0]  # (B,)
     size = weights.sums[rows, block].double()  # (B,)
     rest = uniform * cumulative[:, -1] - (cumulative[rows, block] - size)  # (B,)
-    inner = _block(weights.weight, block).double().cumsum(-1)  # (B, BLOCK)
+    inner = _block(weights.weight, block).double().cumsum(-1)  # (B, CDF_BLOCK)
     share = (rest / size).clamp(0, 1)  # (B,)
-    token = block * BLOCK + search(inner, share[:, None])[:, 0]  # (B,)
+    token = block * CDF_BLOCK + search_cdf(inner, share[:, None])[:, 0]  # (B,)
     return token.clamp_(max=weights.weight.shape[1] - 1)
 
 
@@ -187,7 +191,7 @@ def draw_among(
     cut, width = last_of_set(cumulative, limit), ids.shape[1]  # (B,)
     held = cumulative.gather(1, cut.clamp(max=width - 1)[:, None])  # (B, 1)
     inside = torch.minimum(cumulative, held)  # (B, W): no weight after the cut
-    token = ids.gather(1, search(inside, uniform[:, None]))[:, 0]  # (B,)
+    token = ids.gather(1, search_cdf(inside, uniform[:, None]))[:, 0]  # (B,)
     return Drawn(token, held[:, 0]), cut < width
 
 
@@ -278,6 +282,6 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         tokens.append(token)
         log_probs.append(weights.log_probs(token[:, None])[:, 0])
         weights.weight[rows, token] = 0
-        block = token // BLOCK  # (B,)
+        block = token // CDF_BLOCK  # (B,)
         weights.sums[rows, block] = _block(weights.weight, block).sum(-1)  # (B,)
     return torch.stack(tokens, 1), torch.stack(log_probs, 1)

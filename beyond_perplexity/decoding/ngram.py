@@ -17,7 +17,7 @@ from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kinds import Draw, load_kind
+from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.trigram import Trigram, TrigramState
 from beyond_perplexity.vocabulary import UNK
@@ -26,7 +26,7 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 
 @dataclass
-class Table:
+class ContextTable:
     """A decoding's distribution in every context.
 
     Attributes
@@ -58,7 +58,7 @@ def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor
     return weight
 
 
-def build_table(model: Trigram, options: DecodingOptions) -> Table:
+def build_table(model: Trigram, options: DecodingOptions) -> ContextTable:
     """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
     owner = torch.arange(len(model.contexts), device=offsets.device).repeat_interleave(
@@ -71,7 +71,7 @@ def build_table(model: Trigram, options: DecodingOptions) -> Table:
     weight = torch.where(kept, contexts.weight[order], 0)  # (N,)
     mass = contexts.sums(weight)  # (C,)
     counts = model.counts[order].double()  # (N,)
-    return Table(
+    return ContextTable(
         successor=model.successors[order].long(),
         cumulative=torch.nn.functional.pad(weight.cumsum(0), (1, 0)),
         log_prob=(counts / model.context_counts[owner]).log(),
@@ -89,7 +89,7 @@ class SamplingEngine(sampling.SamplingEngine):
         self.recordable = True
         self._table = build_table(self.model, self.options)
 
-    def _next(self) -> Draw:
+    def _next(self) -> TokenDraw:
         table, tokens = self._table, self.slots["token"]
         assert isinstance(self.state, TrigramState)
         rows, _ = self.model.context_index(tokens, self.state.previous)  # (S,)
@@ -98,10 +98,12 @@ class SamplingEngine(sampling.SamplingEngine):
         low = table.cumulative[self.model.offsets[rows]]  # (S,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
         entry = find_entry(table, low + uniform * (high - low), high)  # (S,)
-        return Draw(table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry])
+        return TokenDraw(
+            table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry]
+        )
 
 
-def find_entry(table: Table, target: Tensor, high: Tensor) -> Tensor:
+def find_entry(table: ContextTable, target: Tensor, high: Tensor) -> Tensor:
     """Find the entry of positive weight whose interval holds `target`, which is below `high`."""
     below = torch.nextafter(high, torch.zeros_like(high))
     return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
@@ -133,7 +135,7 @@ class BeamEngine(beam.BeamEngine):
 
 
 def _distinct_entries(
-    table: Table, low: Tensor, high: Tensor, numbers: Tensor
+    table: ContextTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw entries without replacement: a number counts what is left, and skips what was drawn.
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.engine import Document, Engine
-from beyond_perplexity.decoding.kinds import Draw, draw, load_kind
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
+from beyond_perplexity.decoding.kinds import TokenDraw, draw_tokens, load_kind
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -38,10 +38,10 @@ class SamplingEngine(Engine):
             "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
         }
 
-    def _next(self) -> Draw:
+    def _next(self) -> TokenDraw:
         """Draw the next token of every slot."""
         numbers = self._numbers()[:, 0]  # (S,)
-        return draw(self._step_model(), numbers, self.options)
+        return draw_tokens(self._step_model(), numbers, self.options)
 
     def _extend(self) -> Tensor:
         drawn = self._next()
@@ -56,13 +56,15 @@ class SamplingEngine(Engine):
         fields["result"][room] = torch.cat((slots["log_probs"], counts), 1)  # (S, 4)
         return slots["alive"] & (stop | (length + 1 >= self.maximum_length))
 
-    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         fields = self._held.fields
         results = fields["result"][rooms].tolist()  # (N, 4)
         longest = max(int(result[2]) for result in results)
         tokens = fields["token"][rooms, :longest].cpu().numpy()  # (N, longest)
         return [
-            Document(doc_id, text[: int(length)].copy(), log_prob, log_prob_decoding, finished > 0)
+            DrawnDocument(
+                doc_id, text[: int(length)].copy(), log_prob, log_prob_decoding, finished > 0
+            )
             for doc_id, text, (log_prob, log_prob_decoding, length, finished) in zip(
                 doc_ids.tolist(), tokens, results, strict=True
             )

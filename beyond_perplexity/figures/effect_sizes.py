@@ -22,7 +22,7 @@ EFFECTS = {
     if row.distance
 }
 DARK = 0.6  # of the colour scale: above it the ink of a number is white
-FEW = 3  # sources: the numbers say it all, and a bar of colours would be squeezed
+FEW_SOURCES = 3  # sources: the numbers say it all, and a bar of colours would be squeezed
 
 
 def effect_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +97,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     for row in range(1, len(sources)):
         if models[row] != models[row - 1]:
             axis.axhline(row - 0.5, color="#FFFFFF", linewidth=2.5)
-    if len(sources) > FEW:
+    if len(sources) > FEW_SOURCES:
         bar = figure.colorbar(image, ax=axis, fraction=0.025, pad=0.015)
         bar.set_label(f"Distance to {labels.reference.lower()}")
         bar.outline.set_visible(False)

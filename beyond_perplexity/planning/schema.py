@@ -34,7 +34,7 @@ OPTIONS = {
     "decoding": "beyond_perplexity.decoding.options:DecodingOptions",
     "reduction": "beyond_perplexity.importance.options:ReductionOptions",
     "smc": "beyond_perplexity.importance.options:SMCOptions",
-    "measurement": "beyond_perplexity.tendencies.options:Options",
+    "measurement": "beyond_perplexity.tendencies.options:MeasurementOptions",
     "sample-size": "beyond_perplexity.tendencies.options:SampleSizeOptions",
     "sensitivity": "beyond_perplexity.tendencies.options:SensitivityOptions",
 }

@@ -21,8 +21,11 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.importance import LATENT_FAMILIES
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
-from beyond_perplexity.tendencies.options import Options as MeasurementOptions
-from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.tendencies.options import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.training.options import TrainingOptions
 
 Config = dict[str, Any]

@@ -23,17 +23,21 @@ from beyond_perplexity.report.comparison_input import (
     check_same_counting,
     read_body,
 )
-from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
+from beyond_perplexity.report.comparison_page import (
+    all_measures_table,
+    comparison_page,
+    comparison_table,
+)
 from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure
+from beyond_perplexity.tendencies.measures import measured_tendencies
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
-SOURCE = f"{EXTERNAL}/samples"
+COMPARED_SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in SCHEMAS["tendencies"].names if name != "source"]
 # Figure of `figures.FIGURES` -> name of its files.
 FIGURE_FILES = {
@@ -83,20 +87,20 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             bodies[name] = read_body(path, options.kind, preprocessing, stop_words, own, record)
         reference, samples = bodies["reference"], bodies["samples"]
         _say("measuring, permuting and resampling")
-        table = measure(
+        table = measured_tendencies(
             reference.statistics,
             samples.statistics,
             reference.texts(),
             samples.texts(),
             measurement,
             options.seed,
-            SOURCE,
+            COMPARED_SOURCE,
         )
-        own_curves = curves(samples.statistics, measurement, SOURCE, reference.statistics)
+        own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
         both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
         labels = Labels(
-            names={SOURCE: "Samples"},
+            names={COMPARED_SOURCE: "Samples"},
             reference="Reference",
         )
         yield Comparison(reference, samples, table.to_pandas(), both, labels)
@@ -150,5 +154,5 @@ def run(options: CompareOptions, out: Path) -> str:
         for name, content in files.items():
             with atomic_path(out / name) as temporary:
                 temporary.write_bytes(content)
-        tables = main_table(found.measures), measure_table(found.measures)
+        tables = comparison_table(found.measures), all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)

@@ -13,7 +13,7 @@ from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -88,9 +88,9 @@ class CompareOptions:
         """Return the cleaning steps: those of the paper, or none."""
         return NONE if self.tokenized else Preprocessing(language=self.language)
 
-    def measurement(self) -> Options:
+    def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""
-        return Options(
+        return MeasurementOptions(
             permutations=self.permutations,
             bootstrap=self.bootstrap,
             monte_carlo=self.permutations,

@@ -44,7 +44,7 @@ MAIN_ROWS = (
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
 )
 
-FIGURES = {
+FIGURE_TEXTS = {
     "distances": ("Distances at a glance", "Distance between samples and reference per tendency."),
     "length": (
         "Length of documents",
@@ -112,7 +112,7 @@ def _verdict(p_value: float) -> str:
     return "differs" if stars(p_value) else "may be chance"
 
 
-def main_table(measures: pd.DataFrame) -> Table:
+def comparison_table(measures: pd.DataFrame) -> Table:
     """Make the table that answers how far the samples are from the reference.
 
     Parameters
@@ -165,7 +165,7 @@ def main_table(measures: pd.DataFrame) -> Table:
     return Table("main", title, note, heads, body, tidy)
 
 
-def measure_table(measures: pd.DataFrame) -> Table:
+def all_measures_table(measures: pd.DataFrame) -> Table:
     """Make the table of all measures, rounded.
 
     Parameters
@@ -221,7 +221,7 @@ def bodies_table(comparison: Comparison) -> Table:
 
 
 def _figure(folder: Path, name: str) -> str:
-    title, text = FIGURES[name]
+    title, text = FIGURE_TEXTS[name]
     data = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
     return (
         f"<figure id='{name}'{' class=wide' if name in WIDE else ''}><h3>{escape(title)}</h3>"
@@ -271,7 +271,7 @@ def comparison_page(
     folder : pathlib.Path
         Where the figures' SVG files are.
     figures : sequence of str
-        Names of the figures, keys of `FIGURES`.
+        Names of the figures, keys of `FIGURE_TEXTS`.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def comparison_page(
     parts = [
         f"<h1>{escape(title)}</h1>",
         to_html_table(bodies_table(comparison)),
-        to_html_table(main_table(comparison.measures)),
+        to_html_table(comparison_table(comparison.measures)),
         "<p><a href='#reading'>How to read this table</a></p>",
         "<h2>Figures</h2>",
         "<div class='figures'>",
@@ -292,7 +292,7 @@ def comparison_page(
         EXPLANATION,
         "<h2>All measures</h2>",
         f"<details><summary>Show all {len(comparison.measures)} measures</summary>",
-        to_html_table(measure_table(comparison.measures)),
+        to_html_table(all_measures_table(comparison.measures)),
         "</details>",
         _settings(options, described),
     ]

@@ -22,7 +22,7 @@ MAIN_COLUMNS = tuple(
 
 LINE = 2000
 
-TITLE = """Language models beyond one perplexity number
+PAGE_TITLE = """Language models beyond one perplexity number
 ============================================
 """
 
@@ -197,7 +197,7 @@ def render_overview(
     str
         reStructuredText that needs no other file.
     """
-    parts = [TITLE, _compared(corpora, measures) + "\n"]
+    parts = [PAGE_TITLE, _compared(corpora, measures) + "\n"]
     if measures is not None:
         images = [line for figure in figures for line in _image(figure)]
         table = _list_table(main_table(measures))

@@ -97,7 +97,7 @@ TEST_SET_ROWS = (
     *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
 )
 
-KEYS = ["source", "tendency", "measure"]
+ROW_KEYS = ["source", "tendency", "measure"]
 
 
 def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, object]:
@@ -158,7 +158,7 @@ def measured_table(number: int, measures: pd.DataFrame, labels: Labels) -> Table
         raise InputError(f"table {number}: the measures have none of {names}")
     sources = labels.sort_sources(rows["source"])
     found = {
-        tuple(row[key] for key in KEYS): _tidy_row(dict(row), labels)
+        tuple(row[key] for key in ROW_KEYS): _tidy_row(dict(row), labels)
         for row in rows.to_dict("records")
     }
     keys = [(source, c.tendency, c.measure) for source in sources for c in columns]

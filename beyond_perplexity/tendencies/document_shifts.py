@@ -13,8 +13,8 @@ from scipy.sparse import csc_matrix
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.shifts import Draw, Draws, Shift
-from beyond_perplexity.tendencies.unigrams import COLUMNS, distances, top_ranks
+from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE, top_ranks, unigram_distances
 
 
 class _DocumentShift(Shift):
@@ -47,11 +47,11 @@ class _DocumentShift(Shift):
         sample: np.ndarray = self._counts @ np.stack(drawn, axis=1).astype(float)
         return sample
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
-        parts: list[Draws] = []
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        parts: list[MeasureDraws] = []
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
-        for start in range(0, how.pairs, COLUMNS):
-            items = range(start, min(start + COLUMNS, how.pairs))
+        for start in range(0, how.pairs, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, how.pairs))
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             first, second = (
                 self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
@@ -61,7 +61,7 @@ class _DocumentShift(Shift):
         return {name: np.concatenate([part[name] for part in parts]) for name in self.measures}
 
     @abstractmethod
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         """Compute the measures of pairs of samples (V, w): each (w,)."""
 
 
@@ -91,8 +91,8 @@ class UnigramShift(_DocumentShift):
         plain = self._sample(n - exchanged, rngs)
         return plain + self._sample(exchanged, rngs)[self._exchange] if x else plain
 
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
-        return distances(first, second)
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
+        return unigram_distances(first, second)
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the distance of the shifted population in the measure, and x itself."""
@@ -114,7 +114,7 @@ class RankShift(_DocumentShift):
                 sample[:, column] = rng.binomial(sample[:, column].astype(np.int64), kept)
         return sample
 
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
+    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         tops = (top_ranks(side, self._ranks) for side in (first, second))
         return {"ks_empirical": rank_ks(*tops)}
 

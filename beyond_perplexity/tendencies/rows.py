@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["ranks", "types", "words", "length", "share", "vocabulary"]
+TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary"]
 LENGTH = "length"
 DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max"}
 
@@ -38,7 +38,7 @@ class Tendency(NamedTuple):
     """
 
     title: str
-    kind: Kind
+    kind: TendencyKind
     distance: str = ""
     histogram: str = ""
     narrow: str = ""
@@ -99,7 +99,7 @@ TENDENCIES = {
 }
 
 
-def tendencies_of(*kinds: Kind) -> dict[str, Tendency]:
+def tendencies_of(*kinds: TendencyKind) -> dict[str, Tendency]:
     """Return the rows of some kinds, in the order of the table."""
     return {name: row for name, row in TENDENCIES.items() if row.kind in kinds}
 

@@ -37,9 +37,9 @@ from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.distances import ks
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
-from beyond_perplexity.tendencies.unigrams import COLUMNS
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
-Draws = dict[str, np.ndarray]
+MeasureDraws = dict[str, np.ndarray]
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
 _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
 _KERNELS = 64  # quantiles of them that stand for all
@@ -48,7 +48,7 @@ _TAIL = 1e-12
 
 
 @dataclass(frozen=True)
-class Draw:
+class PairDraw:
     """Which pairs of samples are drawn.
 
     Attributes
@@ -61,7 +61,7 @@ class Draw:
         Seed of all draws.
     purpose : str
         Streams are keyed by the seed, this purpose and the number of the pair, of the first of
-        `COLUMNS` pairs, or of the length, so that different shifts draw from the same ones.
+        `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
     """
 
     n: int
@@ -98,7 +98,7 @@ class Shift(ABC):
     effort: float = 1.0
 
     @abstractmethod
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Compute the measures of pairs of samples, the second shifted by x: each (pairs,).
 
         Under the null hypothesis both are drawn from equal parts of the population and the shifted
@@ -129,13 +129,13 @@ class _HistogramShift(Shift):
         change = self.moments(x)[0] - mean
         return change, change / mean if mean else math.nan
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         both = [self.probabilities(0), self.probabilities(x)]
         if null:
             both = [(both[0] + both[1]) / 2] * 2
         parts = []
-        for start in range(0, how.pairs, COLUMNS):
-            rng, width = stream(how.seed, how.purpose, start), min(COLUMNS, how.pairs - start)
+        for start in range(0, how.pairs, SIDE_BY_SIDE):
+            rng, width = stream(how.seed, how.purpose, start), min(SIDE_BY_SIDE, how.pairs - start)
             parts.append(ks(*(rng.multinomial(how.n, p, size=width) for p in both)))
         return {"ks": np.concatenate(parts)}
 
@@ -295,7 +295,7 @@ class TypeTokenShift(Shift):
         shares = np.diff(cdf, prepend=0)
         return shares / shares.sum()
 
-    def lengths(self, how: Draw) -> np.ndarray:
+    def lengths(self, how: PairDraw) -> np.ndarray:
         """Draw how many documents of each length the two samples have: int64, shape (2, G).
 
         The test permutes documents of equal length, so all pairs have the same lengths.
@@ -303,7 +303,7 @@ class TypeTokenShift(Shift):
         rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
         return rng.multinomial(how.n, self._shares, size=2)
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; the measure of each is the sum over lengths."""
         total, weight = np.zeros(how.pairs), 0
         for group, (n_first, n_second) in enumerate(self.lengths(how).T):

@@ -34,7 +34,7 @@ from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_rec
 from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 HISTOGRAMS = histogram_names()
@@ -187,7 +187,7 @@ class StatisticsCounter:
 
     def add(self, texts: pa.Array) -> None:
         """Count documents (string, shape (D,)), tokens separated by white space."""
-        batch = tokenize(texts)
+        batch = tokenize_batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
         unigrams, bigrams = count_types(batch)

@@ -26,10 +26,10 @@ from beyond_perplexity.tendencies.document_draws import (
     DocumentResample,
     draw_columns,
 )
-from beyond_perplexity.tendencies.tokens import tokenize
+from beyond_perplexity.tendencies.tokens import tokenize_batch
 
-BLOCK = 65_536  # documents of a block; part of the definition of the random draws
-COLUMNS = 16  # permutations at a time: 16 floats are one line of the processor's cache
+BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
+SIDE_BY_SIDE = 16  # permutations at a time: 16 floats are one line of the processor's cache
 _EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
 _ROWS = 4_096  # types at a time in the reduction, which then stays in the cache
 _FOLD = 64  # rows that a reduction takes side by side, for long inner loops
@@ -56,12 +56,12 @@ class _Block:
 
 
 def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Cut a stream of texts, however it comes, into blocks of `BLOCK` documents."""
+    """Cut a stream of texts, however it comes, into blocks of `BLOCK_DOCUMENTS` documents."""
     held: list[pa.Array] = []
     n = 0
     for batch in texts:
-        while n + len(batch) >= BLOCK:
-            taken = BLOCK - n
+        while n + len(batch) >= BLOCK_DOCUMENTS:
+            taken = BLOCK_DOCUMENTS - n
             yield pa.concat_arrays([*held, batch.slice(0, taken)])
             held, n, batch = [], 0, batch.slice(taken)
         held.append(batch)
@@ -110,7 +110,7 @@ class DocumentCounts:
 
     def _store(self, body: int, texts: pa.Array) -> _Block:
         assert self._folder is not None
-        batch = tokenize(texts)
+        batch = tokenize_batch(texts)
         found = pc.index_in(batch.types, value_set=self._types)
         if found.null_count:
             raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
@@ -199,8 +199,8 @@ class DocumentCounts:
             Counts (whole numbers) of the documents labelled as reference in the next w
             permutations.
         """
-        for start in range(0, n, COLUMNS):
-            items = range(start, min(start + COLUMNS, n))
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
             labels = [
                 DocumentLabels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
                 for b in items
@@ -223,8 +223,8 @@ class DocumentCounts:
         reference, samples : numpy.ndarray of float, shape (V, w)
             Counts (whole numbers) of the next w replicates.
         """
-        for start in range(0, n, COLUMNS):
-            items = range(start, min(start + COLUMNS, n))
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
             found = []
             for body, name in enumerate(("reference", "samples")):
                 chosen = [block for block in self._blocks if block.body == body]
@@ -234,7 +234,7 @@ class DocumentCounts:
             yield found[0], found[1]
 
 
-def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
     """Compute ``tvd`` and ``max_difference`` of unigram distributions for w pairs at once.
 
     Parameters
@@ -269,7 +269,7 @@ def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute the `distances` of counts and the rest of the pooled counts, for w permutations.
+    """Compute the same distances of counts and the rest of the pooled counts, for w permutations.
 
     With N1 and N2 tokens on the sides and x = c1 / N1 - c2 / N2, the x add up to 0, so half of
     sum |x| is sum max(x, 0) = sum max(a c1, c) / N2 - N / N2, with c = c1 + c2, N = N1 + N2 and

@@ -18,10 +18,10 @@ from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
 from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.engine import Document
+from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.decoding.generation import make_engine
-from beyond_perplexity.decoding.kernels import weigh
-from beyond_perplexity.decoding.kinds import draw, load_kind
+from beyond_perplexity.decoding.kernels import unnormalized
+from beyond_perplexity.decoding.kinds import draw_tokens, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS as ROWS
 from beyond_perplexity.decoding.rows import Decoding
@@ -98,7 +98,7 @@ def enumerate_documents(
 
 def generate(
     model: LanguageModel, options: dict[str, object], count: int, batch: int = 256, **others: int
-) -> list[Document]:
+) -> list[DrawnDocument]:
     arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
     machine = SamplingEngine(
         model,
@@ -111,7 +111,7 @@ def generate(
     return list(machine.documents(arguments["first"], count))
 
 
-def same(a: list[Document], b: list[Document]) -> bool:
+def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
         for x, y in zip(a, b, strict=True)
@@ -153,7 +153,7 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
     logits[:, 0] = -torch.inf
     logits[::2] = (logits[::2] * 4).round() / 4  # ties
     uniform = torch.rand(40, dtype=torch.float64, generator=generator)
-    found = draw(logits.clone(), uniform, options)
+    found = draw_tokens(logits.clone(), uniform, options)
     for row in range(40):
         p = logits[row].double().softmax(-1).numpy()
         q = truncate(p, options)
@@ -188,13 +188,13 @@ def test_few_candidates_give_the_result_of_the_full_sort(
     logits[::2] = logits[::2].round()  # many ties, also at the cut
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
     options = DecodingOptions(kind)  # type: ignore[arg-type]
-    whole = draw(logits.clone(), uniform, options)
+    whole = draw_tokens(logits.clone(), uniform, options)
 
     def candidates(weight, score, limit, uniform, nucleus):  # what runs on a GPU
         return kernels._draw_ranked(weight, score, limit, uniform, (64, 512))
 
     monkeypatch.setattr(kernels, "_in_parts", candidates)
-    few = draw(logits.clone(), uniform, options)
+    few = draw_tokens(logits.clone(), uniform, options)
     if kind == "top_k":  # it has one path only
         ids = torch.argsort(logits, dim=1, descending=True, stable=True)[:, :50]
         p = logits.gather(1, ids).double().softmax(-1).cumsum(-1)
@@ -208,7 +208,7 @@ def test_unknown_stays_where_nothing_else_is_possible() -> None:
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
-    weights = weigh(logits, exclude_unknown=True).weight  # (2, 5)
+    weights = unnormalized(logits, exclude_unknown=True).weight  # (2, 5)
     assert weights[0, UNK] > 0
     assert weights[1, UNK] == 0
 
@@ -219,9 +219,9 @@ def test_draw_is_independent_of_the_other_rows() -> None:
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
     for values in DECODINGS:
         options = parse_decoding(values)
-        whole = draw(logits.clone(), uniform, options)
+        whole = draw_tokens(logits.clone(), uniform, options)
         for rows in (slice(0, 1), slice(5, 21), slice(32, 64)):
-            part = draw(logits[rows].clone(), uniform[rows], options)
+            part = draw_tokens(logits[rows].clone(), uniform[rows], options)
             for a, b in zip(part, whole, strict=True):
                 assert torch.equal(a, b[rows])
 
@@ -314,7 +314,7 @@ class ToyKind:
     LOOKS = False
 
     @staticmethod
-    def draw(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+    def draw_tokens(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
         return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
 
     @staticmethod
@@ -362,7 +362,7 @@ def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
         with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
             make_engine(model, stale, 1, "test", 6, 12)
     with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
-        draw(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
+        draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
 def test_every_row_has_title_words_and_module() -> None:

@@ -88,7 +88,7 @@ def test_permuted_distances_are_those_of_the_definition():
     pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
     first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
     fast = unigrams.permuted_distances(first.astype(np.float32), pooled)
-    general = unigrams.distances(first, pooled[:, None] - first)
+    general = unigrams.unigram_distances(first, pooled[:, None] - first)
     for found in (fast, general):
         assert found["tvd"] == pytest.approx(total_variation(first.T, (pooled[:, None] - first).T))
         assert found["max_difference"] == pytest.approx(
@@ -104,7 +104,7 @@ def test_top_ranks_are_the_first_of_a_full_sort(ranks):
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
-    monkeypatch.setattr(unigrams, "BLOCK", 16)
+    monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 16)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, 5)) for _ in range(100)]
     found = []
@@ -245,12 +245,12 @@ def test_type_token_test_permutes_within_lengths_only():
     for row, side in enumerate((reference, samples)):
         counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
     data = type_token.PairedCells(type_token.LengthCells.of(pooled), *counts)
-    drawn = type_token.permute(data, 3000, 0, "test")
+    drawn = type_token.permute_by_length(data, 3000, 0, "test")
     # Length 2 has types 1, 2, 2, 2: the one lies on either side, D = 1/2. Length 3 has 2, 3, 3: the
     # reference's document is the 2 with probability 1/3, D = 1, else D = 1/2. Weights 2 and 2.
     assert set(np.round(drawn, 12)) == {0.5, 0.75}
     assert np.mean(drawn == 0.75) == pytest.approx(1 / 3, abs=5 * np.sqrt(2 / 9 / 3000))
-    observed = type_token.summarize(data, *counts, {})["ks_empirical"]
+    observed = type_token.summarize_lengths(data, *counts, {})["ks_empirical"]
     assert float(observed) == pytest.approx(0.5)
 
 

@@ -1,4 +1,4 @@
-"""The distribution of each decoding, a module each; `Kind` says what one has.
+"""The distribution of each decoding, a module each; `DecodingKind` says what one has.
 
 A module is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends on
 the code of its own decoding alone.
@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol, cast
 from torch import Tensor
 
 from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import Drawn, Weights, weigh
+from beyond_perplexity.decoding.kernels import Drawn, Weights, unnormalized
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rows import decoding_row
 
 
-class Kind(Protocol):
+class DecodingKind(Protocol):
     """What the module of a decoding has.
 
     Attributes
@@ -44,11 +44,11 @@ class Kind(Protocol):
 
 
 @cache
-def _load(module: str) -> Kind:
-    return cast(Kind, importlib.import_module(module))
+def _load(module: str) -> DecodingKind:
+    return cast(DecodingKind, importlib.import_module(module))
 
 
-def load_kind(name: str) -> Kind:
+def load_kind(name: str) -> DecodingKind:
     """Import the module of a kind of decoding.
 
     Raises
@@ -59,7 +59,7 @@ def load_kind(name: str) -> Kind:
     return _load(decoding_row(name).module)
 
 
-class Draw(NamedTuple):
+class TokenDraw(NamedTuple):
     """Drawn tokens int64 (B,), their log probability and that under the decoding, float64 (B,)."""
 
     token: Tensor
@@ -67,7 +67,7 @@ class Draw(NamedTuple):
     log_prob_decoding: Tensor
 
 
-def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
+def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> TokenDraw:
     """Draw the next token of each row.
 
     Parameters
@@ -79,8 +79,8 @@ def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
     options : DecodingOptions
         Of any kind; of beam sampling, one draw from the distribution of a beam.
     """
-    weights = weigh(logits, options.temperature, options.unknown == "exclude")
+    weights = unnormalized(logits, options.temperature, options.unknown == "exclude")
     token, mass = load_kind(options.kind).draw(weights, uniform, options)  # (B,), (B,)
     log_prob = weights.log_probs(token[:, None])[:, 0]  # (B,)
     log_weight = (log_prob + weights.log_total) / options.temperature  # (B,)
-    return Draw(token, log_prob, log_weight - mass.log())
+    return TokenDraw(token, log_prob, log_weight - mass.log())

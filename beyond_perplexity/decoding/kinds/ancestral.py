@@ -12,10 +12,10 @@ LOOKS = False
 
 
 def draw(weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
-    """Draw from all tokens; see `Kind.draw`."""
+    """Draw from all tokens; see `DecodingKind.draw`."""
     return Drawn(pick(weights, uniform), weights.total())
 
 
 def keep(contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
-    """Keep everything; see `Kind.keep`."""
+    """Keep everything; see `DecodingKind.keep`."""
     return None, contexts.weight >= 0  # (N,)

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from beyond_perplexity.decoding.contexts import Contexts
 from beyond_perplexity.decoding.kernels import (
-    TOLERANCE,
+    MASS_TOLERANCE,
     Drawn,
     Weights,
     draw_to_mass,
     last_of_set,
-    search,
+    search_cdf,
     sort_rows,
 )
 from beyond_perplexity.decoding.options import DecodingOptions
@@ -36,7 +36,7 @@ def _draw_whole(weight: Tensor, limit: Tensor, uniform: Tensor) -> Drawn:
     cumulative = falling.double().cumsum(-1)  # (R, V)
     last = last_of_set(cumulative, limit).clamp(max=weight.shape[1] - 1)[:, None]  # (R, 1)
     held = cumulative.gather(1, last)  # (R, 1)
-    place = search(torch.minimum(cumulative, held), uniform[:, None])  # (R, 1)
+    place = search_cdf(torch.minimum(cumulative, held), uniform[:, None])  # (R, 1)
     value = falling.gather(1, place)  # (R, 1)
     above = weight.shape[1] - torch.searchsorted(rising, value, right=True)  # (R, 1)
     row, ids = (weight == value).nonzero(as_tuple=True)  # (E,), (E,): by row, then by id
@@ -45,11 +45,11 @@ def _draw_whole(weight: Tensor, limit: Tensor, uniform: Tensor) -> Drawn:
 
 
 def draw(weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
-    """Draw from the first tokens that hold `mass`; see `Kind.draw`."""
-    limit = weights.total() * (options.mass - TOLERANCE)  # (B,)
+    """Draw from the first tokens that hold `mass`; see `DecodingKind.draw`."""
+    limit = weights.total() * (options.mass - MASS_TOLERANCE)  # (B,)
     return draw_to_mass(weights.weight, weights.weight, limit, uniform, _draw_whole)
 
 
 def keep(contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
-    """Keep the same of every context; see `Kind.keep`."""
-    return contexts.keep_to_mass(contexts.weight, options.mass - TOLERANCE)
+    """Keep the same of every context; see `DecodingKind.keep`."""
+    return contexts.keep_to_mass(contexts.weight, options.mass - MASS_TOLERANCE)

@@ -17,12 +17,12 @@ LOOKS = False
 
 
 def draw(weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
-    """Draw from the first `k` tokens; see `Kind.draw`."""
+    """Draw from the first `k` tokens; see `DecodingKind.draw`."""
     count = min(options.k, weights.weight.shape[1])
     ids = rank(weights.weight, count)  # (B, k)
     return draw_among(weights.weight, ids, count, uniform)[0]
 
 
 def keep(contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
-    """Keep the first `k` of every context; see `Kind.keep`."""
+    """Keep the first `k` of every context; see `DecodingKind.keep`."""
     return contexts.ranking(contexts.weight), contexts.places() < options.k  # (N,), (N,)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import TOLERANCE, Drawn, Weights, draw_to_mass
+from beyond_perplexity.decoding.kernels import MASS_TOLERANCE, Drawn, Weights, draw_to_mass
 from beyond_perplexity.decoding.options import DecodingOptions
 
 LOOKS = True  # whether the candidates sufficed
@@ -25,18 +25,18 @@ def _score(difference: Tensor) -> Tensor:
 
 
 def draw(weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
-    """Draw from the tokens nearest to the entropy that hold `mass`; see `Kind.draw`."""
+    """Draw from the tokens nearest to the entropy that hold `mass`; see `DecodingKind.draw`."""
     weight, total = weights.weight, weights.total()  # (B, V), (B,)
     surprisal = total.log()[:, None].float() - weight.log()  # (B, V)
     entropy = (weight / total[:, None].float() * surprisal.nan_to_num(0, 0, 0)).sum(-1)  # (B,)
     score = _score(surprisal - entropy[:, None])  # (B, V); -inf where impossible
-    return draw_to_mass(weight, score, total * (options.mass - TOLERANCE), uniform)
+    return draw_to_mass(weight, score, total * (options.mass - MASS_TOLERANCE), uniform)
 
 
 def keep(contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
-    """Keep the same of every context; see `Kind.keep`."""
+    """Keep the same of every context; see `DecodingKind.keep`."""
     total = contexts.total[contexts.owner]  # (N,)
     surprisal = (total / contexts.weight).log()  # (N,)
     parts = contexts.weight / total * surprisal.nan_to_num(0, 0, 0)  # (N,)
     entropy = contexts.sums(parts)[contexts.owner]  # (N,)
-    return contexts.keep_to_mass(_score(surprisal - entropy), options.mass - TOLERANCE)
+    return contexts.keep_to_mass(_score(surprisal - entropy), options.mass - MASS_TOLERANCE)

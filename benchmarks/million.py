@@ -23,10 +23,14 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.tendencies.options import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.sample_size import sample_sizes
-from beyond_perplexity.tendencies.sensitivity import sensitivity
+from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -84,7 +88,7 @@ def main() -> None:
     for name in ("sample-size", "sensitivity"):
         parser.add_argument(f"--{name}-options", type=json_object, default={}, help="likewise")
     given = parser.parse_args()
-    options = Options.from_config(given.options)
+    options = MeasurementOptions.from_config(given.options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reference_files, sample_files = given.reference, given.samples
@@ -112,7 +116,7 @@ def main() -> None:
         with stage("sensitivity"):
             size = min(how_sensitive.largest_population, reference.n_documents)
             chosen = read_resample(reference_files, given.reference_split, size, 0, 0)
-            sensitivity(reference, chosen, options, how_sensitive, 0, "reference")
+            smallest_shifts(reference, chosen, options, how_sensitive, 0, "reference")
         print(table.to_pandas().drop(columns=["source", "n_reference", "n_samples"]).to_string())
 
 

@@ -18,13 +18,13 @@ from scipy.stats import permutation_test
 
 from benchmarks.statistics import synthetic_texts
 from beyond_perplexity.tendencies import histograms
-from beyond_perplexity.tendencies.tokens import tokenize
+from beyond_perplexity.tendencies.tokens import tokenize_batch
 from beyond_perplexity.tendencies.unigrams import DocumentCounts, permuted_distances
 
 
 def _unigrams(n_documents: int, n_scipy: int, n_ours: int) -> None:
     texts = pa.array(synthetic_texts(np.random.default_rng(0), 2 * n_documents))
-    batch = tokenize(texts)
+    batch = tokenize_batch(texts)
     pooled = np.bincount(batch.ids, minlength=len(batch.types))
     documents = np.split(batch.ids, batch.offsets[1:-1])
 

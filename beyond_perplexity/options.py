@@ -141,3 +141,26 @@ def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
         raise InputError(f"{where}: {error}") from error
     except TypeError as error:
         raise InputError(f"{where}: a required key is missing ({error})") from error
+
+
+def add_fields(
+    kind: type[Parsed], fields: Mapping[str, tuple[Any, Any]], words: Mapping[str, str]
+) -> type[Parsed]:
+    """Give a class, before `dataclasses.dataclass` sees it, the fields that rows of a table name.
+
+    Parameters
+    ----------
+    kind : type
+        Changed in place; its docstring has the keys of `words` in angle brackets.
+    fields : mapping of str to (type, default)
+        By name. A field that the class has keeps its place.
+    words : mapping of str to str
+        What stands in the docstring in place of each key.
+    """
+    for name, (hint, default) in fields.items():
+        kind.__annotations__[name] = hint
+        if default is not dataclasses.MISSING:
+            setattr(kind, name, default)
+    for key, text in words.items():
+        kind.__doc__ = (kind.__doc__ or "").replace(f"<{key}>", text)
+    return kind

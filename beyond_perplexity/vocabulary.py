@@ -6,15 +6,16 @@ and ``<unk>``; no text yields 0 or 1: a literal ``</s>`` in a text is a word lik
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +31,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-# Vocabularies that come with a model and are not built; imported by the families that bring them.
-BROUGHT_KINDS = {
-    "huggingface": "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
-}
-
 BOS, EOS, UNK = 0, 1, 2
 SPECIAL_TOKENS = ("<s>", "</s>", "<unk>")
 N_SPECIAL = len(SPECIAL_TOKENS)
@@ -46,7 +42,7 @@ class Vocabulary(ABC):
     Attributes
     ----------
     kind : str
-        ``"closed"``, ``"bpe"``, or one of `BROUGHT_KINDS`.
+        A key of `VOCABULARY_KINDS`.
     """
 
     BOS, EOS, UNK = BOS, EOS, UNK
@@ -157,6 +153,11 @@ class ClosedVocabulary(Vocabulary):
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
         return {"kind": self.kind, "unknown_types": self.unknown_types, "words": self._words}
 
+    @classmethod
+    def from_description(cls, held: Mapping[str, Any]) -> ClosedVocabulary:
+        """Make the vocabulary that `describe` described."""
+        return cls(held["words"], held["unknown_types"])
+
 
 class BPEVocabulary(Vocabulary):
     """Byte-level byte pair encoding: every text has an encoding, there is no ``<unk>``.
@@ -235,6 +236,11 @@ class BPEVocabulary(Vocabulary):
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
         return {"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())}
 
+    @classmethod
+    def from_description(cls, held: Mapping[str, Any]) -> BPEVocabulary:
+        """Make the vocabulary that `describe` described."""
+        return cls(Tokenizer.from_str(json.dumps(held["tokenizer"])))
+
 
 def split_words(text: str) -> list[str]:
     """Split a text at blanks; repeated blanks and blanks at the ends make no words."""
@@ -297,26 +303,57 @@ class BPEOptions(Section):
     size: Annotated[int, Limit(minimum=260)]
 
 
+class VocabularyKind(NamedTuple):
+    """What is known of a kind of vocabulary.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:class``; the class has ``from_description``, and ``build`` where it is built.
+    options : type, optional
+        What ``build`` is given besides the texts; None for one that comes with a model.
+    """
+
+    reference: str
+    options: type[Any] | None = None
+
+    def load(self) -> type[Any]:
+        """Import the class."""
+        module, _, name = self.reference.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
+
+
+VOCABULARY_KINDS = {
+    "closed": VocabularyKind(f"{__name__}:ClosedVocabulary", ClosedOptions),
+    "bpe": VocabularyKind(f"{__name__}:BPEVocabulary", BPEOptions),
+    "huggingface": VocabularyKind(
+        "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
+    ),
+}
+BUILT_KINDS = {kind: row for kind, row in VOCABULARY_KINDS.items() if row.options}
+
+
 def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) -> Vocabulary:
-    """Build a vocabulary of either kind from a stream of batches of training texts.
+    """Build a vocabulary from a stream of batches of training texts.
 
     Parameters
     ----------
     texts : iterable of batches of str
     config : dict
-        ``kind`` and the other keys of `ClosedOptions` or `BPEOptions`.
+        ``kind`` and the other keys of the options of that kind.
 
     Raises
     ------
     InputError
         When an option is unknown or wrong, or there are no words.
     """
-    kind = config.get("kind") if isinstance(config, dict) else None
-    if kind == BPEVocabulary.kind:
-        bpe = parse_options(BPEOptions, config, "vocabulary")
-        return BPEVocabulary.build(texts, bpe.size)
-    closed = parse_options(ClosedOptions, config, "vocabulary")
-    built = ClosedVocabulary.build(texts, closed.minimum_count, closed.maximum_size)
+    kind = str(config.get("kind")) if isinstance(config, dict) else ""
+    row = BUILT_KINDS[kind if kind in BUILT_KINDS else "closed"]
+    assert row.options
+    options = dataclasses.asdict(parse_options(row.options, config, "vocabulary"))
+    del options["kind"]
+    built: Vocabulary = row.load().build(texts, **options)
     if built.size == N_SPECIAL:
         raise InputError(
             "vocabulary: no word is left; the training split is empty or minimum_count too high"
@@ -334,15 +371,8 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     """
     try:
         held = json.loads(Path(path).read_text(encoding="utf-8"))
-        if held["kind"] == ClosedVocabulary.kind:
-            return ClosedVocabulary(held["words"], held["unknown_types"])
-        if held["kind"] == BPEVocabulary.kind:
-            return BPEVocabulary(Tokenizer.from_str(json.dumps(held["tokenizer"])))
-        if held["kind"] in BROUGHT_KINDS:
-            module, _, name = BROUGHT_KINDS[held["kind"]].partition(":")
-            brought: type[Any] = getattr(importlib.import_module(module), name)
-            vocabulary: Vocabulary = brought.from_description(held)
-            return vocabulary
+        if held["kind"] in VOCABULARY_KINDS:
+            return VOCABULARY_KINDS[held["kind"]].load().from_description(held)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except Exception as error:  # tokenizers raises plain Exception for a foreign description

@@ -27,11 +27,13 @@ rule generate:
         runtime=90,
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/generate.py"),
-        folder=subpath(input.model, parent=True),
-        decoding=lambda wildcards: parameters.as_json(
-            config["decodings"][wildcards.decoding]
+        code=lambda wildcards: fingerprint(
+            "scripts/generate.py",
+            *RUN.models.code(wildcards.model),
+            RUN.samples.decoding_code(wildcards.decoding),
         ),
+        folder=subpath(input.model, parent=True),
+        decoding=lambda wildcards: RUN.samples.decoding_options(wildcards.decoding),
         seed=config["seed"],
         first_document=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[0],
         documents=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[1],

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from beyond_perplexity.corpus.readers import READERS
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.report.compare import CompareOptions, run
+from beyond_perplexity.report.compare import run
+from beyond_perplexity.report.comparison_input import CompareOptions
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     parser.add_argument("--samples", required=True, help="generated text, or what to compare")
     parser.add_argument("--out", required=True, type=Path, help="folder for the results")
     parser.add_argument(
-        "--format", default="auto", choices=["auto", *READERS], help="default: by the suffix"
+        "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
     )
     parser.add_argument(
         "--tokenized",

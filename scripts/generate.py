@@ -8,7 +8,6 @@ which precision the model ran.
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 import torch
 
@@ -44,7 +43,7 @@ def main() -> None:
     numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
     record = run_record(
         "scripts/generate.py",
-        {"decoding": asdict(options), "name": given.name, "precision": precision, **numbers},
+        {"decoding": options.given(), "name": given.name, "precision": precision, **numbers},
         seed=given.seed,
         device=str(model.device),
         checkpoint=f"{given.model}/{WEIGHTS}",

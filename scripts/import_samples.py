@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import content_hash, run_record
@@ -16,7 +17,7 @@ from beyond_perplexity.storage.provenance import content_hash, run_record
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True, help="file with one document a line")
-    parser.add_argument("--format", required=True, choices=["text", "jsonl", "parquet"])
+    parser.add_argument("--format", required=True, choices=TEXT_FORMATS)
     parser.add_argument(
         "--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON"
     )

@@ -8,8 +8,8 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import count_documents, write_shard
-from beyond_perplexity.tendencies.options import Options, SensitivityOptions
-from beyond_perplexity.tendencies.sensitivity import sensitivity
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import read_resample
 
@@ -26,13 +26,13 @@ def main() -> None:
     add("--seed", type=int, default=0, help="seed of all draws")
     add("--output", required=True, help="table to write")
     given = parser.parse_args()
-    options = Options.from_config(given.options)
+    options = MeasurementOptions.from_config(given.options)
     how = SensitivityOptions.from_config(given.sensitivity_options)
     record = run_record("scripts/measure_sensitivity.py", vars(given), seed=given.seed)
     size = min(how.largest_population, count_documents(given.documents, given.split))
     texts = read_resample(given.documents, given.split, size, 0, given.seed)
     reference = read_statistics(given.statistics)
-    table = sensitivity(reference, texts, options, how, given.seed, given.source)
+    table = smallest_shifts(reference, texts, options, how, given.seed, given.source)
     write_shard(given.output, "sensitivity", table, record)
 
 

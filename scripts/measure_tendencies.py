@@ -10,7 +10,7 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, check_inputs
+from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions, check_inputs
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
@@ -33,7 +33,7 @@ def main() -> None:
     add("--sample-size", help="table of measures of random subsets to write; needs --measures")
     add("--curves", help="table of curves to write")
     given = parser.parse_args()
-    options, seed = Options.from_config(given.options), given.seed
+    options, seed = MeasurementOptions.from_config(given.options), given.seed
     how = SampleSizeOptions.from_config(given.sample_size_options)
     check_inputs(given, options)
     record = run_record("scripts/measure_tendencies.py", vars(given), seed=seed)

@@ -10,16 +10,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import READERS, Problems
+from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-}
+SUFFIXES = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
 COMPRESSED = (".gz", ".bz2")
 
 
@@ -65,7 +62,7 @@ def read_cleaned(
     preprocessing : Preprocessing
         The cleaning steps.
     kind : str
-        A key of `readers.READERS`, or ``"auto"``: by the suffix.
+        One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
 
     Yields
     ------
@@ -78,7 +75,7 @@ def read_cleaned(
         When the file cannot be read; names the file, and the line where it can.
     """
     check_file(path)
-    reader = READERS[guess_format(path) if kind == "auto" else kind]
+    reader = FORMATS[guess_format(path) if kind == "auto" else kind].load()
     records = reader(path, StrictProblems(skip=False))
     texts = (
         record.text for record in tqdm(records, desc=path.name, unit=" documents", mininterval=1)

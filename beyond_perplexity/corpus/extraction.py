@@ -26,13 +26,10 @@ from beyond_perplexity.corpus.documents import Document, DocumentSorter, Encoded
 from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
 from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
-from beyond_perplexity.corpus.options import (
-    PARSER_MODULES,
-    READER_MODULES,
-    ExtractionOptions,
-)
+from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
-from beyond_perplexity.corpus.readers import READERS, Problems, Record, Skips, resolve_path
+from beyond_perplexity.corpus.readers import Problems, Record, Skips, resolve_path
+from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
 
 BATCH_ITEMS = 1000
@@ -182,7 +179,7 @@ class Extractor:
         options = self.options.trees
         if options.kind == "none":
             return []
-        module = importlib.import_module(f"{__package__}.{PARSER_MODULES[options.kind]}")
+        module = importlib.import_module(PARSERS[options.kind].module)
         trees, left_out = module.parse_document(tokens, options.maximum_tokens)
         for reason, count in left_out.items():
             if count:
@@ -217,28 +214,28 @@ def _read_page(raw: RawPage, result: Extracted) -> Page | None:
 
 def _open_reader(options: ExtractionOptions, problems: Problems) -> AnnotatedReader | None:
     """Make the reader of an annotated format; None for the others."""
-    name = READER_MODULES.get(options.source.format)
-    if name is None:
+    row = FORMATS[options.source.format]
+    if row.kind != "annotated":
         return None
-    module = importlib.import_module(f"{__package__}.{name}")
-    reader: AnnotatedReader = module.Reader(options.source, problems)
+    reader: AnnotatedReader = row.load()(options.source, problems)
     return reader
 
 
 def _items(
     options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
 ) -> Iterator[tuple[Item, str | None, frozenset[str]]]:
+    row = FORMATS[options.source.format]
     for name, split in options.source.files():
         path = resolve_path(name)
-        if options.source.format == "mediawiki":
-            stream = PageStream(path, problems)
+        if row.kind == "pages":
+            stream: PageStream = row.load()(path, problems)
             for page in stream:
                 yield page, split, stream.namespaces
         elif reader:
             for document in reader.read(path):
                 yield document, split, frozenset()
         else:
-            for record in READERS[options.source.format](path, problems):
+            for record in row.load()(path, problems):
                 yield record, split, frozenset()
 
 

@@ -3,85 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.rows import (
+    ANNOTATED_FORMATS,
+    FORMATS,
+    PARSERS,
+    formats_with,
+    options_of_formats,
+)
 from beyond_perplexity.corpus.split import SPLITS, SplitShares
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Limit, Section, parse_options
+from beyond_perplexity.options import Limit, Section, add_fields, parse_options
 
-READER_MODULES = {"penn": "penn", "conll": "conll", "linked-wikitext": "linked"}
-"""Formats with tokens and annotations of their own -> module of this package with its `Reader`."""
-
-PARSER_MODULES = {"shallow": "shallow_trees"}
-"""Kinds of automatic trees -> module of this package with a function ``parse_document``."""
-
-SIDE_FILES = ("aliases", "knowledge_graph")
-"""The options of a source that are files beside its texts."""
-
-FORMATS_OF_OPTION = {
-    "document": ("penn",),
-    "word_column": ("conll",),
-    "mentions": ("conll", "linked-wikitext"),
-    "crossing": ("conll", "linked-wikitext"),
-    "aliases": ("linked-wikitext",),
-    "knowledge_graph": ("linked-wikitext",),
-}
+_Class = TypeVar("_Class")
 
 STEPS_IN_PLACE = ("lower_case", "remove_accents")
 """The cleaning steps of annotated formats: those that change a token and not the tokenization."""
 
 
+def _words_of_formats() -> str:
+    kinds = {kind: [] for kind in ("annotated", "other")}  # type: dict[str, list[str]]
+    for name, row in FORMATS.items():
+        kinds["annotated" if row.kind == "annotated" else "other"].append(f"{name} ({row.words})")
+    return (
+        f"{', '.join(kinds['other'])}; with tokens and annotations of their own, "
+        f"{', '.join(kinds['annotated'])}."
+    )
+
+
+def _with_formats(kind: type[_Class]) -> type[_Class]:
+    """Add the formats and their options, from the rows."""
+    fields: dict[str, tuple[Any, Any]] = {"format": (Literal[tuple(FORMATS)], MISSING)}
+    described = []
+    for name, option in options_of_formats().items():
+        least = {} if option.least is None else {"minimum": option.least}
+        fields[name] = (Annotated[option.hint, Limit(**least)], option.default)
+        owners = " and ".join(formats_with(name))
+        described.append(f"{name} : optional\n        For {owners}, {option.words}.")
+    words = {"formats": _words_of_formats(), "options": "\n    ".join(described)}
+    return add_fields(kind, fields, words)
+
+
+def _with_parsers(kind: type[_Class]) -> type[_Class]:
+    """Add the kinds of automatic trees, from the rows."""
+    words = "; ".join(f"{name}: {row.words}" for name, row in PARSERS.items())
+    return add_fields(kind, {"kind": (Literal[("none", *PARSERS)], "none")}, {"kinds": words})
+
+
 @dataclass(frozen=True)
+@_with_formats
 class SourceOptions:
     """Section ``source``.
 
     Parameters
     ----------
     format : str
-        mediawiki (XML dump), text (one document a line), jsonl (field text) or parquet (column
-        text); with tokens and annotations of their own, penn (trees in brackets), conll
-        (coreference) and linked-wikitext (entities and relations).
+        <formats>
     paths : list of str, or dict of split to list of str
         The files in order (a pattern such as data/*.conll stands for all that match), or one list
         per split (train, valid, test) for a corpus that is already split.
     on_error : str
         A truncated or wrongly encoded file is an error, or what was read is kept and the rest
         counted. A single broken page is always a counted skip.
-    document : str
-        For penn, whether a file is a document, or every tree.
-    word_column : int or None
-        For conll, the column of the word, counted from 0; by default the fourth of seven or more,
-        else the second; CoNLL-U needs 1.
-    mentions : str
-        For conll and linked-wikitext, the outermost of nested mentions, or all.
-    crossing : str
-        For conll and linked-wikitext, where the outermost mentions are kept: whether two that cross
-        are an error, or the one that begins first is kept.
-    aliases : str or None
-        For linked-wikitext, the file alias.pkl.
-    knowledge_graph : str or None
-        For linked-wikitext, the file knowledge_graph.pkl.
+    <options>
     """
 
-    format: Literal["mediawiki", "text", "jsonl", "parquet", "penn", "conll", "linked-wikitext"]
+    format: str
     paths: list | dict
     on_error: Literal["error", "skip"] = "error"
-    document: Literal["file", "tree"] = "file"
-    word_column: Annotated[int | None, Limit(minimum=0)] = None
-    mentions: Literal["outermost", "all"] = "outermost"
-    crossing: Literal["error", "first"] = "error"
-    aliases: str | None = None
-    knowledge_graph: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an option of the format."""
 
     def __post_init__(self) -> None:
-        for name, formats in FORMATS_OF_OPTION.items():
-            default = type(self).__dataclass_fields__[name].default
-            if getattr(self, name) != default and self.format not in formats:
+        for name, option in options_of_formats().items():
+            value = getattr(self, name)
+            formats = formats_with(name)
+            if value != option.default and self.format not in formats:
                 raise ValueError(f"{name} is for format {' and '.join(formats)} only")
-        if self.word_column is not None and self.word_column < 0:
-            raise ValueError(f"word_column is {self.word_column}, expected at least 0")
+            if value is not None and option.least is not None and value < option.least:
+                raise ValueError(f"{name} is {value}, expected at least {option.least}")
         if isinstance(self.paths, dict) and not set(self.paths) <= set(SPLITS):
             raise ValueError(f"paths has the keys {', '.join(self.paths)}; allowed are {SPLITS}")
         lists = self.paths.values() if isinstance(self.paths, dict) else [self.paths]
@@ -124,19 +130,19 @@ class DocumentOptions(Section):
 
 
 @dataclass(frozen=True)
+@_with_parsers
 class AutomaticTreeOptions(Section):
     """Section ``trees``: automatic trees over the document's own tokens.
 
     Parameters
     ----------
     kind : str
-        none, which keeps the trees that the source has, or shallow (the phrases of TextBlob's
-        chunker, for English).
+        none keeps the trees that the source has. <kinds>.
     maximum_tokens : int
         Longer sentences get no tree and are counted.
     """
 
-    kind: Literal["none", "shallow"] = "none"
+    kind: str = "none"
     maximum_tokens: Annotated[int, Limit(minimum=1)] = 100
 
     def __post_init__(self) -> None:
@@ -152,7 +158,7 @@ def annotated_preprocessing(
     Parameters
     ----------
     source_format : str
-        Of the corpus; a format that is not in `READER_MODULES` leaves the section as it is.
+        Of the corpus; a format without tokens of its own leaves the section as it is.
     values : mapping
         The section, as the user wrote it.
 
@@ -166,7 +172,7 @@ def annotated_preprocessing(
     InputError
         When such a step is asked for.
     """
-    if source_format not in READER_MODULES:
+    if source_format not in ANNOTATED_FORMATS:
         return values
     off: dict[str, object] = {
         field.name: "none" if field.name == "tokenizer" else False
@@ -212,7 +218,7 @@ class ExtractionOptions:
         if not isinstance(preprocessing, Mapping):
             raise InputError(f"preprocessing: is {preprocessing!r}, expected an object of options")
         trees = parse_options(AutomaticTreeOptions, config.get("trees", {}), "trees")
-        if trees.kind != "none" and source.format == "penn":
+        if trees.kind != "none" and FORMATS[source.format].treebank:
             raise InputError(f"trees.kind: is {trees.kind}, but a treebank has trees; remove it")
         return cls(
             source,

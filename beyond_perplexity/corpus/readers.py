@@ -288,6 +288,3 @@ def read_parquet(path: Path, problems: Problems) -> Iterator[Record]:
                         yield record
     except (pa.ArrowException, OSError) as error:
         problems.report("not a readable Parquet file", f"{path}: row {row}", str(error))
-
-
-READERS = {"text": read_text, "jsonl": read_jsonl, "parquet": read_parquet}

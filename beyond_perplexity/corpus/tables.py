@@ -13,6 +13,7 @@ from beyond_perplexity.corpus.documents import DocumentSorter
 from beyond_perplexity.corpus.links import Redirects
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import Skips
+from beyond_perplexity.corpus.rows import PARSERS
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import ShardWriter, atomic_path
@@ -26,7 +27,6 @@ ANNOTATION_COUNTS = (
     "mentions of unknown entities",
     "tokens of white space",
 )
-AUTOMATIC_TREES = {"shallow": "automatic: textblob"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _write_triples(gathered: Gathered, graph: _Rows) -> None:
 def _kind_of_trees(options: ExtractionOptions, written: int) -> str:
     """Say where the trees come from: none, given by the source, or made automatically."""
     if options.trees.kind != "none":
-        return AUTOMATIC_TREES[options.trees.kind]
+        return PARSERS[options.trees.kind].source
     return "given" if written else "none"
 
 

@@ -29,8 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.engine import Document, Engine
-from beyond_perplexity.decoding.kernels import draw_distinct, weigh
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
+from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
 from beyond_perplexity.vocabulary import BOS, EOS
 
 GRID = 1e5
@@ -75,7 +75,9 @@ class BeamEngine(Engine):
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
         numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
         options = self.options
-        weights = weigh(self._step_model(), options.temperature, options.unknown == "exclude")
+        weights = unnormalized(
+            self._step_model(), options.temperature, options.unknown == "exclude"
+        )
         tokens, scores = draw_distinct(weights, numbers)  # (R, k), (R, k)
         shape = (-1, self.beams, self.beams)
         return tokens.view(shape), self.slots["log_prob"][:, :, None] + scores.view(shape)
@@ -126,7 +128,7 @@ class BeamEngine(Engine):
         )
         return torch.stack([part.double() for part in parts], 1)  # (S, 4)
 
-    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         fields = self._held.fields
         log_probs, *whole = fields["result"][rooms].T.cpu().numpy()  # 4 x (N,)
         lengths, beams, finished = (part.astype(np.int64) for part in whole)
@@ -137,7 +139,7 @@ class BeamEngine(Engine):
         texts = trace_back(tokens, parents, lengths, beams)  # (N, longest)
         rows = zip(doc_ids.tolist(), texts, lengths, log_probs.tolist(), finished, strict=True)
         return [
-            Document(doc_id, text[:length].copy(), log_prob, float("nan"), bool(whole))
+            DrawnDocument(doc_id, text[:length].copy(), log_prob, float("nan"), bool(whole))
             for doc_id, text, length, log_prob, whole in rows
         ]
 

@@ -47,7 +47,7 @@ INTERVALS = {"cpu": 16, "cuda": 64}  # steps between two looks of the host
 _logger = logging.getLogger(__name__)
 
 
-class Document(NamedTuple):
+class DrawnDocument(NamedTuple):
     """One generated document.
 
     Attributes
@@ -159,10 +159,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         """Copy the ended documents of the given rooms (N,) to the host."""
 
-    def documents(self, first: int, count: int) -> Iterator[Document]:
+    def documents(self, first: int, count: int) -> Iterator[DrawnDocument]:
         """Generate documents.
 
         Parameters
@@ -174,7 +174,7 @@ class Engine(ABC):
 
         Yields
         ------
-        Document
+        DrawnDocument
             In the order of their ids. Those that end before an earlier one wait in memory.
 
         Raises
@@ -184,7 +184,7 @@ class Engine(ABC):
         """
         self._waiting: Iterable[int] = range(first, first + count)
         self._open = count  # documents that the host has not picked up
-        early: dict[int, Document] = {}
+        early: dict[int, DrawnDocument] = {}
         following = first
         while following < first + count:
             early.update((document.doc_id, document) for document in self._round_trip())
@@ -194,12 +194,12 @@ class Engine(ABC):
         self._drop()
 
     @torch.inference_mode()
-    def _round_trip(self) -> list[Document]:
+    def _round_trip(self) -> list[DrawnDocument]:
         """Pick up what has ended, and set the device to work on the next steps.
 
         A GPU is at work on them while the host goes on with the documents.
         """
-        documents: list[Document] = []
+        documents: list[DrawnDocument] = []
         failure = ""
         try:
             if self.state is None:
@@ -281,7 +281,7 @@ class Engine(ABC):
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _pick_up(self) -> list[Document]:
+    def _pick_up(self) -> list[DrawnDocument]:
         """Copy ended documents to the host."""
         rooms = self._held
         ended = rooms.look(self.slots["room"], self.slots["length"])

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import torch
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.engine import Document, Engine
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.rows import decoding_row
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.registry import find_engines
@@ -89,7 +90,7 @@ def make_engine(
         length = min(maximum_length, model.context_length or maximum_length)
         rows = fitting_rows(model, length, most, memory)
     kind: type[Engine]
-    if options.kind == "beam":
+    if decoding_row(options.kind).beam:
         kind = own.BeamEngine if own else beam.BeamEngine
     else:
         kind = own.SamplingEngine if own else sampling.SamplingEngine
@@ -113,7 +114,7 @@ def generate(
     maximum_length: int,
     batch_size: int | str = "auto",
     memory: int | None = None,
-) -> Iterator[Document]:
+) -> Iterator[DrawnDocument]:
     """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
 
     See `make_engine` for the parameters. The model is put into evaluation mode.

@@ -2,12 +2,13 @@
 
 B rows, V tokens, W candidates. Uniform numbers come from outside, one for a token, so that a row's
 draw depends on its own logits and number alone. The order of the inverse CDF is a convention that
-the n-gram decoder shares: ancestral, min_p and beam draws go by token id; nucleus, top_k and
-typical draws by the rank that the truncation gives (ties by id).
+the n-gram decoder shares: a decoding that needs no order of tokens draws by token id, one that
+does by the rank that its truncation gives (ties by id).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,30 +16,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.vocabulary import UNK
 
-BLOCK = 256  # first level of the two-level CDF
-TOLERANCE = 1e-6  # see DecodingOptions
+CDF_BLOCK = 256  # first level of the two-level CDF
+MASS_TOLERANCE = 1e-6  # see `options.DecodingOptions`
 WIDTHS = (512,)  # candidates tried before a full sort, where a sort is dear
-LOOKING_KINDS = ("nucleus", "typical")  # the host looks whether the candidates sufficed
 SORT_ROWS = 16  # rows of a full sort at a time: bounds its memory
 SORT_ELEMENTS = 2**19  # the same on a CPU, in weights: what its caches hold
 _LOW = 0xFFFFFFFF
 
 
-class Draw(NamedTuple):
-    """Drawn tokens int64 (B,), their log probability and that under the decoding, float64 (B,)."""
+class Drawn(NamedTuple):
+    """Drawn tokens, int64 (B,), and the weight of the sets they are drawn from, float64 (B,)."""
 
     token: Tensor
-    log_prob: Tensor
-    log_prob_decoding: Tensor
+    mass: Tensor
+
+
+# From weight (R, V), limit (R,) and number (R,).
+WholeRows = Callable[[Tensor, Tensor, Tensor], Drawn]
 
 
 def block_sums(weight: Tensor) -> Tensor:
-    """Sum each block of `BLOCK` weights, the last one being shorter: (B, V) to (B, blocks)."""
-    whole = weight.shape[1] // BLOCK * BLOCK
-    sums = weight[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1)  # (B, whole blocks)
+    """Sum each block of `CDF_BLOCK` weights, the last one being shorter: (B, V) to (B, blocks)."""
+    whole = weight.shape[1] // CDF_BLOCK * CDF_BLOCK
+    sums = weight[:, :whole].unflatten(1, (-1, CDF_BLOCK)).sum(-1)  # (B, whole blocks)
     if whole == weight.shape[1]:
         return sums
     return torch.cat([sums, weight[:, whole:].sum(-1, keepdim=True)], 1)  # (B, blocks)
@@ -66,13 +68,19 @@ class Weights:
     temperature: float
     log_total: Tensor
 
+    def total(self) -> Tensor:
+        """Return the weight of each row, float64, (B,)."""
+        return self.sums.double().sum(-1)
+
     def log_probs(self, tokens: Tensor) -> Tensor:
         """Return the model's log p, float64, (B, N), of tokens (B, N) that have a weight."""
         relative = self.weight.gather(1, tokens).double().log() * self.temperature  # (B, N)
         return relative - self.log_total[:, None]
 
 
-def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False) -> Weights:
+def unnormalized(
+    logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False
+) -> Weights:
     """Turn logits into unnormalized probabilities, in place; see `Weights`.
 
     Parameters
@@ -97,11 +105,11 @@ def weigh(logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = Fals
         weight[:, UNK] = 0
         alone = block_sums(weight).sum(-1) == 0  # (B,)
         weight[:, UNK] = torch.where(alone, unknown, 0)
-        sums[:, 0] = weight[:, :BLOCK].sum(-1)
+        sums[:, 0] = weight[:, :CDF_BLOCK].sum(-1)
     return Weights(weight, sums, temperature, log_total)
 
 
-def _search(cumulative: Tensor, share: Tensor) -> Tensor:
+def search_cdf(cumulative: Tensor, share: Tensor) -> Tensor:
     """Find the first index whose cumulative weight exceeds the given share of the last one.
 
     `cumulative` is float64 (B, N), `share` float64 (B, 1) in [0, 1); the result int64 (B, 1). An
@@ -113,10 +121,12 @@ def _search(cumulative: Tensor, share: Tensor) -> Tensor:
 
 
 def _block(weight: Tensor, block: Tensor) -> Tensor:
-    """Return one block (B,) of each row, (B, BLOCK); zeros behind the last id."""
-    ids = block[:, None] * BLOCK + torch.arange(BLOCK, device=block.device)  # (B, BLOCK)
+    """Return one block (B,) of each row, (B, CDF_BLOCK); zeros behind the last id."""
+    ids = block[:, None] * CDF_BLOCK + torch.arange(
+        CDF_BLOCK, device=block.device
+    )  # (B, CDF_BLOCK)
     size = weight.shape[1]
-    return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, BLOCK)
+    return weight.gather(1, ids.clamp(max=size - 1)).masked_fill_(ids >= size, 0)  # (B, CDF_BLOCK)
 
 
 def pick(weights: Weights, uniform: Tensor) -> Tensor:
@@ -136,62 +146,58 @@ def pick(weights: Weights, uniform: Tensor) -> Tensor:
     """
     rows = torch.arange(len(uniform), device=uniform.device)  # (B,)
     cumulative = weights.sums.double().cumsum(-1)  # (B, blocks)
-    block = _search(cumulative, uniform[:, None])[:, 0]  # (B,)
+    block = search_cdf(cumulative, uniform[:, None])[:, 0]  # (B,)
     size = weights.sums[rows, block].double()  # (B,)
     rest = uniform * cumulative[:, -1] - (cumulative[rows, block] - size)  # (B,)
-    inner = _block(weights.weight, block).double().cumsum(-1)  # (B, BLOCK)
+    inner = _block(weights.weight, block).double().cumsum(-1)  # (B, CDF_BLOCK)
     share = (rest / size).clamp(0, 1)  # (B,)
-    token = block * BLOCK + _search(inner, share[:, None])[:, 0]  # (B,)
+    token = block * CDF_BLOCK + search_cdf(inner, share[:, None])[:, 0]  # (B,)
     return token.clamp_(max=weights.weight.shape[1] - 1)
 
 
-def _sort(values: Tensor) -> Tensor:
+def sort_rows(values: Tensor) -> Tensor:
     """Sort each row upwards; NumPy's vectorized sort is many times faster on a CPU than torch's."""
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=1))
     return values.sort(dim=1).values
 
 
-def _rank(score: Tensor, width: int) -> Tensor:
+def rank(score: Tensor, width: int) -> Tensor:
     """Return the first ids by falling score, ties by id: int64, (B, W)."""
     size = score.shape[1]
     bits = score.view(torch.int32).long()  # (B, V)
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # (B, V): sorts as the floats do
     packed = (ordered << 32) | (_LOW - torch.arange(size, device=score.device))  # (B, V)
-    first = packed.topk(width, dim=1).values if width < size else _sort(packed).flip(1)  # (B, W)
+    whole = width >= size
+    first = sort_rows(packed).flip(1) if whole else packed.topk(width, dim=1).values  # (B, W)
     return _LOW - (first & _LOW)
 
 
-def _cut(cumulative: Tensor, limit: Tensor | int) -> Tensor:
+def last_of_set(cumulative: Tensor, limit: Tensor | int) -> Tensor:
     """Find the last index of each row's set, int64 (B,): a mass reached or a count of tokens."""
     if isinstance(limit, int):
         return torch.full_like(cumulative[:, 0], limit - 1, dtype=torch.int64)
     return torch.searchsorted(cumulative, limit[:, None])[:, 0]
 
 
-class _Truncated(NamedTuple):
-    token: Tensor  # int64, (B,)
-    mass: Tensor  # float64, (B,): the weight of the set
-
-
-def _draw_among(
+def draw_among(
     weight: Tensor, ids: Tensor, limit: Tensor | int, uniform: Tensor
-) -> tuple[_Truncated, Tensor]:
+) -> tuple[Drawn, Tensor]:
     """Draw from the first of ranked ids (B, W), as many as `limit` says.
 
     Returns also, bool (B,), whether these ids hold as much; else the draw means nothing.
     """
     cumulative = weight.gather(1, ids).double().cumsum(-1)  # (B, W)
-    cut, width = _cut(cumulative, limit), ids.shape[1]  # (B,)
+    cut, width = last_of_set(cumulative, limit), ids.shape[1]  # (B,)
     held = cumulative.gather(1, cut.clamp(max=width - 1)[:, None])  # (B, 1)
     inside = torch.minimum(cumulative, held)  # (B, W): no weight after the cut
-    token = ids.gather(1, _search(inside, uniform[:, None]))[:, 0]  # (B,)
-    return _Truncated(token, held[:, 0]), cut < width
+    token = ids.gather(1, search_cdf(inside, uniform[:, None]))[:, 0]  # (B,)
+    return Drawn(token, held[:, 0]), cut < width
 
 
 def _draw_ranked(
     weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, widths: tuple[int, ...]
-) -> _Truncated:
+) -> Drawn:
     """Draw from the first tokens by falling score whose weight reaches `limit`.
 
     The candidates of a row are the W best; where they do not reach it, the row goes on to the next
@@ -204,101 +210,51 @@ def _draw_ranked(
     for width in (*(w for w in widths if w < size), size):
         unsettled = []
         for rows in waiting.split(SORT_ROWS if width == size else len(uniform)):
-            ids = _rank(score[rows], width)  # (R, W)
-            drawn, settled = _draw_among(weight[rows], ids, limit[rows], uniform[rows])
+            ids = rank(score[rows], width)  # (R, W)
+            drawn, settled = draw_among(weight[rows], ids, limit[rows], uniform[rows])
             token[rows], mass[rows] = drawn
             unsettled.append(rows[~settled])
         waiting = torch.cat(unsettled)
         if not len(waiting):
             break
-    return _Truncated(token, mass)
-
-
-def _draw_nucleus(weight: Tensor, limit: Tensor, uniform: Tensor) -> _Truncated:
-    """Draw as `_draw_ranked` with the weight as score, by sorting the weights without their ids.
-
-    The rank that is drawn has a weight; of the tokens of that weight, which go by id, it is the
-    one that stands as many places after the first of them as the rank does.
-    """
-    rising = _sort(weight)  # (R, V)
-    falling = rising.flip(1)  # (R, V)
-    cumulative = falling.double().cumsum(-1)  # (R, V)
-    last = _cut(cumulative, limit).clamp(max=weight.shape[1] - 1)[:, None]  # (R, 1)
-    held = cumulative.gather(1, last)  # (R, 1)
-    rank = _search(torch.minimum(cumulative, held), uniform[:, None])  # (R, 1)
-    value = falling.gather(1, rank)  # (R, 1)
-    above = weight.shape[1] - torch.searchsorted(rising, value, right=True)  # (R, 1)
-    row, ids = (weight == value).nonzero(as_tuple=True)  # (E,), (E,): by row, then by id
-    starts = torch.searchsorted(row, torch.arange(len(weight), device=row.device))  # (R,)
-    return _Truncated(ids[starts + (rank - above)[:, 0]], held[:, 0])
+    return Drawn(token, mass)
 
 
 def _in_parts(
-    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, nucleus: bool
-) -> _Truncated:
+    weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, draw_whole: WholeRows | None
+) -> Drawn:
     """Draw from whole sorted rows, some rows at a time, which bounds the memory."""
     parts = []
     for rows in torch.arange(len(uniform)).split(max(1, SORT_ELEMENTS // weight.shape[1])):
-        if nucleus:
-            parts.append(_draw_nucleus(weight[rows], limit[rows], uniform[rows]))
+        if draw_whole:
+            parts.append(draw_whole(weight[rows], limit[rows], uniform[rows]))
         else:
             own = weight[rows], score[rows], limit[rows], uniform[rows]
             parts.append(_draw_ranked(*own, widths=()))
-    return _Truncated(torch.cat([p.token for p in parts]), torch.cat([p.mass for p in parts]))
+    return Drawn(torch.cat([p.token for p in parts]), torch.cat([p.mass for p in parts]))
 
 
-def typical_grid(difference: Tensor) -> Tensor:
-    """Score the difference of surprisal and entropy: the nearer, the higher, on a grid of 1e-4."""
-    return -(difference.abs() * 1e4).round().float()
-
-
-def _typical_score(weights: Weights, total: Tensor) -> Tensor:
-    """Return -|surprisal - entropy| of each token, float32 (B, V); -inf where impossible.
-
-    It is on a grid of 1e-4: a token above and one below the entropy are often equally far from it.
-    """
-    weight = weights.weight
-    surprisal = total.log()[:, None].float() - weight.log()  # (B, V)
-    entropy = (weight / total[:, None].float() * surprisal.nan_to_num(0, 0, 0)).sum(-1)  # (B,)
-    return typical_grid(surprisal - entropy[:, None])
-
-
-def draw(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> Draw:
-    """Draw the next token of each row.
+def draw_to_mass(
+    weight: Tensor,
+    score: Tensor,
+    limit: Tensor,
+    uniform: Tensor,
+    draw_whole: WholeRows | None = None,
+) -> Drawn:
+    """Draw from the first tokens by falling score whose weight reaches a limit.
 
     Parameters
     ----------
-    logits : Tensor
-        float32, (B, V); overwritten.
-    uniform : Tensor
-        float64, (B,), in [0, 1).
-    options : DecodingOptions
-        Of any kind but beam.
+    weight, score : Tensor
+        float32, (B, V); ties of the score go by id.
+    limit, uniform : Tensor
+        float64, (B,): the weight to be reached, and a number in [0, 1).
+    draw_whole : callable, optional
+        Does the same from weight, limit and number of some rows, faster than with a score.
     """
-    weights = weigh(logits, options.temperature, options.unknown == "exclude")
-    if options.kind == "min_p":
-        weight = weights.weight
-        least = weight.amax(-1, keepdim=True) * (options.p or 0) * (1 - TOLERANCE)  # (B, 1)
-        weight.masked_fill_(weight < least, 0)
-        weights.sums = block_sums(weight)  # (B, blocks)
-    total = weights.sums.double().sum(-1)  # (B,)
-    if options.kind in ("ancestral", "min_p"):
-        token, mass = pick(weights, uniform), total  # (B,), (B,)
-    elif options.kind == "top_k":
-        count = min(options.k or 1, logits.shape[1])
-        ids = _rank(weights.weight, count)  # (B, k)
-        (token, mass), _ = _draw_among(weights.weight, ids, count, uniform)  # (B,), (B,)
-    else:
-        limit = total * ((options.mass or 1) - TOLERANCE)  # (B,)
-        nucleus = options.kind == "nucleus"
-        score = weights.weight if nucleus else _typical_score(weights, total)  # (B, V)
-        if logits.device.type == "cpu":
-            token, mass = _in_parts(weights.weight, score, limit, uniform, nucleus)
-        else:
-            token, mass = _draw_ranked(weights.weight, score, limit, uniform, WIDTHS)
-    log_prob = weights.log_probs(token[:, None])[:, 0]  # (B,)
-    log_weight = (log_prob + weights.log_total) / options.temperature  # (B,)
-    return Draw(token, log_prob, log_weight - mass.log())
+    if weight.device.type == "cpu":
+        return _in_parts(weight, score, limit, uniform, draw_whole)
+    return _draw_ranked(weight, score, limit, uniform, WIDTHS)
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
@@ -326,6 +282,6 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         tokens.append(token)
         log_probs.append(weights.log_probs(token[:, None])[:, 0])
         weights.weight[rows, token] = 0
-        block = token // BLOCK  # (B,)
+        block = token // CDF_BLOCK  # (B,)
         weights.sums[rows, block] = _block(weights.weight, block).sum(-1)  # (B,)
     return torch.stack(tokens, 1), torch.stack(log_probs, 1)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.kernels import TOLERANCE, Draw, typical_grid
+from beyond_perplexity.decoding.contexts import Contexts
+from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.models.contract import CountedModel
 from beyond_perplexity.vocabulary import UNK
@@ -25,7 +26,7 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 
 @dataclass
-class DecodingTable:
+class ContextTable:
     """A decoding's distribution in every context.
 
     Attributes
@@ -44,12 +45,6 @@ class DecodingTable:
     log_prob_decoding: Tensor
 
 
-def _context_sums(values: Tensor, offsets: Tensor) -> Tensor:
-    """Sum the entries of each context, float64: (N,) to (C,)."""
-    cumulative = torch.nn.functional.pad(values.cumsum(0), (1, 0))  # (N + 1,)
-    return cumulative[offsets].diff()
-
-
 def _tempered(model: CountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
@@ -63,45 +58,20 @@ def _tempered(model: CountedModel, options: DecodingOptions, owner: Tensor) -> T
     return weight
 
 
-def _ranking(score: Tensor, owner: Tensor) -> Tensor:
-    """Order entries by context, then by falling score, then by id."""
-    by_score = score.argsort(descending=True, stable=True)  # (N,)
-    return by_score[owner[by_score].argsort(stable=True)]
-
-
-def build_table(model: CountedModel, options: DecodingOptions) -> DecodingTable:
-    """Work out the truncation of every context; beam sampling has none."""
+def build_table(model: CountedModel, options: DecodingOptions) -> ContextTable:
+    """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
-    sizes = offsets.diff()  # (C,)
-    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (N,)
-    weight = _tempered(model, options, owner)  # (N,)
-    total = _context_sums(weight, offsets)  # (C,)
-    order = torch.arange(len(owner), device=offsets.device)  # (N,)
-    if options.kind == "min_p":
-        largest = torch.zeros_like(total).scatter_reduce_(0, owner, weight, "amax")  # (C,)
-        kept = weight >= largest[owner] * (options.p or 0) * (1 - TOLERANCE)  # (N,)
-    elif options.kind in ("ancestral", "beam"):
-        kept = weight >= 0  # (N,)
-    else:
-        score = weight  # (N,)
-        if options.kind == "typical":
-            surprisal = (total[owner] / weight).log()  # (N,)
-            parts = weight / total[owner] * surprisal.nan_to_num(0, 0, 0)  # (N,)
-            entropy = _context_sums(parts, offsets)  # (C,)
-            score = typical_grid(surprisal - entropy[owner])  # (N,)
-        order = _ranking(score, owner)  # (N,)
-        weight = weight[order]  # (N,)
-        place = torch.arange(len(owner), device=order.device) - offsets[owner]  # (N,): rank
-        if options.kind == "top_k":
-            kept = place < (options.k or 1)  # (N,)
-        else:
-            before = weight.cumsum(0) - weight  # (N,)
-            before = before - before[offsets[:-1]][owner]  # (N,)
-            kept = before < total[owner] * ((options.mass or 1) - TOLERANCE)  # (N,)
-    weight = torch.where(kept, weight, 0)  # (N,)
-    mass = _context_sums(weight, offsets)  # (C,)
+    owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(
+        offsets.diff()
+    )  # (N,)
+    contexts = Contexts(_tempered(model, options, owner), owner, offsets)
+    order, kept = load_kind(options.kind).keep(contexts, options)  # (N,), (N,)
+    if order is None:
+        order = torch.arange(len(owner), device=offsets.device)  # (N,)
+    weight = torch.where(kept, contexts.weight[order], 0)  # (N,)
+    mass = contexts.sums(weight)  # (C,)
     counts = model.counts[order].double()  # (N,)
-    return DecodingTable(
+    return ContextTable(
         successor=model.successors[order].long(),
         cumulative=torch.nn.functional.pad(weight.cumsum(0), (1, 0)),
         log_prob=(counts / model.context_counts[owner]).log(),
@@ -119,7 +89,7 @@ class SamplingEngine(sampling.SamplingEngine):
         self.recordable = True
         self._table = build_table(self.model, self.options)
 
-    def _next(self) -> Draw:
+    def _next(self) -> TokenDraw:
         table, tokens = self._table, self.slots["token"]
         assert self.state is not None
         rows, self.state = self.model.find_contexts(tokens, self.state)  # (S,)
@@ -127,10 +97,12 @@ class SamplingEngine(sampling.SamplingEngine):
         low = table.cumulative[self.model.offsets[rows]]  # (S,)
         high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
         entry = find_entry(table, low + uniform * (high - low), high)  # (S,)
-        return Draw(table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry])
+        return TokenDraw(
+            table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry]
+        )
 
 
-def find_entry(table: DecodingTable, target: Tensor, high: Tensor) -> Tensor:
+def find_entry(table: ContextTable, target: Tensor, high: Tensor) -> Tensor:
     """Find the entry of positive weight whose interval holds `target`, which is below `high`."""
     below = torch.nextafter(high, torch.zeros_like(high))
     return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
@@ -161,7 +133,7 @@ class BeamEngine(beam.BeamEngine):
 
 
 def _distinct_entries(
-    table: DecodingTable, low: Tensor, high: Tensor, numbers: Tensor
+    table: ContextTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw entries without replacement: a number counts what is left, and skips what was drawn.
 

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.decoding.rows import DECODINGS, Number, decoding_row
+from beyond_perplexity.options import add_fields, parse_options
 
-# The numbers that each kind reads; any other number in a config is a mistake, not a default.
-_NUMBERS = {
-    "ancestral": (),
-    "nucleus": ("mass",),
-    "typical": ("mass",),
-    "top_k": ("k",),
-    "min_p": ("p",),
-    "beam": ("size",),
-}
-_DEFAULTS: dict[str, float] = {"mass": 0.9, "k": 50, "p": 0.1, "size": 5}
+_Class = TypeVar("_Class")
+
+
+def _numbers() -> dict[str, dict[str, Number]]:
+    """Return every option that some kinds have, by kind."""
+    found: dict[str, dict[str, Number]] = {}
+    for kind, row in DECODINGS.items():
+        for name, number in row.numbers.items():
+            found.setdefault(name, {})[kind] = number
+    return found
+
+
+def _field_of_rows(name: str, numbers: dict[str, Number]) -> str:
+    owners = " and ".join(numbers)
+    number = next(iter(numbers.values()))
+    defaults = {kind: number.default for kind, number in numbers.items()}
+    if len(set(defaults.values())) > 1:
+        default = ", ".join(f"{value} ({kind})" for kind, value in defaults.items())
+    else:
+        default = str(number.default)
+    return (
+        f"{name} : {number.kind.__name__}, optional\n"
+        f"        For {owners}, {number.words}; default {default}."
+    )
+
+
+def _with_rows(kind: type[_Class]) -> type[_Class]:
+    """Add the kinds and their numbers, from the rows; a number that is not given is None."""
+    numbers = _numbers()
+    fields: dict[str, tuple[Any, Any]] = {
+        "kind": (Literal[tuple(DECODINGS)], dataclasses.MISSING),
+        **{name: (next(iter(held.values())).kind | None, None) for name, held in numbers.items()},
+    }
+    kinds = (f'``"{name}"``: {row.words}.' for name, row in DECODINGS.items())
+    words = {
+        "kinds": "\n\n        ".join(kinds),
+        "numbers": "\n    ".join(_field_of_rows(name, held) for name, held in numbers.items()),
+    }
+    return add_fields(kind, fields, words)
 
 
 @dataclass(frozen=True)
+@_with_rows
 class DecodingOptions:
     r"""One way of drawing documents.
 
@@ -29,33 +61,13 @@ class DecodingOptions:
     Attributes
     ----------
     kind : str
-        ``"ancestral"``: draw from q itself.
-
-        ``"nucleus"``: the smallest set of most probable tokens whose mass reaches `mass`
-        (Holtzman et al. 2020).
-
-        ``"top_k"``: the `k` most probable tokens (Fan et al. 2018).
-
-        ``"typical"``: the smallest set, taken by rising \|-log q(w) - H(q)\|, whose mass reaches
-        `mass`, with H the entropy (Meister et al. 2023, locally typical sampling).
-
-        ``"min_p"``: the tokens with q(w) >= `p` times the largest q (Nguyen et al. 2024).
-
-        ``"beam"``: beam sampling as the tendencies paper describes it; see `decoding.beam`. It is
-        not what fairseq or Hugging Face call so.
-    mass : float, optional
-        For nucleus and typical, in (0, 1]; default 0.9.
-    k : int, optional
-        For top_k, at least 1; default 50.
-    p : float, optional
-        For min_p, in (0, 1]; default 0.1.
-    size : int, optional
-        For beam: the number of beams, at least 1; default 5.
+        <kinds>
     temperature : float
         q is proportional to p^(1 / temperature); above 0. It comes before the truncation.
     unknown : "keep" or "exclude"
         ``exclude``: ``<unk>`` has probability 0 in q, the rest is renormalized; where the model
         gives all probability to ``<unk>`` (counted models do), it stays.
+    <numbers>
 
     Notes
     -----
@@ -66,37 +78,40 @@ class DecodingOptions:
     models make common).
     """
 
-    kind: Literal["ancestral", "nucleus", "top_k", "typical", "min_p", "beam"]
-    mass: float | None = None
-    k: int | None = None
-    p: float | None = None
-    size: int | None = None
+    kind: str
     temperature: float = 1.0
     unknown: Literal["keep", "exclude"] = "keep"
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a number of the kind."""
+
     def __post_init__(self) -> None:
-        for name, default in _DEFAULTS.items():
+        own = decoding_row(self.kind).numbers
+        for name in _numbers():
             value = getattr(self, name)
-            used = name in _NUMBERS[self.kind]
-            if value is not None and not used:
+            if value is not None and name not in own:
                 raise ValueError(f"{name}: is not an option of {self.kind}; remove it")
-            if value is None and used:
-                object.__setattr__(self, name, default)
-        for name in ("mass", "p"):
+        for name, number in own.items():
             value = getattr(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise ValueError(f"{name}: is {value}, expected 0 < {name} <= 1")
-        for name in ("k", "size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: is {value}, expected at least 1")
+            if value is None:
+                object.__setattr__(self, name, number.default)
+            elif not number.fits(value):
+                expected = number.expected.format(name=name)
+                raise ValueError(f"{name}: is {value}, expected {expected}")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature: is {self.temperature}, expected a number above 0")
 
     @property
     def beam_size(self) -> int:
         """Rows of a batch that one document needs."""
-        return self.size or 1
+        return int(self.size) if decoding_row(self.kind).beam else 1
+
+    def given(self) -> dict[str, object]:
+        """Return all values that the kind uses, defaults included; `parse_decoding` takes them."""
+        values = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:

@@ -10,15 +10,15 @@ from itertools import islice
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.decoding.engine import Document
+from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 
-ROWS = 4096  # documents of a write
+ROWS_OF_WRITE = 4096  # documents of a write
 
 
-def to_table(documents: Sequence[Document], vocabulary: Vocabulary) -> pa.Table:
+def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
     """Turn documents into rows of ``samples``.
 
     ``n_tokens`` counts the model's tokens without ``<s>`` and ``</s>``: words of a closed
@@ -38,7 +38,7 @@ def to_table(documents: Sequence[Document], vocabulary: Vocabulary) -> pa.Table:
 
 def write_samples(
     path: str | os.PathLike[str],
-    documents: Iterable[Document],
+    documents: Iterable[DrawnDocument],
     count: int,
     vocabulary: Vocabulary,
     record: dict[str, object],
@@ -49,7 +49,7 @@ def write_samples(
     ----------
     path : path
         The Parquet file; it appears when it is complete.
-    documents : iterable of Document
+    documents : iterable of DrawnDocument
         In the order of their ids.
     count : int
         How many there will be, for the bar.
@@ -61,5 +61,5 @@ def write_samples(
     bar = tqdm(documents, total=count, unit="document", mininterval=2)
     stream = iter(bar)
     with ShardWriter(path, "samples", record) as writer:
-        while batch := list(islice(stream, ROWS)):
+        while batch := list(islice(stream, ROWS_OF_WRITE)):
             writer.write(to_table(batch, vocabulary))

@@ -1,4 +1,4 @@
-"""Decodings that draw one token at a time: all kinds but beam.
+"""Decodings that draw one token at a time: every kind but beam sampling.
 
 S slots, P rooms, L tokens of a document at most; see `decoding.engine`.
 """
@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.engine import Document, Engine
-from beyond_perplexity.decoding.kernels import LOOKING_KINDS, Draw, draw
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
+from beyond_perplexity.decoding.kinds import TokenDraw, draw_tokens, load_kind
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -21,7 +21,7 @@ class SamplingEngine(Engine):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.recordable = self.options.kind not in LOOKING_KINDS
+        self.recordable = not load_kind(self.options.kind).LOOKS
 
     def _blank(self) -> dict[str, Tensor]:
         return {
@@ -38,10 +38,10 @@ class SamplingEngine(Engine):
             "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
         }
 
-    def _next(self) -> Draw:
+    def _next(self) -> TokenDraw:
         """Draw the next token of every slot."""
         numbers = self._numbers()[:, 0]  # (S,)
-        return draw(self._step_model(), numbers, self.options)
+        return draw_tokens(self._step_model(), numbers, self.options)
 
     def _extend(self) -> Tensor:
         drawn = self._next()
@@ -56,13 +56,15 @@ class SamplingEngine(Engine):
         fields["result"][room] = torch.cat((slots["log_probs"], counts), 1)  # (S, 4)
         return slots["alive"] & (stop | (length + 1 >= self.maximum_length))
 
-    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[Document]:
+    def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         fields = self._held.fields
         results = fields["result"][rooms].tolist()  # (N, 4)
         longest = max(int(result[2]) for result in results)
         tokens = fields["token"][rooms, :longest].cpu().numpy()  # (N, longest)
         return [
-            Document(doc_id, text[: int(length)].copy(), log_prob, log_prob_decoding, finished > 0)
+            DrawnDocument(
+                doc_id, text[: int(length)].copy(), log_prob, log_prob_decoding, finished > 0
+            )
             for doc_id, text, (log_prob, log_prob_decoding, length, finished) in zip(
                 doc_ids.tolist(), tokens, results, strict=True
             )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
+from beyond_perplexity.tendencies.rows import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,18 +81,15 @@ FIGURES: Rows[Exhibit] = {
         "the paper at hand has no captions and does not mention its Figure 7; this one shows the "
         "relation that its Table 4 fits for bigrams.",
     ),
-    "tendencies/figure_8": Exhibit(
-        "figures.densities:stop_words",
-        ("curves",),
-        "Share of stop words",
-        "Share of stop words in a document.",
-    ),
-    "tendencies/figure_9": Exhibit(
-        "figures.densities:symbols",
-        ("curves",),
-        "Share of symbols",
-        "Share of symbols, that is punctuation and numerals, in a document.",
-    ),
+    **{
+        f"tendencies/{row.figure}": Exhibit(
+            f"figures.densities:{name}",
+            ("curves",),
+            f"Share of {row.noun}",
+            f"Share of {row.noun}{row.note and f', that is {row.note},'} in a document.",
+        )
+        for name, row in SHARES.items()
+    },
     "tendencies/sample_size": Exhibit(
         "figures.sample_size:sample_size",
         ("sample_size",),

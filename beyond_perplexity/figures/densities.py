@@ -1,6 +1,9 @@
-"""Densities of the share of stop words and of symbols: Figures 8 and 9 of the tendencies paper."""
+"""Densities of shares of tokens: Figures 8 and 9 of the tendencies paper, one for each share."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -12,34 +15,30 @@ from beyond_perplexity.figures.style import (
     select,
     styled,
 )
+from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES
 
 VISIBLE = 0.005  # of the highest density: below it the axis is cut
 
 
-def _density(table: pd.DataFrame, labels: Labels, curve: str, what: str) -> Figure:
-    curves = select(table, curve)
-    figure, axes, entries = draw_by_decoding(
-        curves, labels, xlabel=f"Fraction of {what}", ylabel="Density over documents"
-    )
-    visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
-    right = min(1.0, float(visible["x"].max()) + 0.02)
-    for axis in axes:
-        axis.set_xlim(0, right)
-        axis.set_ylim(bottom=0)
-    legend_below(figure, entries)
-    return figure
+def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
+    """Return the figure of a share by the name of its tendency."""
+    if tendency in SHARES:
+        return partial(share_density, tendency=tendency)
+    raise AttributeError(f"there is no density of '{tendency}'")
 
 
 @styled
-def stop_words(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density over documents of the fraction of stop words (paper, Fig. 8).
+def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
+    """Draw the density over documents of the share of a class of tokens (paper, Figs. 8 and 9).
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Schema ``curves``; takes ``stop_words_density``: x fraction, y density.
+        Schema ``curves``; takes ``{tendency}_density``: x fraction, y density.
     labels : Labels
         Names and order.
+    tendency : str
+        A key of `tendencies.rows.TENDENCIES`, of kind share.
 
     Returns
     -------
@@ -51,28 +50,17 @@ def stop_words(table: pd.DataFrame, labels: Labels) -> Figure:
     InputError
         When the curve is missing.
     """
-    return _density(table, labels, "stop_words_density", "stop words")
-
-
-@styled
-def symbols(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density over documents of the fraction of symbols (paper, Fig. 9).
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``symbols_density``: x fraction, y density.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        As `stop_words`.
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
-    """
-    return _density(table, labels, "symbols_density", "symbols")
+    curves = select(table, f"{tendency}_density")
+    figure, axes, entries = draw_by_decoding(
+        curves,
+        labels,
+        xlabel=f"Fraction of {TENDENCIES[tendency].noun}",
+        ylabel="Density over documents",
+    )
+    visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
+    right = min(1.0, float(visible["x"].max()) + 0.02)
+    for axis in axes:
+        axis.set_xlim(0, right)
+        axis.set_ylim(bottom=0)
+    legend_below(figure, entries)
+    return figure

@@ -13,19 +13,16 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.numbers import shown, stars
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
+from beyond_perplexity.tendencies.rows import TENDENCIES
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {
-    ("rank_frequency", "ks_empirical"): "Rank–\nfrequency\n(KS)",
-    ("type_token_unigrams", "ks_empirical"): "Types per\nlength\n(KS)",
-    ("type_token_bigrams", "ks_empirical"): "Bigram types\nper length\n(KS)",
-    ("unigram", "tvd"): "Unigrams\n(TVD)",
-    ("length", "ks"): "Length\n(KS)",
-    ("stop_words", "ks"): "Stop\nwords\n(KS)",
-    ("symbols", "ks"): "Symbols\n(KS)",
+    (name, row.distance): f"{row.lines}\n({row.distance_name})"
+    for name, row in TENDENCIES.items()
+    if row.distance
 }
 DARK = 0.6  # of the colour scale: above it the ink of a number is white
-FEW = 3  # sources: the numbers say it all, and a bar of colours would be squeezed
+FEW_SOURCES = 3  # sources: the numbers say it all, and a bar of colours would be squeezed
 
 
 def effect_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -100,7 +97,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     for row in range(1, len(sources)):
         if models[row] != models[row - 1]:
             axis.axhline(row - 0.5, color="#FFFFFF", linewidth=2.5)
-    if len(sources) > FEW:
+    if len(sources) > FEW_SOURCES:
         bar = figure.colorbar(image, ax=axis, fraction=0.025, pad=0.015)
         bar.set_label(f"Distance to {labels.reference.lower()}")
         bar.outline.set_visible(False)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options
@@ -36,12 +37,7 @@ LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 # A model's name may end in its kind of vocabulary.
 VOCABULARY_SUFFIXES = {"-bpe": "BPE", "-closed": "closed"}
 DECODING_NAMES = {
-    "ancestral": "Ancestral",
-    "nucleus": "Nucleus",
-    "beam": "Beam",
-    "top_k": "Top-k",
-    "typical": "Typical",
-    "min_p": "Min-p",
+    **{name: row.title for name, row in DECODINGS.items()},
     EXTERNAL: "Brought samples",
 }
 

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import COLUMN_WIDTH, select, single_panel, styled
 
-LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
+BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
 
 def _box(quantiles: pd.DataFrame, mean: float) -> dict[str, float]:
     """Describe one box by the quantiles of the levels; between the given levels interpolate."""
     levels, values = quantiles["x"].to_numpy(), quantiles["y"].to_numpy()
-    ends = {key: float(np.interp(level, levels, values)) for key, level in LEVELS.items()}
+    ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
     return {**ends, "mean": mean}
 
 

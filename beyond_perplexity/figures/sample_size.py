@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import pandas as pd
@@ -20,6 +21,7 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.figures.vocabulary import short_number
+from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
 
 class Panel(NamedTuple):
@@ -28,6 +30,15 @@ class Panel(NamedTuple):
     tendency: str
     measure: str
     title: str
+
+
+def _document_panels(tendency: str) -> tuple[Panel, Panel]:
+    row = TENDENCIES[tendency]
+    unit = "tokens" if row.kind == "length" else "share"
+    return (
+        Panel(tendency, "mean_difference", f"{row.title}, difference ({unit})"),
+        Panel(tendency, row.distance, f"{row.title}, {row.distance_name}"),
+    )
 
 
 PANELS = (
@@ -43,23 +54,18 @@ PANELS = (
     Panel("type_token_bigrams", "heaps_alpha", "Heaps' α, bigrams"),
     Panel("type_token_bigrams", "heaps_beta", "Heaps' β, bigrams"),
     Panel("type_token_bigrams", "ks_empirical", "Bigram types per length, KS"),
-    Panel("length", "mean_difference", "Length, difference (tokens)"),
-    Panel("length", "ks", "Length, KS"),
-    Panel("stop_words", "mean_difference", "Stop words, difference (share)"),
-    Panel("stop_words", "ks", "Stop words, KS"),
-    Panel("symbols", "mean_difference", "Symbols, difference (share)"),
-    Panel("symbols", "ks", "Symbols, KS"),
+    *chain.from_iterable(_document_panels(name) for name in tendencies_of("length", "share")),
 )
-COLUMNS = 3
+PANEL_COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel
 MANY = 5  # sizes that have room for a label each
-FEW = 12  # sources whose bands can be told apart
+FEW_BANDS = 12  # sources whose bands can be told apart
 
 
 def _lines(
     axis: Axes, rows: pd.DataFrame, sources: list[str], looks: Looks, columns: tuple[str, str, str]
 ) -> None:
-    alpha = 0.15 if len(sources) <= FEW else 0.05
+    alpha = 0.15 if len(sources) <= FEW_BANDS else 0.05
     for name in sources:
         points = rows[rows["source"] == name].sort_values("n")
         if points.empty:
@@ -89,9 +95,9 @@ def _draw(
         raise InputError("the sample sizes have no measure to draw")
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
-    lines = -(-len(shown) // COLUMNS)
+    lines = -(-len(shown) // PANEL_COLUMNS)
     figure = Figure(figsize=(PAGE_WIDTH, HEIGHT * lines + 0.9), layout="constrained")
-    grid = figure.subplots(lines, COLUMNS, sharex=True, squeeze=False)
+    grid = figure.subplots(lines, PANEL_COLUMNS, sharex=True, squeeze=False)
     axes = list(grid.flat)
     for place, axis in enumerate(axes):
         axis.set_xscale("log")
@@ -102,7 +108,7 @@ def _draw(
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
         _lines(axis, defined[chosen], sources, looks, columns)
         axis.set_title(panel.title)
-        if place + COLUMNS >= len(shown):
+        if place + PANEL_COLUMNS >= len(shown):
             axis.set_xlabel("Documents")
             axis.tick_params(labelbottom=True)
     _label_sizes(axes[0], sorted(set(defined["n"])))

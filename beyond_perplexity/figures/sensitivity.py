@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
-from beyond_perplexity.report.sensitivity import TENDENCY_NAMES
+from beyond_perplexity.tendencies.rows import TENDENCIES
 
 # Beside the test of the whole distribution, which is solid.
 DASHED = ("mean_difference", "max_difference")
@@ -48,10 +48,10 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
         raise InputError("the sensitivity has no shift to draw")
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 3.6)
     entries = []
-    tendencies = [name for name in TENDENCY_NAMES if name in set(found["tendency"])]
+    tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-        entries.append(handle(TENDENCY_NAMES[tendency], colour, marker))
+        entries.append(handle(TENDENCIES[tendency].title, colour, marker))
         for measure, rows in found[found["tendency"] == tendency].groupby("measure"):
             points = rows.sort_values("n")
             style = DASH if measure in DASHED else SOLID

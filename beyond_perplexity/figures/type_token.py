@@ -32,19 +32,19 @@ KS_ROWS = {
     "ks_types_empirical": "$D_p$\nto {reference}",
 }
 EXTREMES = 2
-BINS = 60
+LENGTH_BINS = 60
 ENOUGH = 20  # documents of a length: fewer have no 5th and 95th percentile
 SMOOTHING = 15  # lengths
 
 
 def _bins(points: pd.DataFrame) -> pd.DataFrame:
-    """Average neighbouring lengths, weighted by documents: at most BINS points of equal weight.
+    """Average neighbouring lengths, weighted by documents: `LENGTH_BINS` points at most.
 
     The band is kept where the lengths of the bin have enough documents, on average.
     """
     weights = points["n"].to_numpy(float)
     middle = np.cumsum(weights) - weights / 2
-    place = np.minimum((middle / weights.sum() * BINS).astype(int), BINS - 1)
+    place = np.minimum((middle / weights.sum() * LENGTH_BINS).astype(int), LENGTH_BINS - 1)
     columns = points[["x", "y", "low", "high"]]
     total = pd.Series(weights).groupby(place).sum()
     weighted = columns.reset_index(drop=True).mul(weights, axis=0)

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyond_perplexity.corpus.options import PARSER_MODULES, READER_MODULES, SIDE_FILES
+from beyond_perplexity.corpus.rows import FORMATS, PARSERS, SIDE_FILES
 from beyond_perplexity.planning.parameters import Config, as_json
 
 EMBEDDED = "embedded:"
@@ -90,7 +90,7 @@ class Corpora:
         return files
 
     def options(self, corpus: str) -> str:
-        """Return the options of `scripts.extract_corpus` with every address resolved, as JSON."""
+        """Return the options of `scripts.extract_corpus` as JSON: nothing is left to look up."""
         options = json.loads(json.dumps(self.config["corpora"][corpus]))
         paths = options["source"]["paths"]
         if isinstance(paths, dict):
@@ -103,16 +103,19 @@ class Corpora:
         for name in SIDE_FILES:
             if name in options["source"]:
                 options["source"][name] = self.local_path(options["source"][name])
+        for name, option in FORMATS[options["source"]["format"]].options.items():
+            if option.default is not None:
+                options["source"].setdefault(name, option.default)
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
-        """List the modules that read a corpus and that no import names."""
+        """List the modules that a row names to read a corpus, which its jobs depend on."""
         options = self.config["corpora"][corpus]
-        names = (
-            READER_MODULES.get(options["source"]["format"]),
-            PARSER_MODULES.get(options.get("trees", {}).get("kind")),
-        )
-        return [f"beyond_perplexity/corpus/{name}.py" for name in names if name]
+        modules = [FORMATS[options["source"]["format"]].module]
+        trees = options.get("trees", {}).get("kind")
+        if trees in PARSERS:
+            modules.append(PARSERS[trees].module)
+        return [f"{module.replace('.', '/')}.py" for module in modules]
 
     def preprocessing(self, corpus: str) -> str:
         """Return how a corpus is cleaned, as JSON."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from beyond_perplexity.corpus.rows import formats_giving
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need
@@ -50,14 +51,14 @@ _LINKS = ("source", "format", "mediawiki"), "entity chains of links, no corefere
 ANNOTATIONS: dict[Need, Annotation] = {
     "trees": Annotation(
         "trees",
-        ("penn", "conll"),
+        formats_giving("trees"),
         ("trees", "kind", "shallow"),
         "automatic trees (TextBlob's chunker)",
         "trees of the corpus",
         "; or let trees.kind: shallow make some",
     ),
-    "mentions": Annotation("mentions", ("mediawiki", "conll", "linked-wikitext"), *_LINKS),
-    "graph": Annotation("a knowledge graph", ("mediawiki", "linked-wikitext"), *_LINKS),
+    "mentions": Annotation("mentions", formats_giving("mentions"), *_LINKS),
+    "graph": Annotation("a knowledge graph", formats_giving("graph"), *_LINKS),
 }
 
 

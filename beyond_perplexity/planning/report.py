@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.planning.importance import ImportancePlan
@@ -58,11 +59,13 @@ class Report:
         self._models = models
         self._samples = samples
         generation = config["generation"]
+        decodings = generation["decodings"]
         compared = {
             "models": generation["models"],
-            "decodings": generation["decodings"],
+            "decodings": decodings,
+            "names": {name: DECODINGS[name].title for name in decodings if name in DECODINGS},
             "families": {name: models.find(name)["family"] for name in generation["models"]},
-            "kinds": {name: config["decodings"][name]["kind"] for name in generation["decodings"]},
+            "kinds": {name: config["decodings"][name]["kind"] for name in decodings},
         }
         latent = {"families": importance.families(), "data": importance.data()}
         self._papers = {

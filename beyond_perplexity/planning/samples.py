@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
 
@@ -59,6 +61,15 @@ class Samples:
     def compared_corpora(self) -> list[str]:
         """List the corpora that something is compared with, in the order of the configuration."""
         return [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
+
+    def decoding_options(self, name: str) -> str:
+        """Return the options of a decoding as JSON, with all defaults, which its jobs depend on."""
+        return as_json(parse_decoding(self.config["decodings"][name]).given())
+
+    def decoding_code(self, name: str) -> str:
+        """Return the source file of a decoding, which its jobs depend on."""
+        kind = self.config["decodings"][name]["kind"]
+        return DECODINGS[kind].module.replace(".", "/") + ".py"
 
     def all_shards(self) -> list[str]:
         """List every shard of samples."""

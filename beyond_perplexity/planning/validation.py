@@ -13,20 +13,19 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
-from beyond_perplexity.corpus.options import (
-    READER_MODULES,
-    SIDE_FILES,
-    ExtractionOptions,
-    annotated_preprocessing,
-)
+from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
+from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
-from beyond_perplexity.tendencies.options import Options as MeasurementOptions
-from beyond_perplexity.tendencies.options import SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.tendencies.options import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.training.options import TrainingOptions
 
 Config = dict[str, Any]
@@ -189,7 +188,7 @@ def _settle_preprocessing(config: Config) -> None:
     for name, corpus in corpora.items() if isinstance(corpora, dict) else ():
         source = corpus.get("source") if isinstance(corpus, dict) else None
         kind = source.get("format") if isinstance(source, dict) else None
-        if not isinstance(kind, str) or kind not in READER_MODULES:
+        if kind not in ANNOTATED_FORMATS:
             continue
         steps = corpus.get("preprocessing", {})
         if isinstance(steps, dict):

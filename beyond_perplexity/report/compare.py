@@ -6,30 +6,38 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.corpus.external import check_file
-from beyond_perplexity.corpus.normalization import NONE, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.report.comparison_input import Body, check_same_counting, read_body
-from beyond_perplexity.report.comparison_page import comparison_page, main_table, measure_table
+from beyond_perplexity.report.comparison_input import (
+    CompareOptions,
+    Comparison,
+    check_same_counting,
+    read_body,
+)
+from beyond_perplexity.report.comparison_page import (
+    all_measures_table,
+    comparison_page,
+    comparison_table,
+)
 from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.measures import measured_tendencies
+from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
-SOURCE = f"{EXTERNAL}/samples"
+COMPARED_SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in SCHEMAS["tendencies"].names if name != "source"]
 # Figure of `figures.FIGURES` -> name of its files.
 FIGURE_FILES = {
@@ -39,75 +47,8 @@ FIGURE_FILES = {
     "tendencies/figure_4": "types_by_length_distances",
     "tendencies/figure_6": "rank_frequency",
     "tendencies/figure_2": "vocabulary",
-    "tendencies/figure_8": "stop_words",
-    "tendencies/figure_9": "symbols",
+    **{f"tendencies/{row.figure}": name for name, row in SHARES.items()},
 }
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """What is compared, and how.
-
-    Attributes
-    ----------
-    reference, samples : str
-        Files with one document a line (text, JSONL with a field ``text``) or row (Parquet).
-    kind : str
-        ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
-    tokenized : bool
-        Whether the texts are tokens joined by blanks already; then nothing is cleaned.
-    language : str
-        Language of the tokenizer's rules.
-    stop_words : str
-        See `word_classes.load_stop_words`.
-    permutations, bootstrap : int
-        Draws of the tests and of the intervals; 0 leaves them out.
-    seed : int
-        Seed of all draws.
-    """
-
-    reference: str
-    samples: str
-    kind: str = "auto"
-    tokenized: bool = False
-    language: str = "en"
-    stop_words: str = "gensim"
-    permutations: int = 1000
-    bootstrap: int = 1000
-    seed: int = 1
-
-    def preprocessing(self) -> Preprocessing:
-        """Return the cleaning steps: those of the paper, or none."""
-        return NONE if self.tokenized else Preprocessing(language=self.language)
-
-    def measurement(self) -> Options:
-        """Return the options of the measures; one-sample tests draw as often as permutations."""
-        return Options(
-            permutations=self.permutations,
-            bootstrap=self.bootstrap,
-            monte_carlo=self.permutations,
-        )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result of `compare_bodies`.
-
-    Attributes
-    ----------
-    reference, samples : Body
-        What was compared.
-    measures, curves : pandas.DataFrame
-        Schemas ``tendencies`` and ``curves``.
-    labels : Labels
-        What the two are called in the figures.
-    """
-
-    reference: Body
-    samples: Body
-    measures: pd.DataFrame
-    curves: pd.DataFrame
-    labels: Labels
 
 
 def _say(message: str) -> None:
@@ -146,20 +87,20 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             bodies[name] = read_body(path, options.kind, preprocessing, stop_words, own, record)
         reference, samples = bodies["reference"], bodies["samples"]
         _say("measuring, permuting and resampling")
-        table = measure(
+        table = measured_tendencies(
             reference.statistics,
             samples.statistics,
             reference.texts(),
             samples.texts(),
             measurement,
             options.seed,
-            SOURCE,
+            COMPARED_SOURCE,
         )
-        own_curves = curves(samples.statistics, measurement, SOURCE, reference.statistics)
+        own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
         both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
         labels = Labels(
-            names={SOURCE: "Samples"},
+            names={COMPARED_SOURCE: "Samples"},
             reference="Reference",
         )
         yield Comparison(reference, samples, table.to_pandas(), both, labels)
@@ -213,5 +154,5 @@ def run(options: CompareOptions, out: Path) -> str:
         for name, content in files.items():
             with atomic_path(out / name) as temporary:
                 temporary.write_bytes(content)
-        tables = main_table(found.measures), measure_table(found.measures)
+        tables = comparison_table(found.measures), all_measures_table(found.measures)
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)

@@ -1,4 +1,4 @@
-"""A body of text that a user brings: read, cleaned and counted without holding it in memory."""
+"""What a user compares, and how: texts are read and counted without holding them in memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import import_texts
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import NONE, Preprocessing
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
+from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -49,6 +52,72 @@ class Body:
         return read_texts([self.documents])
 
 
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and how.
+
+    Attributes
+    ----------
+    reference, samples : str
+        Files with one document a line (text, JSONL with a field ``text``) or row (Parquet).
+    kind : str
+        ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
+    tokenized : bool
+        Whether the texts are tokens joined by blanks already; then nothing is cleaned.
+    language : str
+        Language of the tokenizer's rules.
+    stop_words : str
+        See `word_classes.load_stop_words`.
+    permutations, bootstrap : int
+        Draws of the tests and of the intervals; 0 leaves them out.
+    seed : int
+        Seed of all draws.
+    """
+
+    reference: str
+    samples: str
+    kind: str = "auto"
+    tokenized: bool = False
+    language: str = "en"
+    stop_words: str = "gensim"
+    permutations: int = 1000
+    bootstrap: int = 1000
+    seed: int = 1
+
+    def preprocessing(self) -> Preprocessing:
+        """Return the cleaning steps: those of the paper, or none."""
+        return NONE if self.tokenized else Preprocessing(language=self.language)
+
+    def measurement(self) -> MeasurementOptions:
+        """Return the options of the measures; one-sample tests draw as often as permutations."""
+        return MeasurementOptions(
+            permutations=self.permutations,
+            bootstrap=self.bootstrap,
+            monte_carlo=self.permutations,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare.compare_bodies`.
+
+    Attributes
+    ----------
+    reference, samples : Body
+        What was compared.
+    measures, curves : pandas.DataFrame
+        Schemas ``tendencies`` and ``curves``.
+    labels : Labels
+        What the two are called in the figures.
+    """
+
+    reference: Body
+    samples: Body
+    measures: pd.DataFrame
+    curves: pd.DataFrame
+    labels: Labels
+
+
 def read_body(
     path: Path,
     kind: str,
@@ -64,7 +133,7 @@ def read_body(
     path : pathlib.Path
         Text, JSONL or Parquet; gzip and bz2 are recognized.
     kind : str
-        A key of `readers.READERS`, or ``"auto"``: by the suffix.
+        One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
     preprocessing : Preprocessing
         The cleaning steps.
     stop_words : StopWords

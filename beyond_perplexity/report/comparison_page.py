@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -19,11 +19,9 @@ from beyond_perplexity.figures.numbers import (
     shown_p,
     stars,
 )
+from beyond_perplexity.report.comparison_input import Body, CompareOptions, Comparison
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
-
-if TYPE_CHECKING:
-    from beyond_perplexity.report.compare import CompareOptions, Comparison
-    from beyond_perplexity.report.comparison_input import Body
+from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARE_NOUNS, SHARES
 
 
 class MainRow(NamedTuple):
@@ -37,18 +35,16 @@ class MainRow(NamedTuple):
 
 
 MAIN_ROWS = (
-    MainRow("Length: mean, tokens", "length", "mean", "ks", 1),
-    MainRow("Stop words: mean share", "stop_words", "mean", "ks"),
-    MainRow("Symbols: mean share", "symbols", "mean", "ks"),
+    MainRow("Length: mean, tokens", LENGTH, "mean", "ks", 1),
+    *(MainRow(f"{row.title}: mean share", name, "mean", "ks") for name, row in SHARES.items()),
     MainRow("Rank-frequency: Zipf's s", "rank_frequency", "zipf_s", "ks_empirical"),
     MainRow("Types by length: Heaps' β", "type_token_unigrams", "heaps_beta", "ks_empirical"),
     MainRow("Bigram types by length: β", "type_token_bigrams", "heaps_beta", "ks_empirical"),
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
 )
-DISTANCES = {"tvd": "TVD", "max_difference": "max"}
 
-FIGURES = {
+FIGURE_TEXTS = {
     "distances": ("Distances at a glance", "Distance between samples and reference per tendency."),
     "length": (
         "Length of documents",
@@ -69,16 +65,21 @@ FIGURES = {
         "Relative frequency of each type by its rank, both axes logarithmic, with Zipf's law.",
     ),
     "vocabulary": ("Vocabulary", "Sizes, and how much of the vocabulary is shared."),
-    "stop_words": ("Share of stop words", "Density over documents."),
-    "symbols": ("Share of symbols", "Density over documents; symbols: punctuation and numbers."),
+    **{
+        name: (
+            f"Share of {row.noun}",
+            f"Density over documents{f'; {row.noun}: {row.note}' if row.note else ''}.",
+        )
+        for name, row in SHARES.items()
+    },
 }
 WIDE = ("distances", "vocabulary")
 
-EXPLANATION = """
+EXPLANATION = f"""
 <h2 id='reading'>How to read this</h2>
 <dl>
 <dt>Reference, samples</dt>
-<dd>The value of the tendency in each text. Stop words and symbols are shares of a document's
+<dd>The value of the tendency in each text. {SHARE_NOUNS.capitalize()} are shares of a document's
 tokens. Zipf's s: frequency falls with rank <em>k</em> like <em>k</em><sup>−s</sup>. Heaps' β: a
 document of <em>l</em> tokens has about α<em>l</em><sup>β</sup> distinct ones.</dd>
 <dt>Distance</dt>
@@ -111,7 +112,7 @@ def _verdict(p_value: float) -> str:
     return "differs" if stars(p_value) else "may be chance"
 
 
-def main_table(measures: pd.DataFrame) -> Table:
+def comparison_table(measures: pd.DataFrame) -> Table:
     """Make the table that answers how far the samples are from the reference.
 
     Parameters
@@ -141,7 +142,7 @@ def main_table(measures: pd.DataFrame) -> Table:
                 *values,
                 shown(distance["value"], 4 if row.distance == "max_difference" else 3)
                 + stars(distance["p_value"]),
-                DISTANCES.get(row.distance, "KS"),
+                DISTANCE_NAMES[row.distance],
                 shown_interval(distance["low"], distance["high"]),
                 shown_p(distance["p_value"]),
                 _verdict(distance["p_value"]),
@@ -164,7 +165,7 @@ def main_table(measures: pd.DataFrame) -> Table:
     return Table("main", title, note, heads, body, tidy)
 
 
-def measure_table(measures: pd.DataFrame) -> Table:
+def all_measures_table(measures: pd.DataFrame) -> Table:
     """Make the table of all measures, rounded.
 
     Parameters
@@ -220,7 +221,7 @@ def bodies_table(comparison: Comparison) -> Table:
 
 
 def _figure(folder: Path, name: str) -> str:
-    title, text = FIGURES[name]
+    title, text = FIGURE_TEXTS[name]
     data = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
     return (
         f"<figure id='{name}'{' class=wide' if name in WIDE else ''}><h3>{escape(title)}</h3>"
@@ -270,7 +271,7 @@ def comparison_page(
     folder : pathlib.Path
         Where the figures' SVG files are.
     figures : sequence of str
-        Names of the figures, keys of `FIGURES`.
+        Names of the figures, keys of `FIGURE_TEXTS`.
 
     Returns
     -------
@@ -282,7 +283,7 @@ def comparison_page(
     parts = [
         f"<h1>{escape(title)}</h1>",
         to_html_table(bodies_table(comparison)),
-        to_html_table(main_table(comparison.measures)),
+        to_html_table(comparison_table(comparison.measures)),
         "<p><a href='#reading'>How to read this table</a></p>",
         "<h2>Figures</h2>",
         "<div class='figures'>",
@@ -291,7 +292,7 @@ def comparison_page(
         EXPLANATION,
         "<h2>All measures</h2>",
         f"<details><summary>Show all {len(comparison.measures)} measures</summary>",
-        to_html_table(measure_table(comparison.measures)),
+        to_html_table(all_measures_table(comparison.measures)),
         "</details>",
         _settings(options, described),
     ]

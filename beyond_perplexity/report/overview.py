@@ -13,24 +13,23 @@ import pandas as pd
 from beyond_perplexity.figures.numbers import stars
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
-MAIN_COLUMNS = (
-    ("rank_frequency", "ks_empirical", "Rank-frequency (KS)"),
-    ("type_token_unigrams", "ks_empirical", "Type-token (KS)"),
-    ("unigram", "tvd", "Unigrams (TVD)"),
-    ("length", "ks", "Length (KS)"),
-    ("stop_words", "ks", "Stop words (KS)"),
-    ("symbols", "ks", "Symbols (KS)"),
+# Of the two relations of types and length, the first page has the one of words.
+TYPES, *LEFT_OUT = tendencies_of("types")
+MAIN_COLUMNS = tuple(
+    (name, row.distance, f"{'Type-token' if name == TYPES else row.title} ({row.distance_name})")
+    for name, row in TENDENCIES.items()
+    if row.distance and name not in LEFT_OUT
 )
-
 
 LINE = 2000
 
-TITLE = """Language models beyond one perplexity number
+PAGE_TITLE = """Language models beyond one perplexity number
 ============================================
 """
 
-TENDENCIES = r"""How far is generated text from human text?
+DISTANCES_TEXT = r"""How far is generated text from human text?
 ------------------------------------------
 
 Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant at
@@ -42,7 +41,7 @@ everything becomes significant: read the sizes first.
 {images}
 """
 
-LIKELIHOODS = """How likely is human text under the models?
+LIKELIHOODS_TEXT = """How likely is human text under the models?
 ------------------------------------------
 
 Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
@@ -52,7 +51,7 @@ n-grams no probability, so that its perplexity is infinite.
 {perplexities}
 """
 
-LATENT = """How likely is human text under models with latent variables?
+LATENT_TEXT = """How likely is human text under models with latent variables?
 -------------------------------------------------------------
 
 {meaning}
@@ -214,15 +213,15 @@ def render_overview(
     str
         reStructuredText that needs no other file.
     """
-    parts = [TITLE, _compared(corpora, measures) + "\n"]
+    parts = [PAGE_TITLE, _compared(corpora, measures) + "\n"]
     if measures is not None:
         images = [line for figure in figures for line in _image(figure)]
         table = _list_table(main_table(measures))
-        parts.append(TENDENCIES.format(main_table=table, images="\n".join(images)))
+        parts.append(DISTANCES_TEXT.format(main_table=table, images="\n".join(images)))
     if perplexities:
         table = _list_table(_perplexity_rows(perplexities))
-        parts.append(LIKELIHOODS.format(perplexities=table))
+        parts.append(LIKELIHOODS_TEXT.format(perplexities=table))
     if estimates is not None:
         table = _list_table(_estimate_rows(estimates))
-        parts.append(LATENT.format(meaning=_meaning(), estimates=table))
+        parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
     return "\n".join(parts)

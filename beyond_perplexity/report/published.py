@@ -16,8 +16,8 @@ from typing import NamedTuple
 CITATION = "Meister & Cotterell 2021"
 COLUMN = f"published ({CITATION})"
 
-FAMILIES = ("transformer", "transformer-adaptive-softmax", "cnn", "lstm", "trigram")
-KINDS = ("ancestral", "nucleus", "beam")
+PUBLISHED_FAMILIES = ("transformer", "transformer-adaptive-softmax", "cnn", "lstm", "trigram")
+PUBLISHED_KINDS = ("ancestral", "nucleus", "beam")
 
 
 class PublishedValue(NamedTuple):
@@ -28,8 +28,8 @@ class PublishedValue(NamedTuple):
 
 
 # Table 1: parameters in millions, test set perplexity (none is given for the trigram).
-PARAMETERS = dict(zip(FAMILIES, (205e6, 315e6, 133e6, 59e6), strict=False))
-PERPLEXITIES = dict(zip(FAMILIES, (23.52, 32.66, 48.96, 49.29), strict=False))
+PARAMETERS = dict(zip(PUBLISHED_FAMILIES, (205e6, 315e6, 133e6, 59e6), strict=False))
+PERPLEXITIES = dict(zip(PUBLISHED_FAMILIES, (23.52, 32.66, 48.96, 49.29), strict=False))
 
 # Table 4: the test set's own values. The paper's standard deviations are lost in our copy.
 TEST_SET = {
@@ -43,7 +43,7 @@ TEST_SET = {
     ("symbols", "mean"): 0.149,
 }
 
-# One row per family in the order of FAMILIES.
+# One row per family in the order of PUBLISHED_FAMILIES.
 _TABLES: dict[tuple[str, str], str] = {
     # Table 2, rank-frequency, D_p_theta: against Zipf's law with the s of the sample
     ("rank_frequency", "ks_zipf_model"): """
@@ -143,9 +143,9 @@ def published(tendency: str, measure: str, family: str, kind: str) -> PublishedV
     tendency, measure : str
         As in the schema ``tendencies``.
     family : str
-        Family of the model, one of `FAMILIES`.
+        Family of the model, one of `PUBLISHED_FAMILIES`.
     kind : str
-        Kind of the decoding, one of `KINDS`.
+        Kind of the decoding, one of `PUBLISHED_KINDS`.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def published(tendency: str, measure: str, family: str, kind: str) -> PublishedV
         None when the paper has no such value.
     """
     block = _TABLES.get((tendency, measure))
-    if block is None or family not in FAMILIES or kind not in KINDS:
+    if block is None or family not in PUBLISHED_FAMILIES or kind not in PUBLISHED_KINDS:
         return None
     rows = [line.split() for line in block.strip().splitlines()]
-    return _parse(rows[FAMILIES.index(family)][KINDS.index(kind)])
+    return _parse(rows[PUBLISHED_FAMILIES.index(family)][PUBLISHED_KINDS.index(kind)])

@@ -10,16 +10,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
-TENDENCY_NAMES = {
-    "rank_frequency": "Rank-frequency",
-    "type_token_unigrams": "Types per length",
-    "type_token_bigrams": "Bigram types per length",
-    "unigram": "Unigrams",
-    "length": "Length",
-    "stop_words": "Stop words",
-    "symbols": "Symbols",
-}
 TEST_NAMES = {
     "ks_empirical": "KS",
     "ks": "KS",
@@ -28,7 +20,7 @@ TEST_NAMES = {
     "mean_difference": "mean difference",
 }
 # Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
-_SAME = ("unigram", "type_token_unigrams", "type_token_bigrams")
+_SAME = tendencies_of("words", "types")
 
 
 def _cell(row: pd.Series) -> str:
@@ -68,7 +60,8 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     for key, rows in sensitivity.groupby(["tendency", "measure"], sort=False):
         tendency, measure = map(str, key)
         by_size = {row["n"]: _cell(row) for _, row in rows.iterrows()}
-        names = [TENDENCY_NAMES.get(tendency, tendency), TEST_NAMES.get(measure, measure)]
+        title = TENDENCIES[tendency].title if tendency in TENDENCIES else tendency
+        names = [title, TEST_NAMES.get(measure, measure)]
         unit = str(rows["unit"].iloc[0])
         body.append([*names, unit, *(by_size.get(size, "") for size in sizes)])
     heads = [Column(title, text=True) for title in ("Tendency", "Test", "Shift in")]

@@ -20,9 +20,11 @@ from beyond_perplexity.report.published import (
     TEST_SET,
     published,
 )
+from beyond_perplexity.tendencies.rows import LENGTH, SHARE_NOUNS, SHARES, tendencies_of
 
 OWN, PAPER = "this run", "published"
 MILLION = 1e6
+DOCUMENTS = tendencies_of("length", "share")
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 
 
@@ -58,14 +60,10 @@ MEASURED_TABLES = {
         ),
     ),
     3: Specification(
-        "Distances of length, stop words and symbols",
-        "KS: Kolmogorov-Smirnov distance to the test set, over documents; stop words and symbols "
+        f"Distances of length, {SHARE_NOUNS}",
+        f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
         f"as a share of a document's tokens. {STAR_NOTE}.",
-        (
-            Measured("length", "ks", "Length KS"),
-            Measured("stop_words", "ks", "Stop words KS"),
-            Measured("symbols", "ks", "Symbols KS"),
-        ),
+        (*(Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENTS.items()),),
     ),
     5: Specification(
         "Parameters fitted to the samples",
@@ -78,12 +76,13 @@ MEASURED_TABLES = {
     ),
     6: Specification(
         "Mean of the samples minus mean of the test set",
-        f"Length in tokens; stop words and symbols as a share of a document's tokens. {STAR_NOTE} "
+        f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. {STAR_NOTE} "
         "(permutation test over documents).",
         (
-            Measured("length", "mean_difference", "Length"),
-            Measured("stop_words", "mean_difference", "Stop words", 4),
-            Measured("symbols", "mean_difference", "Symbols", 4),
+            *(
+                Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
+                for name, row in DOCUMENTS.items()
+            ),
         ),
     ),
 }
@@ -94,12 +93,11 @@ TEST_SET_ROWS = (
     Measured("type_token_unigrams", "heaps_alpha", "Heaps α, unigrams"),
     Measured("type_token_bigrams", "heaps_beta", "Heaps β, bigrams"),
     Measured("type_token_bigrams", "heaps_alpha", "Heaps α, bigrams"),
-    Measured("length", "mean", "Mean length (tokens)", 2),
-    Measured("stop_words", "mean", "Mean share of stop words"),
-    Measured("symbols", "mean", "Mean share of symbols"),
+    Measured(LENGTH, "mean", "Mean length (tokens)", 2),
+    *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
 )
 
-KEYS = ["source", "tendency", "measure"]
+ROW_KEYS = ["source", "tendency", "measure"]
 
 
 def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, object]:
@@ -160,7 +158,7 @@ def measured_table(number: int, measures: pd.DataFrame, labels: Labels) -> Table
         raise InputError(f"table {number}: the measures have none of {names}")
     sources = labels.sort_sources(rows["source"])
     found = {
-        tuple(row[key] for key in KEYS): _tidy_row(dict(row), labels)
+        tuple(row[key] for key in ROW_KEYS): _tidy_row(dict(row), labels)
         for row in rows.to_dict("records")
     }
     keys = [(source, c.tendency, c.measure) for source in sources for c in columns]
@@ -213,7 +211,7 @@ def reference_table(
         if value is None:
             continue
         deviation, n = _deviation(resamples, row)
-        paper = TEST_SET[row.tendency, row.measure]
+        paper = TEST_SET.get((row.tendency, row.measure))
         cells = [shown(value, row.digits), shown(deviation, 4), shown(paper, row.digits)]
         body.append([row.heading, *cells])
         records.append(

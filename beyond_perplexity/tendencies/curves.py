@@ -15,10 +15,9 @@ curve                     x, y (band)
 ``length_pmf``            length, share of the documents
 ``length_quantiles``      level (0.05, 0.25, 0.5, 0.75, 0.95), length
 ``length_mean``           0, mean length
-``stop_words_density``    centre of one of 50 equal bins of [0, 1], density of the share
-``symbols_density``       the same for symbols
-``stop_words_mean``       0, mean share
-``symbols_mean``          0, mean share
+``{share}_density``       of each share, such as stop_words: centre of one of 50 equal bins of
+[0, 1], density of the share
+``{share}_mean``          0, mean share
 ========================= ==========================================================================
 
 Against a reference there are also, at each length up to the option's maximum, the three distances
@@ -38,13 +37,14 @@ import pyarrow as pa
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.histograms import distribution
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 Points = dict[str, np.ndarray]
-LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-BINS = 50
+CURVE_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+SHARE_BINS = 50
 _RANKS_PER_E = 30  # points of rank_frequency for each factor e of the rank
 
 
@@ -61,14 +61,14 @@ def _type_token(histogram: Histogram) -> Points:
     rows = []
     for start, end in groups:
         values, counts = cells.values[start:end], histogram.counts[start:end]
-        low, high = _quantiles(values, counts, LEVELS[[0, -1]])
+        low, high = _quantiles(values, counts, CURVE_LEVELS[[0, -1]])
         n = counts.sum()
         rows.append((cells.lengths[start], counts @ values / n, low, high, n))
     x, y, low, high, n = np.array(rows, float).reshape(-1, 5).T
     return {"x": x, "y": y, "low": low, "high": high, "n": n}
 
 
-def _rank_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
+def _rank_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:
     ranked = statistics.ranked()
     if len(ranked) == 0:
         return {}
@@ -84,34 +84,34 @@ def _rank_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
 
 
 def _density(values: np.ndarray, counts: np.ndarray) -> Points:
-    places = np.minimum((values * BINS).astype(int), BINS - 1)
-    in_bin = np.bincount(places, counts, BINS)
+    places = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
+    in_bin = np.bincount(places, counts, SHARE_BINS)
     return {
-        "x": (np.arange(BINS) + 0.5) / BINS,
-        "y": in_bin * BINS / counts.sum(),
+        "x": (np.arange(SHARE_BINS) + 0.5) / SHARE_BINS,
+        "y": in_bin * SHARE_BINS / counts.sum(),
         "n": in_bin,
     }
 
 
 def _document_curves(statistics: Statistics) -> dict[str, Points]:
     found: dict[str, Points] = {}
-    for tendency in ("length", "stop_words", "symbols"):
+    for tendency, row in tendencies_of("length", "share").items():
         values, counts = distribution(statistics, tendency)
         n = counts.sum()
         if n == 0:
             continue
         mean = np.array([counts @ values / n])
         found[f"{tendency}_mean"] = {"x": np.zeros(1), "y": mean, "n": np.array([n])}
-        if tendency == "length":
-            quantiles = _quantiles(values, counts, LEVELS)
-            found["length_pmf"] = {"x": values, "y": counts / n, "n": counts}
-            found["length_quantiles"] = {"x": LEVELS, "y": quantiles, "n": np.full(5, n)}
+        if row.kind == "length":
+            quantiles = _quantiles(values, counts, CURVE_LEVELS)
+            found[f"{tendency}_pmf"] = {"x": values, "y": counts / n, "n": counts}
+            found[f"{tendency}_quantiles"] = {"x": CURVE_LEVELS, "y": quantiles, "n": np.full(5, n)}
         else:
             found[f"{tendency}_density"] = _density(values, counts)
     return found
 
 
-def _own_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
+def _own_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:
     found = {**_rank_curves(statistics, options), **_document_curves(statistics)}
     for tendency, name in type_token.HISTOGRAM_OF.items():
         points = _type_token(statistics.histograms[name])
@@ -126,10 +126,12 @@ def _own_curves(statistics: Statistics, options: Options) -> dict[str, Points]:
 
 
 def _ks_curves(
-    statistics: Statistics, reference: Statistics, options: Options
+    statistics: Statistics, reference: Statistics, options: MeasurementOptions
 ) -> Iterator[tuple[str, Points]]:
     for tendency, name in type_token.HISTOGRAM_OF.items():
-        paired = type_token.pair(reference, statistics, tendency, options.heaps_maximum_length)
+        paired = type_token.pair_by_length(
+            reference, statistics, tendency, options.heaps_maximum_length
+        )
         if paired is None:
             continue
         cells = paired.cells
@@ -149,7 +151,10 @@ def _ks_curves(
 
 
 def curves(
-    statistics: Statistics, options: Options, source: str, reference: Statistics | None = None
+    statistics: Statistics,
+    options: MeasurementOptions,
+    source: str,
+    reference: Statistics | None = None,
 ) -> pa.Table:
     """Make the curves of one body of text.
 
@@ -157,7 +162,7 @@ def curves(
     ----------
     statistics : Statistics
         Of the samples, or of the reference itself.
-    options : Options
+    options : MeasurementOptions
         ``zipf_ranks`` and ``heaps_maximum_length`` are used.
     source : str
         Name of the body of text.

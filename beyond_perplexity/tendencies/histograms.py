@@ -1,4 +1,4 @@
-"""Tests of length, stop words and symbols: one draw on a pooled histogram permutes all documents.
+"""Tests of length and of shares of tokens: one draw on a pooled histogram permutes all documents.
 
 Which documents of equal value get which label does not matter, so a permutation of documents is one
 multivariate hypergeometric draw on the pooled histogram, and a bootstrap resample one multinomial
@@ -15,6 +15,7 @@ import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks
+from beyond_perplexity.tendencies.rows import TENDENCIES
 from beyond_perplexity.tendencies.statistics import Statistics
 
 _HELD = 4_000_000  # numbers of a block of draws
@@ -45,8 +46,7 @@ def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.
     statistics : Statistics
         Of a body of text.
     tendency : str
-        ``"length"`` (tokens), ``"stop_words"`` or ``"symbols"`` (shares; documents without tokens
-        have none and are left out).
+        Of kind length (tokens) or share (documents without tokens have none and are left out).
 
     Returns
     -------
@@ -55,8 +55,9 @@ def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.
     counts : numpy.ndarray of int64, shape (C,)
         Documents.
     """
-    histogram = statistics.histograms[tendency]
-    if tendency == "length":
+    row = TENDENCIES[tendency]
+    histogram = statistics.histograms[row.histogram]
+    if row.kind == "length":
         return histogram.lengths.astype(float), histogram.counts
     filled = histogram.lengths > 0
     # Division rounds correctly, so equal fractions such as 1/2 and 2/4 give equal floats.

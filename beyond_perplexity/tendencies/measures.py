@@ -24,7 +24,7 @@ unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (per
 length               mean, mean_reference tokens of a document
 length               mean_difference      samples minus reference (permutation)
 length               ks                   sup |F1 - F2| (permutation)
-stop_words, symbols  the same for the share of the tokens of a document
+each share           the same for the share of the tokens of a document
 vocabulary           documents, tokens, types (and each with _reference)
 vocabulary           novel_types          share of the samples' types that the reference lacks
 vocabulary           coverage             share of the reference's tokens whose type the samples
@@ -49,7 +49,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Pair, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.resampling import (
@@ -57,19 +57,20 @@ from beyond_perplexity.tendencies.resampling import (
     monte_carlo_p,
     permutation_p,
 )
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.unigrams import (
     DocumentCounts,
-    distances,
     permuted_distances,
     top_ranks,
+    unigram_distances,
 )
 
-Draws = dict[str, np.ndarray]
+_Draws = dict[str, np.ndarray]
 _DISTANCES = ("ks", "tvd", "max_difference")
 
 
-class Row(NamedTuple):
+class MeasureRow(NamedTuple):
     """One measure of one tendency; NaN where a number is not defined."""
 
     tendency: str
@@ -84,15 +85,15 @@ def _row(
     tendency: str,
     measure: str,
     value: float,
-    options: Options,
-    replicates: Draws | None = None,
+    options: MeasurementOptions,
+    replicates: _Draws | None = None,
     p_value: float = math.nan,
-) -> Row:
+) -> MeasureRow:
     drawn = (replicates or {}).get(measure, np.zeros(0))
     low, high = interval(float(value), drawn, options.confidence)
     if measure.startswith(_DISTANCES):
         low, high = float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
-    return Row(tendency, measure, float(value), low, high, p_value)
+    return MeasureRow(tendency, measure, float(value), low, high, p_value)
 
 
 def _ks_to_zipf(ranked: np.ndarray, s: float) -> float:
@@ -133,15 +134,17 @@ def _zipf_p(ranked: np.ndarray, s: float, n: int, seed: int, purpose: str) -> fl
     return monte_carlo_p(float(ks_to_cdf(ranked, cdf)), drawn)
 
 
-def _collect(parts: Iterator[Draws]) -> Draws:
+def _collect(parts: Iterator[_Draws]) -> _Draws:
     gathered = list(parts)
     if not gathered:
         return {}
     return {name: np.concatenate([part[name] for part in gathered]) for name in gathered[0]}
 
 
-def _permuted(counts: DocumentCounts, pooled: np.ndarray, options: Options, seed: int) -> Draws:
-    def parts() -> Iterator[Draws]:
+def _permuted(
+    counts: DocumentCounts, pooled: np.ndarray, options: MeasurementOptions, seed: int
+) -> _Draws:
+    def parts() -> Iterator[_Draws]:
         purpose = "permutation/unigram"
         for first in counts.permutations(options.permutations, seed, purpose):
             second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
@@ -151,23 +154,23 @@ def _permuted(counts: DocumentCounts, pooled: np.ndarray, options: Options, seed
     return _collect(parts())
 
 
-def _resampled(counts: DocumentCounts, options: Options, seed: int) -> Draws:
-    def parts() -> Iterator[Draws]:
+def _resampled(counts: DocumentCounts, options: MeasurementOptions, seed: int) -> _Draws:
+    def parts() -> Iterator[_Draws]:
         for first, second in counts.resamples(options.bootstrap, seed, "bootstrap/unigram"):
             tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
             values = [_rank_values(*pair) for pair in zip(*tops, strict=True)]
             ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
-            yield {**distances(first, second), **ranks}
+            yield {**unigram_distances(first, second), **ranks}
 
     return _collect(parts())
 
 
-def _unigram_rows(pair: Pair, options: Options, seed: int) -> Iterator[Row]:
+def _unigram_rows(pair: Pair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram, which share one pass of permutations and resamples."""
     if not pair.defined:
         return
-    permuted: Draws = {}
-    resampled: Draws = {}
+    permuted: _Draws = {}
+    resampled: _Draws = {}
     if pair.documents is not None:
         permuted = _permuted(pair.documents, pair.pooled, options, seed)
         resampled = _resampled(pair.documents, options, seed)
@@ -184,7 +187,7 @@ def _unigram_rows(pair: Pair, options: Options, seed: int) -> Iterator[Row]:
     for name, value in values.items():
         p_value = p_values.get(name, math.nan)
         yield _row("rank_frequency", name, value, options, resampled, p_value)
-    found = distances(pair.counts[0][:, None], pair.counts[1][:, None])
+    found = unigram_distances(pair.counts[0][:, None], pair.counts[1][:, None])
     compared = permuted_distances(pair.counts[0][:, None], pair.pooled)  # as the permuted ones
     for name, (distance,) in found.items():
         p_value = permutation_p(float(compared[name][0]), permuted.get(name, np.zeros(0)))
@@ -192,8 +195,12 @@ def _unigram_rows(pair: Pair, options: Options, seed: int) -> Iterator[Row]:
 
 
 def _type_token_rows(
-    reference: Statistics, samples: Statistics, tendency: str, options: Options, seed: int
-) -> Iterator[Row]:
+    reference: Statistics,
+    samples: Statistics,
+    tendency: str,
+    options: MeasurementOptions,
+    seed: int,
+) -> Iterator[MeasureRow]:
     name = type_token.HISTOGRAM_OF[tendency]
     fits = {}
     for suffix, body in (("", samples), ("_reference", reference)):
@@ -208,16 +215,16 @@ def _type_token_rows(
             measure = parameter + suffix
             replicates = {measure: drawn[:, column]}
             yield _row(tendency, measure, fits[suffix][column], options, replicates)
-    paired = type_token.pair(reference, samples, tendency, options.heaps_maximum_length)
+    paired = type_token.pair_by_length(reference, samples, tendency, options.heaps_maximum_length)
     if paired is None or paired.samples.sum() == 0:
         return
     laws = {"ks_heaps_model": fits[""], "ks_heaps_reference": fits["_reference"]}
     laws = {measure: law for measure, law in laws.items() if not math.isnan(law.beta)}
-    values = type_token.summarize(paired, paired.reference, paired.samples, laws)
+    values = type_token.summarize_lengths(paired, paired.reference, paired.samples, laws)
     replicates = {}
     if options.bootstrap:
         purpose = f"bootstrap/{tendency}"
-        replicates = type_token.bootstrap(paired, laws, options.bootstrap, seed, purpose)
+        replicates = type_token.bootstrap_by_length(paired, laws, options.bootstrap, seed, purpose)
     for measure, law in laws.items():
         purpose = f"monte_carlo/{tendency}/{measure}"
         drawn = type_token.draw_from_heaps(
@@ -225,20 +232,26 @@ def _type_token_rows(
         )
         p_value = monte_carlo_p(float(values[measure]), drawn)
         yield _row(tendency, measure, float(values[measure]), options, replicates, p_value)
-    permuted = type_token.permute(paired, options.permutations, seed, f"permutation/{tendency}")
+    permuted = type_token.permute_by_length(
+        paired, options.permutations, seed, f"permutation/{tendency}"
+    )
     value = float(values["ks_empirical"])
     yield _row(tendency, "ks_empirical", value, options, replicates, permutation_p(value, permuted))
 
 
 def _histogram_rows(
-    reference: Statistics, samples: Statistics, tendency: str, options: Options, seed: int
-) -> Iterator[Row]:
+    reference: Statistics,
+    samples: Statistics,
+    tendency: str,
+    options: MeasurementOptions,
+    seed: int,
+) -> Iterator[MeasureRow]:
     paired = histograms.pair(reference, samples, tendency)
     if paired.reference.sum() == 0 or paired.samples.sum() == 0:
         return
     values = histograms.compare(paired.support, paired.reference, paired.samples)
-    permuted: Draws = {}
-    replicates: Draws = {}
+    permuted: _Draws = {}
+    replicates: _Draws = {}
     if options.permutations:
         purpose = f"permutation/{tendency}"
         permuted = histograms.permute(paired, options.permutations, seed, purpose)
@@ -252,28 +265,28 @@ def _histogram_rows(
         yield _row(tendency, measure, float(value), options, replicates, p_value)
 
 
-def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[Row]:
+def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
     for suffix, body in (("", samples), ("_reference", reference)):
-        yield Row("vocabulary", f"documents{suffix}", float(body.n_documents))
-        yield Row("vocabulary", f"tokens{suffix}", float(body.n_tokens))
-        yield Row("vocabulary", f"types{suffix}", float(len(body.types)))
+        yield MeasureRow("vocabulary", f"documents{suffix}", float(body.n_documents))
+        yield MeasureRow("vocabulary", f"tokens{suffix}", float(body.n_tokens))
+        yield MeasureRow("vocabulary", f"types{suffix}", float(len(body.types)))
     if len(samples.types):
         shared = np.asarray(pc.is_in(samples.types, value_set=reference.types))
-        yield Row("vocabulary", "novel_types", float(1 - shared.mean()))
+        yield MeasureRow("vocabulary", "novel_types", float(1 - shared.mean()))
     if reference.n_tokens:
         shared = np.asarray(pc.is_in(reference.types, value_set=samples.types))
         coverage = float(reference.counts[shared].sum() / reference.n_tokens)
-        yield Row("vocabulary", "coverage", coverage)
+        yield MeasureRow("vocabulary", "coverage", coverage)
 
 
-def measure_rows(pair: Pair, options: Options, seed: int) -> list[Row]:
+def measure_rows(pair: Pair, options: MeasurementOptions, seed: int) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
     Parameters
     ----------
     pair : Pair
         With its documents, or no unigram is permuted and resampled.
-    options : Options
+    options : MeasurementOptions
         Numbers of draws and the like.
     seed : int
         Seed of all draws.
@@ -282,13 +295,13 @@ def measure_rows(pair: Pair, options: Options, seed: int) -> list[Row]:
     rows = list(_unigram_rows(pair, options, seed))
     for tendency in type_token.HISTOGRAM_OF:
         rows += _type_token_rows(reference, samples, tendency, options, seed)
-    for tendency in ("length", "stop_words", "symbols"):
+    for tendency in tendencies_of("length", "share"):
         rows += _histogram_rows(reference, samples, tendency, options, seed)
     rows += _vocabulary_rows(reference, samples)
     return rows
 
 
-def measure_table(rows: Sequence[Row], pair: Pair, source: str) -> pa.Table:
+def measure_table(rows: Sequence[MeasureRow], pair: Pair, source: str) -> pa.Table:
     """Write the rows of `measure_rows` as a table of schema ``tendencies``."""
     columns: dict[str, list[object]] = {
         "source": [source] * len(rows),
@@ -304,12 +317,12 @@ def measure_table(rows: Sequence[Row], pair: Pair, source: str) -> pa.Table:
     return pa.table({name: columns[name] for name in schema.names}, schema)
 
 
-def measure(
+def measured_tendencies(
     reference: Statistics,
     samples: Statistics,
     reference_texts: Iterable[pa.Array],
     sample_texts: Iterable[pa.Array],
-    options: Options,
+    options: MeasurementOptions,
     seed: int,
     source: str,
 ) -> pa.Table:
@@ -322,7 +335,7 @@ def measure(
     reference_texts, sample_texts : iterable of pyarrow.StringArray
         The documents themselves, in batches of any size, for the permutations and resamples of
         unigram counts; read once, and not at all without permutations and bootstrap.
-    options : Options
+    options : MeasurementOptions
         Numbers of draws and the like.
     seed : int
         Seed of all draws.

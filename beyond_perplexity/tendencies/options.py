@@ -11,8 +11,8 @@ from beyond_perplexity.options import parse_options
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of `measures.measure` and `curves.curves`.
+class MeasurementOptions:
+    """Options of `measures.measured_tendencies` and `curves.curves`.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Options:
         return bool(self.permutations or self.bootstrap)
 
     @classmethod
-    def from_config(cls, values: Mapping[str, object]) -> Options:
+    def from_config(cls, values: Mapping[str, object]) -> MeasurementOptions:
         """Read options from a JSON object; what it leaves out keeps its default.
 
         Raises
@@ -94,13 +94,13 @@ class SampleSizeOptions:
 
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> SampleSizeOptions:
-        """Read options from a JSON object; see `Options.from_config`."""
+        """Read options from a JSON object; see `MeasurementOptions.from_config`."""
         return parse_options(cls, values, "sample_size")
 
 
 @dataclass(frozen=True)
 class SensitivityOptions:
-    """Options of `sensitivity.sensitivity`.
+    """Options of `sensitivity.smallest_shifts`.
 
     Attributes
     ----------
@@ -137,11 +137,11 @@ class SensitivityOptions:
 
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> SensitivityOptions:
-        """Read options from a JSON object; see `Options.from_config`."""
+        """Read options from a JSON object; see `MeasurementOptions.from_config`."""
         return parse_options(cls, values, "sensitivity")
 
 
-def check_inputs(given: Namespace, options: Options) -> None:
+def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
     """Check that `scripts.measure_tendencies` got what its outputs are made from.
 
     Raises

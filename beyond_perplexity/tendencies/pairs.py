@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, Groups
+from beyond_perplexity.tendencies.unigrams import DocumentCounts
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> 
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
-    groups = Groups(stream(seed, "subset/documents", number), [*sizes, total])
+    groups = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
 
     def choose(n: int) -> np.ndarray:
         return groups.next_block(n) <= place

@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.schemas import SCHEMAS
-from beyond_perplexity.tendencies.measures import Row, measure_rows
-from beyond_perplexity.tendencies.options import Options, SampleSizeOptions
+from beyond_perplexity.tendencies.measures import MeasureRow, measure_rows
+from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import Pair, subset
 
-LEVELS = (0.05, 0.95)
+BAND_LEVELS = (0.05, 0.95)
 _Key = tuple[str, str]
 
 
@@ -44,15 +44,15 @@ def _summary(values: Sequence[float]) -> tuple[float, float, float, float]:
     """Return mean, median, 5th and 95th percentile of what is defined; NaNs for nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of nothing but NaN
-        low, high = np.nanquantile(values, LEVELS)
+        low, high = np.nanquantile(values, BAND_LEVELS)
         return float(np.nanmean(values)), float(np.nanmedian(values)), float(low), float(high)
 
 
-def _is_of_samples(row: Row) -> bool:
+def _is_of_samples(row: MeasureRow) -> bool:
     return not row.measure.endswith("_reference") or row.measure.startswith("ks_")
 
 
-def _records(n: int, rows: Iterable[Row]) -> list[dict[str, object]]:
+def _records(n: int, rows: Iterable[MeasureRow]) -> list[dict[str, object]]:
     """Summarize the rows of all subsets of n documents."""
     values: dict[_Key, list[float]] = defaultdict(list)
     p_values: dict[_Key, list[float]] = defaultdict(list)
@@ -73,8 +73,8 @@ def _records(n: int, rows: Iterable[Row]) -> list[dict[str, object]]:
 
 def sample_sizes(
     pair: Pair,
-    rows: Sequence[Row],
-    options: Options,
+    rows: Sequence[MeasureRow],
+    options: MeasurementOptions,
     how: SampleSizeOptions,
     seed: int,
     source: str,
@@ -85,9 +85,9 @@ def sample_sizes(
     ----------
     pair : Pair
         Reference and samples, with documents.
-    rows : sequence of Row
+    rows : sequence of MeasureRow
         What `measures.measure_rows` gives for all samples: the last point of the curves.
-    options : Options
+    options : MeasurementOptions
         ``zipf_ranks`` and ``heaps_maximum_length`` are used.
     how : SampleSizeOptions
         Sizes, subsets, permutations.
@@ -104,7 +104,7 @@ def sample_sizes(
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)
     drawn = dataclasses.replace(options, permutations=how.permutations, bootstrap=0, monte_carlo=0)
-    found: dict[int, list[Row]] = defaultdict(list)
+    found: dict[int, list[MeasureRow]] = defaultdict(list)
     if pair.defined:
         for number in range(how.subsets):
             for place, n in enumerate(sizes):

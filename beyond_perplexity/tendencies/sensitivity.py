@@ -29,18 +29,18 @@ from scipy.stats import norm
 
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
-    Draw,
     LengthShift,
-    RankShift,
+    PairDraw,
     ShareShift,
     Shift,
     TypeTokenShift,
-    UnigramShift,
 )
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tokens import tokenize
+from beyond_perplexity.tendencies.tokens import tokenize_batch
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
 _SMALLEST = 1e-9
@@ -65,7 +65,7 @@ def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_m
     scipy.sparse.csc_matrix of float64, shape (V, D)
     """
     columns, lengths = [], []
-    for batch in map(tokenize, texts):
+    for batch in map(tokenize_batch, texts):
         found = pc.index_in(batch.types, value_set=types).to_numpy()
         columns.append(found[batch.ids])
         lengths.append(batch.lengths)
@@ -123,8 +123,8 @@ class _Search:
         self._pairs = max(10, round(how.pairs * shift.effort))
         self._null: dict[str, np.ndarray] = {}
 
-    def _draw(self, pairs: int) -> Draw:
-        return Draw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
+    def _draw(self, pairs: int) -> PairDraw:
+        return PairDraw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
 
     def pool(self, x: float) -> None:
         """Draw the measures under the null hypothesis, for pooled samples with a shift near x."""
@@ -187,7 +187,7 @@ class _Search:
 
 
 def _shifts(
-    reference: Statistics, counts: csc_matrix, options: Options, seed: int
+    reference: Statistics, counts: csc_matrix, options: MeasurementOptions, seed: int
 ) -> Iterator[Shift]:
     yield RankShift(counts, options.zipf_ranks)
     for tendency, name in type_token.HISTOGRAM_OF.items():
@@ -195,9 +195,9 @@ def _shifts(
         if len(type_token.restrict(histogram, options.heaps_maximum_length).keys):
             yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
     yield UnigramShift(counts, options.zipf_ranks, seed)
-    yield LengthShift(reference.histograms["length"])
-    for tendency in ("stop_words", "symbols"):
-        yield ShareShift(tendency, reference.histograms[tendency])
+    yield LengthShift(reference.histograms[LENGTH])
+    for tendency, row in SHARES.items():
+        yield ShareShift(tendency, reference.histograms[row.histogram])
 
 
 def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
@@ -217,10 +217,10 @@ def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[s
         before = n
 
 
-def sensitivity(
+def smallest_shifts(
     reference: Statistics,
     texts: Iterable[pa.Array],
-    options: Options,
+    options: MeasurementOptions,
     how: SensitivityOptions,
     seed: int,
     source: str,
@@ -233,7 +233,7 @@ def sensitivity(
         Of the text whose documents make the population.
     texts : iterable of pyarrow.StringArray
         Its documents, or a random subset of them, for the tests of unigrams.
-    options : Options
+    options : MeasurementOptions
         ``zipf_ranks`` and ``heaps_maximum_length`` are used.
     how : SensitivityOptions
         Documents, level, power and draws.

@@ -7,8 +7,8 @@ other from the population with a shift x >= 0 in one tendency:
 tendency        shift x
 =============== ====================================================================================
 length          every document is longer by the factor 1 + x
-stop_words,     every token that is none of the class becomes one with probability x, so that the
-symbols         share of a document grows
+a share         every token that is none of the class becomes one with probability x, so that the
+                share of a document grows
 unigram         a share x of the documents has its words exchanged by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x: rare words
@@ -19,7 +19,7 @@ type_token      every document has fewer types by the factor 1 - x (Heaps' alpha
 
 Sampling is exact for any n without holding n documents: a sample of a histogram is one multinomial
 draw, and a sample of whole documents a draw of how often each document of the population occurs, so
-that the words of a document stay together.
+that the words of a document stay together (see `document_shifts`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csc_matrix
 from scipy.special import ndtr
 from scipy.stats import binom
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.distances import ks, rank_ks
-from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.distances import ks
+from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
-from beyond_perplexity.tendencies.unigrams import COLUMNS, distances, top_ranks
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
-Draws = dict[str, np.ndarray]
+MeasureDraws = dict[str, np.ndarray]
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
 _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
 _KERNELS = 64  # quantiles of them that stand for all
@@ -49,7 +48,7 @@ _TAIL = 1e-12
 
 
 @dataclass(frozen=True)
-class Draw:
+class PairDraw:
     """Which pairs of samples are drawn.
 
     Attributes
@@ -62,7 +61,7 @@ class Draw:
         Seed of all draws.
     purpose : str
         Streams are keyed by the seed, this purpose and the number of the pair, of the first of
-        `COLUMNS` pairs, or of the length, so that different shifts draw from the same ones.
+        `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
     """
 
     n: int
@@ -99,7 +98,7 @@ class Shift(ABC):
     effort: float = 1.0
 
     @abstractmethod
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Compute the measures of pairs of samples, the second shifted by x: each (pairs,).
 
         Under the null hypothesis both are drawn from equal parts of the population and the shifted
@@ -130,13 +129,13 @@ class _HistogramShift(Shift):
         change = self.moments(x)[0] - mean
         return change, change / mean if mean else math.nan
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         both = [self.probabilities(0), self.probabilities(x)]
         if null:
             both = [(both[0] + both[1]) / 2] * 2
         parts = []
-        for start in range(0, how.pairs, COLUMNS):
-            rng, width = stream(how.seed, how.purpose, start), min(COLUMNS, how.pairs - start)
+        for start in range(0, how.pairs, SIDE_BY_SIDE):
+            rng, width = stream(how.seed, how.purpose, start), min(SIDE_BY_SIDE, how.pairs - start)
             parts.append(ks(*(rng.multinomial(how.n, p, size=width) for p in both)))
         return {"ks": np.concatenate(parts)}
 
@@ -157,7 +156,7 @@ class LengthShift(_HistogramShift):
     of the documents as they are.
     """
 
-    tendency = "length"
+    tendency = LENGTH
     unit = "tokens"
 
     def __init__(self, histogram: Histogram) -> None:
@@ -190,12 +189,12 @@ class LengthShift(_HistogramShift):
 
 
 class ShareShift(_HistogramShift):
-    """A larger share of stop words or of symbols.
+    """A larger share of the tokens of a class.
 
     Parameters
     ----------
     tendency : str
-        ``"stop_words"`` or ``"symbols"``.
+        Of kind share.
     histogram : Histogram
         Documents by (length, tokens of the class).
     """
@@ -233,114 +232,6 @@ class ShareShift(_HistogramShift):
         coins = float(self._weights @ ((1 - self._shares) / self._lengths))
         mean = self._mean + x * (1 - self._mean)
         return mean, (1 - x) ** 2 * variance + x * (1 - x) * coins
-
-
-class _DocumentShift(Shift):
-    """Whole documents: a sample says how often each document of the population is drawn.
-
-    Parameters
-    ----------
-    counts : scipy.sparse.csc_matrix of float64, shape (V, D)
-        Occurrences of the types in the documents of the population.
-    ranks : int or None
-        Ranks that the measures of rank and frequency compare.
-    """
-
-    def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
-        totals = np.asarray(counts.sum(axis=1)).ravel()
-        order = np.argsort(-totals, kind="stable")  # frequent types first, which is faster
-        self._counts = counts.tocsr()[order].tocsc()
-        self._shares = totals[order] / totals.sum()
-        self._ranks = ranks
-
-    @abstractmethod
-    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        """Draw n shifted documents for each pair: counts, (V, w)."""
-
-    def _sample(self, sizes: np.ndarray, rngs: list[np.random.Generator]) -> np.ndarray:
-        """Draw documents with replacement, as many as `sizes` says of each column: (V, w)."""
-        n_documents = self._counts.shape[1]
-        uniform = np.full(n_documents, 1 / n_documents)
-        drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
-        sample: np.ndarray = self._counts @ np.stack(drawn, axis=1).astype(float)
-        return sample
-
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
-        parts: list[Draws] = []
-        shifted = (how.n // 2,) * 2 if null else (0, how.n)
-        for start in range(0, how.pairs, COLUMNS):
-            items = range(start, min(start + COLUMNS, how.pairs))
-            rngs = [stream(how.seed, how.purpose, i) for i in items]
-            first, second = (
-                self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
-                for n in shifted
-            )
-            parts.append(self._measure(first, second))
-        return {name: np.concatenate([part[name] for part in parts]) for name in self.measures}
-
-    @abstractmethod
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
-        """Compute the measures of pairs of samples (V, w): each (w,)."""
-
-
-class UnigramShift(_DocumentShift):
-    """Exchanged words; the permutation of types is drawn from a stream of its own.
-
-    Parameters
-    ----------
-    counts, ranks
-        See the base class.
-    seed : int
-        Seed of the permutation.
-    """
-
-    tendency = "unigram"
-    measures = ("tvd", "max_difference")
-    unit = "distance"
-
-    def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
-        super().__init__(counts, ranks)
-        self._exchange = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
-        difference = np.abs(self._shares - self._shares[self._exchange])
-        self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
-
-    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        exchanged = np.array([rng.binomial(n, x) for rng in rngs])
-        plain = self._sample(n - exchanged, rngs)
-        return plain + self._sample(exchanged, rngs)[self._exchange] if x else plain
-
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
-        return distances(first, second)
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return the distance of the shifted population in the measure, and x itself."""
-        return float(x * self._distance[measure]), x
-
-
-class RankShift(_DocumentShift):
-    """Rare words become rarer."""
-
-    tendency = "rank_frequency"
-    measures = ("ks_empirical",)
-    unit = "Zipf's s"
-
-    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        kept = (self._shares / self._shares[0]) ** x
-        sample = self._sample(np.full(len(rngs), round(n / (kept @ self._shares))), rngs)
-        if x:
-            for column, rng in enumerate(rngs):
-                sample[:, column] = rng.binomial(sample[:, column].astype(np.int64), kept)
-        return sample
-
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> Draws:
-        tops = (top_ranks(side, self._ranks) for side in (first, second))
-        return {"ks_empirical": rank_ks(*tops)}
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return the difference of the exponents fitted to the two populations."""
-        s = fit_zipf(self._shares[: self._ranks])
-        change = fit_zipf(self._shares[: self._ranks] ** (1 + x)) - s
-        return change, change / s
 
 
 class TypeTokenShift(Shift):
@@ -404,7 +295,7 @@ class TypeTokenShift(Shift):
         shares = np.diff(cdf, prepend=0)
         return shares / shares.sum()
 
-    def lengths(self, how: Draw) -> np.ndarray:
+    def lengths(self, how: PairDraw) -> np.ndarray:
         """Draw how many documents of each length the two samples have: int64, shape (2, G).
 
         The test permutes documents of equal length, so all pairs have the same lengths.
@@ -412,7 +303,7 @@ class TypeTokenShift(Shift):
         rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
         return rng.multinomial(how.n, self._shares, size=2)
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> Draws:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; the measure of each is the sum over lengths."""
         total, weight = np.zeros(how.pairs), 0
         for group, (n_first, n_second) in enumerate(self.lengths(how).T):

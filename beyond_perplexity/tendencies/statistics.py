@@ -7,20 +7,21 @@ statistic       rows
 =============== ==================================================================================
 ``bigram_types``  ``length``, ``value`` distinct bigrams, ``count`` documents
 ``length``        ``length`` tokens, ``count`` documents (``value`` null)
-``stop_words``    ``length``, ``value`` stop words, ``count`` documents: the exact fraction
-``symbols``       ``length``, ``value`` symbols, ``count`` documents: the exact fraction
+a share           ``length``, ``value`` tokens of the class, ``count`` documents: the exact fraction
 ``types``         ``length``, ``value`` distinct unigrams, ``count`` documents
 ``unigram``       ``type``, ``count`` occurrences (``length`` and ``value`` null)
 =============== ==================================================================================
 
-The run record of the file has two keys more: ``stop_words``, the name of the list, and
-``count_s_symbols``. Statistics are added, so the result does not depend on shards or their order.
+`rows.TENDENCIES` names the shares. The run record of the file has two keys more: ``stop_words``,
+the name of the list, and ``count_s_symbols``. Statistics are added, so the result does not depend
+on shards or their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,13 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
+from beyond_perplexity.tendencies import word_classes
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize
-from beyond_perplexity.tendencies.word_classes import StopWords, stop_word_mask, symbol_mask
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
-HISTOGRAMS = ("bigram_types", "length", "stop_words", "symbols", "types")
+HISTOGRAMS = histogram_names()
 _VALUE_BITS = 32
 
 
@@ -69,7 +72,7 @@ class Histogram:
 
     @property
     def values(self) -> np.ndarray:
-        """Values (types, stop words, symbols): int64, shape (C,)."""
+        """Values (types, tokens of a class): int64, shape (C,)."""
         return self.keys & (2**_VALUE_BITS - 1)
 
     def __add__(self, other: Histogram) -> Histogram:
@@ -123,6 +126,34 @@ def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
     return _distinct_per_document(keys, batch.offsets), bigrams
 
 
+def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Count the tokens of some classes in every document.
+
+    Parameters
+    ----------
+    batch : TokenBatch
+        D documents of V types.
+    masks : mapping of str to numpy.ndarray of bool, shape (V,)
+        Which types are of each class.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of int64, shape (D,)
+    """
+    found = {}
+    names = list(masks)
+    # Two classes in one pass: the first in the lower 32 bits, the second in the upper ones.
+    for low, high in zip_longest(names[::2], names[1::2]):
+        packed = masks[low].astype(np.int64)  # (V,)
+        if high:
+            packed |= masks[high].astype(np.int64) << _VALUE_BITS
+        both = _sum_per_document(packed[batch.ids], batch.offsets)
+        found[low] = both & (2**_VALUE_BITS - 1)
+        if high:
+            found[high] = both >> _VALUE_BITS
+    return found
+
+
 class StatisticsCounter:
     """Count the sufficient statistics of documents, batch after batch; a context manager.
 
@@ -140,8 +171,10 @@ class StatisticsCounter:
         self, stop_words: StopWords, count_s_symbols: bool = True, type_limit: int = 4_000_000
     ) -> None:
         self._description = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
-        self._words = pa.array(sorted(stop_words.words), pa.string())
-        self._count_s_symbols = count_s_symbols
+        how = ClassOptions(stop_words, count_s_symbols)
+        self._tests = {
+            row.histogram: getattr(word_classes, row.word_class)(how) for row in SHARES.values()
+        }
         self._types = TypeCounter(type_limit)
         self._histograms = {name: Histogram() for name in HISTOGRAMS}
 
@@ -154,23 +187,16 @@ class StatisticsCounter:
 
     def add(self, texts: pa.Array) -> None:
         """Count documents (string, shape (D,)), tokens separated by white space."""
-        batch = tokenize(texts)
+        batch = tokenize_batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
-        stop = stop_word_mask(batch.types, self._words)  # (V,)
-        symbol = symbol_mask(batch.types, self._count_s_symbols)  # (V,)
         unigrams, bigrams = count_types(batch)
-        # Both classes in one pass: stop words in the lower 32 bits, symbols in the upper ones.
-        classes = (stop.astype(np.int64) | symbol.astype(np.int64) << _VALUE_BITS)[
-            batch.ids
-        ]  # (T,)
-        both = _sum_per_document(classes, batch.offsets)
+        masks = {name: test(batch.types) for name, test in self._tests.items()}  # (V,) each
         values = {
             "bigram_types": bigrams,
-            "length": np.zeros(len(texts), np.int64),
-            "stop_words": both & (2**_VALUE_BITS - 1),
-            "symbols": both >> _VALUE_BITS,
+            LENGTH: np.zeros(len(texts), np.int64),
             "types": unigrams,
+            **count_classes(batch, masks),
         }
         ones = np.ones(len(texts), np.int64)
         for name, value in values.items():
@@ -183,7 +209,7 @@ class StatisticsCounter:
 
 def _rows(name: str, histogram: Histogram) -> dict[str, object]:
     n = len(histogram.counts)
-    values = None if name == "length" else histogram.values
+    values = None if name == LENGTH else histogram.values
     return {
         "statistic": pa.array([name] * n, pa.string()),
         "type": pa.nulls(n, pa.string()),
@@ -321,7 +347,7 @@ class Statistics:
     @property
     def n_documents(self) -> int:
         """Documents, those without tokens included."""
-        return int(self.histograms["length"].counts.sum())
+        return int(self.histograms[LENGTH].counts.sum())
 
     @property
     def n_tokens(self) -> int:

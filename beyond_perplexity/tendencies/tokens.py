@@ -62,7 +62,7 @@ def _has_other_space(types: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring_regex(strange, _UNICODE_SPACE)).as_py())
 
 
-def tokenize(texts: pa.Array) -> TokenBatch:
+def tokenize_batch(texts: pa.Array) -> TokenBatch:
     """Split texts at white space, exactly as `str.split`, and number the types.
 
     Parameters
@@ -85,7 +85,9 @@ def tokenize(texts: pa.Array) -> TokenBatch:
     tokens = pa.Array.from_buffers(pa.string(), len(cuts) - 1, buffers)
     encoded = tokens.dictionary_encode()
     if _has_other_space(encoded.dictionary):
-        return tokenize(pa.array([" ".join((text or "").split()) for text in texts.to_pylist()]))
+        return tokenize_batch(
+            pa.array([" ".join((text or "").split()) for text in texts.to_pylist()])
+        )
     types = pc.ascii_rtrim(encoded.dictionary, " ")
     return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
 

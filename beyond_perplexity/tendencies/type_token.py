@@ -16,9 +16,10 @@ from scipy.special import pdtr
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
+from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
-HISTOGRAM_OF = {"type_token_unigrams": "types", "type_token_bigrams": "bigram_types"}
+HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}
 
 
 def fit(histogram: Histogram) -> Heaps:
@@ -102,7 +103,7 @@ class PairedCells:
     samples: np.ndarray
 
 
-def pair(
+def pair_by_length(
     reference: Statistics, samples: Statistics, tendency: str, maximum_length: int
 ) -> PairedCells | None:
     """Bring the (length, types) of two bodies of text to common cells; None when there is none."""
@@ -157,7 +158,7 @@ def weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.sum(distances * weights, axis=-1) / np.sum(weights, axis=-1)
 
 
-def summarize(
+def summarize_lengths(
     paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: dict[str, Heaps]
 ) -> dict[str, np.ndarray]:
     """Compute the document-weighted means of the curves of distances.
@@ -186,7 +187,7 @@ def summarize(
     return found
 
 
-def permute(paired: PairedCells, n: int, seed: int, purpose: str) -> np.ndarray:
+def permute_by_length(paired: PairedCells, n: int, seed: int, purpose: str) -> np.ndarray:
     """Draw the summary ``ks_empirical`` under permutations of the documents of equal length.
 
     Conditioning on the lengths keeps a difference in lengths out of the test.
@@ -278,7 +279,7 @@ def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.
     return np.maximum(above, below).max(axis=1)
 
 
-def bootstrap(
+def bootstrap_by_length(
     paired: PairedCells, laws: dict[str, Heaps], n: int, seed: int, purpose: str
 ) -> dict[str, np.ndarray]:
     """Compute the summaries of `summarize` under resampling of both bodies' documents.
@@ -301,7 +302,7 @@ def bootstrap(
     """
 
     def evaluate(reference: np.ndarray, samples: np.ndarray) -> dict[str, np.ndarray]:
-        return summarize(paired, reference, samples, laws)
+        return summarize_lengths(paired, reference, samples, laws)
 
     return bootstrap_both(paired.reference, paired.samples, evaluate, n, seed, purpose)
 

@@ -10,7 +10,7 @@ hypergeometric draw.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,15 @@ import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.tokens import tokenize
+from beyond_perplexity.tendencies.document_draws import (
+    DocumentLabels,
+    DocumentResample,
+    draw_columns,
+)
+from beyond_perplexity.tendencies.tokens import tokenize_batch
 
-BLOCK = 65_536  # documents of a block; part of the definition of the random draws
-COLUMNS = 16  # permutations at a time: 16 floats are one line of the processor's cache
+BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
+SIDE_BY_SIDE = 16  # permutations at a time: 16 floats are one line of the processor's cache
 _EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
 _ROWS = 4_096  # types at a time in the reduction, which then stays in the cache
 _FOLD = 64  # rows that a reduction takes side by side, for long inner loops
@@ -51,12 +56,12 @@ class _Block:
 
 
 def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Cut a stream of texts, however it comes, into blocks of `BLOCK` documents."""
+    """Cut a stream of texts, however it comes, into blocks of `BLOCK_DOCUMENTS` documents."""
     held: list[pa.Array] = []
     n = 0
     for batch in texts:
-        while n + len(batch) >= BLOCK:
-            taken = BLOCK - n
+        while n + len(batch) >= BLOCK_DOCUMENTS:
+            taken = BLOCK_DOCUMENTS - n
             yield pa.concat_arrays([*held, batch.slice(0, taken)])
             held, n, batch = [], 0, batch.slice(taken)
         held.append(batch)
@@ -105,7 +110,7 @@ class DocumentCounts:
 
     def _store(self, body: int, texts: pa.Array) -> _Block:
         assert self._folder is not None
-        batch = tokenize(texts)
+        batch = tokenize_batch(texts)
         found = pc.index_in(batch.types, value_set=self._types)
         if found.null_count:
             raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
@@ -194,13 +199,13 @@ class DocumentCounts:
             Counts (whole numbers) of the documents labelled as reference in the next w
             permutations.
         """
-        for start in range(0, n, COLUMNS):
-            items = range(start, min(start + COLUMNS, n))
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
             labels = [
-                _Labels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
+                DocumentLabels(stream(seed, purpose, b), self.n_documents(0), self.n_documents(1))
                 for b in items
             ]
-            draw = _columns(labels)
+            draw = draw_columns(labels)
             yield self._weighted(self._blocks, len(items), draw)
 
     def resamples(self, n: int, seed: int, purpose: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -218,94 +223,18 @@ class DocumentCounts:
         reference, samples : numpy.ndarray of float, shape (V, w)
             Counts (whole numbers) of the next w replicates.
         """
-        for start in range(0, n, COLUMNS):
-            items = range(start, min(start + COLUMNS, n))
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
             found = []
             for body, name in enumerate(("reference", "samples")):
                 chosen = [block for block in self._blocks if block.body == body]
                 streams = [stream(seed, f"{purpose}/{name}", r) for r in items]
-                weights = [_Resample(rng, self.n_documents(body)) for rng in streams]
-                found.append(self._weighted(chosen, len(items), _columns(weights)))
+                weights = [DocumentResample(rng, self.n_documents(body)) for rng in streams]
+                found.append(self._weighted(chosen, len(items), draw_columns(weights)))
             yield found[0], found[1]
 
 
-def _columns(
-    drawers: Sequence[_Labels | _Resample],
-) -> Callable[[int], np.ndarray]:
-    def draw(n: int) -> np.ndarray:
-        weights = np.empty((n, len(drawers)), np.float32)
-        for column, drawer in enumerate(drawers):
-            weights[:, column] = drawer.next_block(n)
-        return weights
-
-    return draw
-
-
-class _Labels:
-    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
-
-    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
-        self._rng = rng
-        self._ones = n_ones
-        self._zeros = n_zeros
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Label the next n documents: bool, shape (n,)."""
-        ones = int(self._rng.hypergeometric(self._ones, self._zeros, n))
-        share = ones / n
-        self._ones -= ones
-        self._zeros -= n - ones
-        # Coins of nearly the right bias, one byte each; then as many of the surplus side as needed
-        # are turned, chosen at random. Given their number all subsets are equally likely: so is
-        # the result.
-        labels = np.frombuffer(self._rng.bytes(n), np.uint8) < round(256 * share)
-        surplus = int(np.count_nonzero(labels)) - ones
-        if surplus:
-            places = np.flatnonzero(labels == (surplus > 0))
-            turned = self._rng.choice(places, abs(surplus), replace=False, shuffle=False)
-            labels[turned] = surplus < 0
-        return labels
-
-
-class Groups:
-    """Cut a random order of documents into nested subsets, block after block.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The order is drawn from it.
-    sizes : sequence of int
-        Documents of the subsets, increasing; the last is the number of all documents.
-    """
-
-    def __init__(self, rng: np.random.Generator, sizes: Sequence[int]) -> None:
-        self._rng = rng
-        self._left = np.diff(sizes, prepend=0)
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Say in which subset each of the next n documents is first: int64, shape (n,)."""
-        here = self._rng.multivariate_hypergeometric(self._left, n)
-        self._left = self._left - here
-        return self._rng.permutation(np.repeat(np.arange(len(here)), here))
-
-
-class _Resample:
-    """How often a bootstrap replicate draws each document, block after block."""
-
-    def __init__(self, rng: np.random.Generator, n: int) -> None:
-        self._rng = rng
-        self._draws = n
-        self._left = n
-
-    def next_block(self, n: int) -> np.ndarray:
-        """Draw the next n documents: int64, shape (n,)."""
-        here = int(self._rng.binomial(self._draws, n / self._left))
-        self._draws -= here
-        self._left -= n
-        return np.bincount(self._rng.integers(n, size=here), minlength=n)
-
-
-def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
     """Compute ``tvd`` and ``max_difference`` of unigram distributions for w pairs at once.
 
     Parameters
@@ -340,7 +269,7 @@ def distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def permuted_distances(first: np.ndarray, pooled: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute the `distances` of counts and the rest of the pooled counts, for w permutations.
+    """Compute the same distances of counts and the rest of the pooled counts, for w permutations.
 
     With N1 and N2 tokens on the sides, c = c1 + c2 and N = N1 + N2, x = c1 / N1 - c2 / N2 is
     (N c1 - N1 c) / (N1 N2). The x add up to 0, so half of sum |x| is sum max(x, 0), which is

@@ -1,13 +1,20 @@
-"""Stop words and symbols: two classes of types whose share of a document is a tendency."""
+"""Classes of types, such as stop words and symbols, whose share of a document is a tendency.
+
+The row of such a tendency names a function of this module that takes `ClassOptions` and returns the
+test of the class: types (pyarrow.StringArray of V) in, a mask (bool, of V) out.
+"""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -165,6 +172,35 @@ def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
     mask = ~_begins_with_letter(types)
     mask[mask] = pc.match_substring_regex(types.filter(pa.array(mask)), pattern)
     return mask
+
+
+class ClassOptions(NamedTuple):
+    """What the tests of all classes are made from.
+
+    Attributes
+    ----------
+    stop_words : StopWords
+        The list.
+    count_s_symbols : bool
+        See `symbol_mask`.
+    """
+
+    stop_words: StopWords
+    count_s_symbols: bool
+
+
+ClassTest = Callable[[pa.Array], np.ndarray]
+
+
+def stop_word_test(options: ClassOptions) -> ClassTest:
+    """Return the test for stop words."""
+    words = pa.array(sorted(options.stop_words.words), pa.string())
+    return partial(stop_word_mask, words=words)
+
+
+def symbol_test(options: ClassOptions) -> ClassTest:
+    """Return the test for symbols."""
+    return partial(symbol_mask, count_s_symbols=options.count_s_symbols)
 
 
 def _begins_with_letter(types: pa.Array) -> np.ndarray:

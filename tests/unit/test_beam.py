@@ -15,8 +15,8 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding.beam import BeamEngine, on_grid
-from beyond_perplexity.decoding.engine import Document
-from beyond_perplexity.decoding.kernels import draw_distinct, weigh
+from beyond_perplexity.decoding.engine import DrawnDocument
+from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
@@ -80,7 +80,7 @@ def enumerate_beam(
 
 def generate(
     model: LanguageModel, options: dict[str, object], count: int, batch: int, length: int = 40
-) -> list[Document]:
+) -> list[DrawnDocument]:
     machine = BeamEngine(model, parse_decoding(options), 3, "beam", length, batch)
     return list(machine.documents(0, count))
 
@@ -114,7 +114,7 @@ def test_draws_without_replacement_follow_the_enumeration() -> None:
     logits[:, 0] = -torch.inf
     generator = torch.Generator().manual_seed(0)
     numbers = torch.rand(20_000, 3, dtype=torch.float64, generator=generator)
-    tokens, log_probs = draw_distinct(weigh(logits), numbers)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
     assert np.allclose(log_probs, np.log(p[tokens]), atol=1e-6)  # what was drawn has kept its own
     observed = Counter(map(tuple, tokens.tolist()))
     assert set(observed) <= set(exact)
@@ -126,7 +126,7 @@ def test_draws_end_where_nothing_is_left() -> None:
     logits = torch.full((1, 300), -torch.inf)
     logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
     numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
-    tokens, log_probs = draw_distinct(weigh(logits), numbers)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
     assert tokens[0, :2].tolist() == [7, 290]
     total = np.log1p(np.exp(-1))
     assert np.allclose(log_probs[0], [-total, -1 - total, -np.inf, -np.inf])

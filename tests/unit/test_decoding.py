@@ -7,6 +7,7 @@ batch size, shard size and threads for every neural family. Needs nothing beyond
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,14 +17,22 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
-from beyond_perplexity.decoding.engine import Document
-from beyond_perplexity.decoding.kernels import draw, weigh
+from beyond_perplexity.decoding.contexts import Contexts
+from beyond_perplexity.decoding.engine import DrawnDocument
+from beyond_perplexity.decoding.generation import make_engine
+from beyond_perplexity.decoding.kernels import unnormalized
+from beyond_perplexity.decoding.kinds import draw_tokens, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
+from beyond_perplexity.decoding.rows import DECODINGS as ROWS
+from beyond_perplexity.decoding.rows import Decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.storage.provenance import fingerprint
 from tests.unit.decoding_models import TableModel
 from tests.unit.threads import set_threads
 
@@ -89,7 +98,7 @@ def enumerate_documents(
 
 def generate(
     model: LanguageModel, options: dict[str, object], count: int, batch: int = 256, **others: int
-) -> list[Document]:
+) -> list[DrawnDocument]:
     arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
     machine = SamplingEngine(
         model,
@@ -102,7 +111,7 @@ def generate(
     return list(machine.documents(arguments["first"], count))
 
 
-def same(a: list[Document], b: list[Document]) -> bool:
+def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
         for x, y in zip(a, b, strict=True)
@@ -144,16 +153,14 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
     logits[:, 0] = -torch.inf
     logits[::2] = (logits[::2] * 4).round() / 4  # ties
     uniform = torch.rand(40, dtype=torch.float64, generator=generator)
-    found = draw(logits.clone(), uniform, options)
+    found = draw_tokens(logits.clone(), uniform, options)
     for row in range(40):
         p = logits[row].double().softmax(-1).numpy()
         q = truncate(p, options)
         if options.kind in ("ancestral", "min_p"):
             order = np.arange(len(q))
         elif options.kind == "typical":
-            whole = truncate(
-                p, DecodingOptions("ancestral", None, None, None, None, options.temperature)
-            )
+            whole = truncate(p, DecodingOptions("ancestral", options.temperature))
             with np.errstate(divide="ignore"):
                 surprisal = -np.log(whole)
             entropy = np.nansum(whole * np.where(whole > 0, surprisal, 0))
@@ -181,13 +188,13 @@ def test_few_candidates_give_the_result_of_the_full_sort(
     logits[::2] = logits[::2].round()  # many ties, also at the cut
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
     options = DecodingOptions(kind)  # type: ignore[arg-type]
-    whole = draw(logits.clone(), uniform, options)
+    whole = draw_tokens(logits.clone(), uniform, options)
 
     def candidates(weight, score, limit, uniform, nucleus):  # what runs on a GPU
         return kernels._draw_ranked(weight, score, limit, uniform, (64, 512))
 
     monkeypatch.setattr(kernels, "_in_parts", candidates)
-    few = draw(logits.clone(), uniform, options)
+    few = draw_tokens(logits.clone(), uniform, options)
     if kind == "top_k":  # it has one path only
         ids = torch.argsort(logits, dim=1, descending=True, stable=True)[:, :50]
         p = logits.gather(1, ids).double().softmax(-1).cumsum(-1)
@@ -201,7 +208,7 @@ def test_unknown_stays_where_nothing_else_is_possible() -> None:
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
-    weights = weigh(logits, exclude_unknown=True).weight  # (2, 5)
+    weights = unnormalized(logits, exclude_unknown=True).weight  # (2, 5)
     assert weights[0, UNK] > 0
     assert weights[1, UNK] == 0
 
@@ -212,9 +219,9 @@ def test_draw_is_independent_of_the_other_rows() -> None:
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
     for values in DECODINGS:
         options = parse_decoding(values)
-        whole = draw(logits.clone(), uniform, options)
+        whole = draw_tokens(logits.clone(), uniform, options)
         for rows in (slice(0, 1), slice(5, 21), slice(32, 64)):
-            part = draw(logits[rows].clone(), uniform[rows], options)
+            part = draw_tokens(logits[rows].clone(), uniform[rows], options)
             for a, b in zip(part, whole, strict=True):
                 assert torch.equal(a, b[rows])
 
@@ -299,6 +306,84 @@ def test_document_draws_from_its_own_stream() -> None:
 def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_decoding(values)
+
+
+class ToyKind:
+    """The most probable token, always: what a further decoding's module would have."""
+
+    LOOKS = False
+
+    @staticmethod
+    def draw_tokens(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+        return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
+
+    @staticmethod
+    def keep(contexts: Contexts, options: DecodingOptions):
+        return contexts.ranking(contexts.weight), contexts.places() == 0
+
+
+def counted_model() -> Trigram:
+    """Count a trigram in two documents that share their first words, one of them twice."""
+    documents = [np.array(text) for text in ([3, 4, 5, 3], [3, 4, 5, 3], [3, 4, 6])]
+    return Trigram.fit([documents], 7)
+
+
+@pytest.fixture
+def toy_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "toy_kind", ToyKind)
+    monkeypatch.setitem(ROWS, "toy", Decoding("Toy", "the first", "toy_kind"))
+
+
+@pytest.mark.usefixtures("toy_row")
+def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
+    """The oracle is the argmax of each next-token distribution, walked by hand."""
+    for model in (TableModel.random(seed=3), counted_model()):
+        machine = make_engine(model, DecodingOptions("toy"), 1, "test", 6, 12)
+        for document in machine.documents(0, 3):
+            state, token, total = model.initial_state(1, 6), torch.zeros(1, dtype=torch.int64), 0.0
+            walked: list[int] = []
+            while len(walked) < 6 and 1 not in walked:
+                logits, state = model.step(token, state)
+                token = logits.argmax(1)
+                total += float(logits.double().log_softmax(1)[0, token])
+                walked.append(int(token))
+            assert document.tokens.tolist() == [held for held in walked if held != 1]
+            assert document.log_prob == pytest.approx(total)
+            assert document.log_prob_decoding == pytest.approx(0)
+
+
+def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
+    """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
+    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'; allowed are ancestral"):
+        DecodingOptions("toy")
+    stale = DecodingOptions("nucleus")
+    object.__setattr__(stale, "kind", "toy")
+    for model in (TableModel.random(seed=3), counted_model()):
+        with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
+            make_engine(model, stale, 1, "test", 6, 12)
+    with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'"):
+        draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
+
+
+def test_every_row_has_title_words_and_module() -> None:
+    for name, row in ROWS.items():
+        assert Labels().decoding(name) == row.title
+        assert row.words in (DecodingOptions.__doc__ or "")
+        kind = load_kind(name)
+        assert callable(kind.draw)
+        assert callable(kind.keep)
+        assert isinstance(kind.LOOKS, bool)
+
+
+def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
+    """The fingerprint of generation names each decoding's module, and no table of rows."""
+    code = {
+        name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
+        for name, row in ROWS.items()
+    }
+    assert code["ancestral"] == code["beam"]
+    assert len(set(code.values())) == len(code) - 1
+    assert fingerprint("scripts/generate.py") not in code.values()
 
 
 def test_too_long_documents_are_refused() -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import generation, memory
-from beyond_perplexity.decoding.engine import Document, Engine
+from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.graphs import Function, Graphs
 from beyond_perplexity.decoding.options import parse_decoding
@@ -61,7 +61,7 @@ def engine(model: LanguageModel, kind: str, batch: int = 32) -> Engine:
     return make_engine(model, parse_decoding(KINDS[kind]), 3, "engine", LENGTH, batch)
 
 
-def same(a: list[Document], b: list[Document]) -> bool:
+def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id
         and np.array_equal(x.tokens, y.tokens)

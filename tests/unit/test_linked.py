@@ -408,7 +408,7 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
     assert options.preprocessing.tokenizer == "none"
     assert options.preprocessing.lower_case
     assert run.corpora.code("brought") == ["beyond_perplexity/corpus/linked.py"]
-    assert run.corpora.code("wikipedia") == []
+    assert run.corpora.code("wikipedia") == ["beyond_perplexity/corpus/mediawiki.py"]
 
 
 @pytest.mark.parametrize(

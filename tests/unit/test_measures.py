@@ -22,8 +22,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import _zipf_p, measure
-from beyond_perplexity.tendencies.options import Options
+from beyond_perplexity.tendencies.measures import _zipf_p, measured_tendencies
+from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
@@ -33,7 +33,7 @@ from beyond_perplexity.tendencies.word_classes import StopWords
 from scripts import measure_tendencies
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
-QUICK = Options(permutations=60, bootstrap=40, monte_carlo=50)
+QUICK = MeasurementOptions(permutations=60, bootstrap=40, monte_carlo=50)
 
 
 def draw(seed: int, n: int, exponent: float, mean: float) -> list[str]:
@@ -65,7 +65,7 @@ def bodies(folder):
 
 def run(bodies, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
     batches = ([pa.array(t[i : i + cut]) for i in range(0, len(t), cut)] for t in texts)
-    return measure(*bodies, *batches, options, seed, "model/nucleus")
+    return measured_tendencies(*bodies, *batches, options, seed, "model/nucleus")
 
 
 def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
@@ -159,7 +159,7 @@ def test_batches_do_not_matter_but_the_seed_does(bodies, table):
 
 
 def test_without_draws_the_values_stay(bodies, table):
-    options = Options(permutations=0, bootstrap=0, monte_carlo=0)
+    options = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
     bare = run(bodies, options, texts=([], []))  # the documents are not read
     assert bare["value"].equals(table["value"])
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
@@ -193,12 +193,12 @@ def test_texts_without_tokens_leave_what_is_not_defined_out(folder):
 )
 def test_wrong_options_are_named(values, message):
     with pytest.raises(InputError, match=message):
-        Options.from_config(values)
+        MeasurementOptions.from_config(values)
 
 
 def test_all_ranks():
-    assert Options.from_config({"zipf_ranks": None}).zipf_ranks is None
-    assert Options.from_config({}) == Options()
+    assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
+    assert MeasurementOptions.from_config({}) == MeasurementOptions()
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
@@ -353,7 +353,7 @@ def test_p_values_are_those_of_all_splits(tmp_path, n_first, n_second, lengths):
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]
     bodies = [count(tmp_path / f"{place}.parquet", side) for place, side in enumerate(sides)]
-    options = Options(permutations=3999, bootstrap=0, monte_carlo=0, zipf_ranks=None)
+    options = MeasurementOptions(permutations=3999, bootstrap=0, monte_carlo=0, zipf_ranks=None)
     found = as_dict(run(bodies, options, texts=sides))
     tokens = [text.split() for text in texts]
     types = sorted({word for document in tokens for word in document})

@@ -17,6 +17,7 @@ from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import histograms, type_token, unigrams
 from beyond_perplexity.tendencies.distances import max_difference, total_variation
+from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
 from beyond_perplexity.tendencies.statistics import Histogram
@@ -88,7 +89,7 @@ def test_permuted_distances_are_those_of_the_definition():
     pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
     first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
     fast = unigrams.permuted_distances(first.astype(np.float32), pooled)
-    general = unigrams.distances(first, pooled[:, None] - first)
+    general = unigrams.unigram_distances(first, pooled[:, None] - first)
     for found in (fast, general):
         assert found["tvd"] == pytest.approx(total_variation(first.T, (pooled[:, None] - first).T))
         assert found["max_difference"] == pytest.approx(
@@ -124,7 +125,7 @@ def test_top_ranks_are_the_first_of_a_full_sort(ranks):
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
-    monkeypatch.setattr(unigrams, "BLOCK", 16)
+    monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 16)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, 5)) for _ in range(100)]
     found = []
@@ -146,7 +147,7 @@ def test_blocks_of_labels_are_one_random_subset(monkeypatch):
     n, ones, trials = 12, 5, 6000
     drawn = np.zeros((trials, n))
     for b in range(trials):
-        labels = unigrams._Labels(stream(0, "labels", b), ones, n - ones)
+        labels = DocumentLabels(stream(0, "labels", b), ones, n - ones)
         drawn[b] = np.concatenate([labels.next_block(7), labels.next_block(5)])
     assert (drawn.sum(axis=1) == ones).all()
     pairs = drawn.T @ drawn / trials
@@ -159,7 +160,7 @@ def test_resampled_documents_have_multinomial_moments():
     n, trials = 8, 6000
     drawn = np.zeros((trials, n))
     for r in range(trials):
-        weights = unigrams._Resample(stream(0, "resample", r), n)
+        weights = DocumentResample(stream(0, "resample", r), n)
         drawn[r] = np.concatenate([weights.next_block(5), weights.next_block(3)])
     assert (drawn.sum(axis=1) == n).all()
     covariance = np.cov(drawn.T)
@@ -265,12 +266,12 @@ def test_type_token_test_permutes_within_lengths_only():
     for row, side in enumerate((reference, samples)):
         counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
     data = type_token.PairedCells(type_token.LengthCells.of(pooled), *counts)
-    drawn = type_token.permute(data, 3000, 0, "test")
+    drawn = type_token.permute_by_length(data, 3000, 0, "test")
     # Length 2 has types 1, 2, 2, 2: the one lies on either side, D = 1/2. Length 3 has 2, 3, 3: the
     # reference's document is the 2 with probability 1/3, D = 1, else D = 1/2. Weights 2 and 2.
     assert set(np.round(drawn, 12)) == {0.5, 0.75}
     assert np.mean(drawn == 0.75) == pytest.approx(1 / 3, abs=5 * np.sqrt(2 / 9 / 3000))
-    observed = type_token.summarize(data, *counts, {})["ks_empirical"]
+    observed = type_token.summarize_lengths(data, *counts, {})["ks_empirical"]
     assert float(observed) == pytest.approx(0.5)
 
 

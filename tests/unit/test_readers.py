@@ -9,17 +9,25 @@ import bz2
 import gzip
 import hashlib
 import json
+import sys
+import types
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from beyond_perplexity.corpus.annotated import AnnotatedReader
+from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.normalization import NONE
+from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import (
     LISTED,
-    READERS,
     Problems,
+    Record,
     Skips,
     read_chunks,
     read_jsonl,
@@ -27,7 +35,9 @@ from beyond_perplexity.corpus.readers import (
     read_text,
     resolve_path,
 )
+from beyond_perplexity.corpus.rows import FORMATS, PARSERS, TEXT_FORMATS, Format
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.vocabulary import BUILT_KINDS
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 
@@ -167,4 +177,33 @@ def test_skips_count_all_and_list_the_first() -> None:
 
 
 def test_every_format_has_a_reader() -> None:
-    assert set(READERS) == {"text", "jsonl", "parquet"}
+    assert set(TEXT_FORMATS) == {"text", "jsonl", "parquet"}
+    for name, row in FORMATS.items():
+        assert callable(row.load()), name
+        if row.kind == "annotated":
+            assert issubclass(row.load(), AnnotatedReader)
+
+
+def test_formats_and_their_options_are_those_of_the_configuration() -> None:
+    """The oracle is the configuration's schema."""
+    schema = yaml.safe_load(Path("rules/config.schema.yaml").read_text())["$defs"]
+    source = schema["corpus"]["properties"]["source"]["properties"]
+    assert set(source["format"]["enum"]) == set(FORMATS)
+    assert set(source) == {field.name for field in fields(SourceOptions)}
+    assert schema["external"]["properties"]["format"]["enum"] == list(TEXT_FORMATS)
+    trees = schema["corpus"]["properties"]["trees"]["properties"]["kind"]
+    assert trees["enum"] == ["none", *PARSERS]
+    assert schema["vocabulary"]["properties"]["kind"]["enum"] == list(BUILT_KINDS)
+
+
+def test_a_row_and_a_module_make_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toy format, texts between bars: by its row and module alone it is read by its suffix."""
+    module = types.ModuleType("toy_reader")
+    module.read_bars = lambda path, problems: (
+        Record(str(path), "", text) for text in path.read_text().split("|")
+    )
+    monkeypatch.setitem(sys.modules, "beyond_perplexity.corpus.toy_reader", module)
+    monkeypatch.setitem(FORMATS, "bars", Format("texts between bars", "toy_reader:read_bars"))
+    path = tmp_path / "a.bars"
+    path.write_text("a b|c")
+    assert list(read_cleaned(path, NONE, "bars")) == [["a b", "c"]]

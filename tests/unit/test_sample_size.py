@@ -16,15 +16,16 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import unigrams
+from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import Options, SampleSizeOptions
+from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
 from beyond_perplexity.tendencies.sample_size import sample_sizes, sizes_below
 from scripts import measure_tendencies
 from tests.unit.test_measures import REFERENCE, SAMPLES, count, write_samples
 
 SIZES = [20, 60]
-QUICK = Options(permutations=30, bootstrap=0, monte_carlo=0)
+QUICK = MeasurementOptions(permutations=30, bootstrap=0, monte_carlo=0)
 HOW = SampleSizeOptions(sizes=tuple(SIZES), subsets=3, permutations=30)
 
 
@@ -45,14 +46,14 @@ def open_pair(bodies, cut: int = 1000):
 def members(number: int, place: int, seed: int) -> list[str]:
     """Take the documents of a subset, by the draw that defines them."""
     rng = stream(seed, "subset/documents", number)
-    first = unigrams.Groups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
+    first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
     return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
 
 
 def test_groups_are_nested_subsets_of_the_right_sizes_and_all_alike():
     inside = np.zeros(40)
     for number in range(400):
-        groups = unigrams.Groups(stream(1, "test", number), [5, 15, 40])
+        groups = DocumentGroups(stream(1, "test", number), [5, 15, 40])
         first = np.concatenate([groups.next_block(n) for n in (13, 20, 7)])
         assert np.bincount(first).tolist() == [5, 10, 25]
         inside += first == 0
@@ -131,7 +132,7 @@ def test_cuts_do_not_matter_but_the_seed_does(bodies, table):
 
 def test_blocks_do_not_change_what_a_subset_is(bodies, monkeypatch):
     """Oracle: the numbers that `restricted` gives, added up over blocks of one document each."""
-    monkeypatch.setattr(unigrams, "BLOCK", 17)
+    monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 17)
     with open_pair(bodies) as pair:
         keep = np.arange(len(SAMPLES)) % 3 == 0
         places = iter(range(len(SAMPLES)))

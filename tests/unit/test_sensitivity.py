@@ -19,27 +19,26 @@ from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas import SCHEMAS
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import rank_ks
+from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
 from beyond_perplexity.tendencies.histograms import PairedHistogram
-from beyond_perplexity.tendencies.options import Options, SensitivityOptions
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.sensitivity import (
     _Search,
     count_documents_by_type,
     mean_shift,
-    sensitivity,
+    smallest_shifts,
 )
 from beyond_perplexity.tendencies.shifts import (
-    Draw,
     LengthShift,
-    RankShift,
+    PairDraw,
     ShareShift,
     Shift,
     TypeTokenShift,
-    UnigramShift,
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, distances, top_ranks
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, top_ranks, unigram_distances
 from beyond_perplexity.tendencies.word_classes import StopWords
 from scripts import measure_sensitivity
 from tests.unit.test_measures import write_samples
@@ -141,7 +140,7 @@ def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
 
 
 def tvd(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return distances(first, second)["tvd"]
+    return unigram_distances(first, second)["tvd"]
 
 
 def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -198,7 +197,7 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     histogram = reference.histograms[type_token.HISTOGRAM_OF[tendency]]
     shift = TypeTokenShift(tendency, histogram, 500)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
-    lengths = shift.lengths(Draw(N, 1, 1, ""))
+    lengths = shift.lengths(PairDraw(N, 1, 1, ""))
     rng = np.random.default_rng(5)
     groups, values, sides = [], [], []
     for group, both in enumerate(lengths.T):
@@ -212,8 +211,10 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     p_values = []
     for seed in range(100):
         paired = type_token.PairedCells(cells, first[seed], second[seed])
-        observed = type_token.summarize(paired, first[seed], second[seed], {})["ks_empirical"]
-        permuted = type_token.permute(paired, PERMUTATIONS, seed, "test")
+        observed = type_token.summarize_lengths(paired, first[seed], second[seed], {})[
+            "ks_empirical"
+        ]
+        permuted = type_token.permute_by_length(paired, PERMUTATIONS, seed, "test")
         p_values.append(permutation_p(float(observed), permuted))
     check_power(p_values)
 
@@ -243,7 +244,7 @@ def test_lengths_are_stretched(reference):
 
 
 def test_words_are_exchanged_and_made_rarer(counts):
-    draw = Draw(200_000, 4, 1, "test")
+    draw = PairDraw(200_000, 4, 1, "test")
     exchanged = UnigramShift(counts, None, seed=1)
     found = exchanged.draw(draw, 0.3)
     for measure, values in found.items():
@@ -268,7 +269,7 @@ class _Normal(Shift):
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 
-    def draw(self, how: Draw, x: float, null: bool = False) -> dict[str, np.ndarray]:
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(8)
         return {"z": x * (not null) + rng.normal(size=how.pairs) / np.sqrt(how.n)}
 
@@ -287,7 +288,8 @@ def test_the_search_finds_a_known_shift(guess):
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
     tables = [
-        sensitivity(reference, [pa.array(TEXTS)], Options(), how, 1, "reference") for _ in range(2)
+        smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference")
+        for _ in range(2)
     ]
     assert tables[0].equals(tables[1])
     assert tables[0].schema == SCHEMAS["sensitivity"]

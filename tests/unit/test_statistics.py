@@ -31,7 +31,7 @@ from beyond_perplexity.tendencies.statistics import (
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_resample, tokenize
+from beyond_perplexity.tendencies.tokens import read_resample, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import (
     StopWords,
     load_stop_words,
@@ -128,14 +128,14 @@ def test_type_counter_writes_runs_and_removes_them():
 @pytest.mark.parametrize("space", ["\t", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028", "  "])
 def test_split_is_that_of_python(space):
     texts = [f"{space}a{space}b c", "", space, f"d{space}", None]
-    batch = tokenize(pa.array(texts))
+    batch = tokenize_batch(pa.array(texts))
     types = batch.types.to_pylist()
     found = [[types[i] for i in batch.ids[a:b]] for a, b in pairwise(batch.offsets)]
     assert found == [(text or "").split() for text in texts]
 
 
 def test_tokenize_reads_slices():
-    batch = tokenize(pa.array(["x y", "a b", "c"]).slice(1))
+    batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
     assert batch.types.to_pylist() == ["a", "b", "c"]
     assert batch.offsets.tolist() == [0, 2, 3]
 

@@ -6,7 +6,9 @@ Nothing else imports this package: some options bring a heavy library along.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
 
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.options import OMITTED, Limit, Section
@@ -14,7 +16,12 @@ from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
 from beyond_perplexity.planning.sections.models import Model, Proposal
 from beyond_perplexity.planning.sections.samples import External, Generation
-from beyond_perplexity.vocabulary import BPEOptions, ClosedOptions
+from beyond_perplexity.vocabulary import BUILT_KINDS
+
+if TYPE_CHECKING:
+    _Vocabulary = Any
+else:  # told apart by their kind
+    _Vocabulary = reduce(or_, (row.options for row in BUILT_KINDS.values()))
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Configuration(Section):
         names.
     corpora : dict of str to Corpus
         Bodies of text, by name.
-    vocabularies : dict of str to ClosedOptions or BPEOptions
+    vocabularies : dict of str to the options of a kind
         Vocabularies, by name; each is built from the training split of the corpus of the model that
         uses it.
     models : dict of str to Model
@@ -73,7 +80,7 @@ class Configuration(Section):
     seed: Annotated[int, Limit(minimum=0)] = 1
     pathvars: Pathvars = OMITTED
     corpora: Annotated[dict[str, Corpus], Limit(minProperties=1)]
-    vocabularies: dict[str, ClosedOptions | BPEOptions]
+    vocabularies: dict[str, _Vocabulary]
     models: dict[str, Model]
     decodings: dict[str, DecodingOptions] = field(default_factory=dict)
     generation: Generation = field(default_factory=lambda: Generation((), (), 2))

@@ -6,13 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.options import (
-    FORMATS_OF_OPTION,
-    AutomaticTreeOptions,
-    DocumentOptions,
-    SourceOptions,
-)
-from beyond_perplexity.options import OMITTED, Limit, Section
+from beyond_perplexity.corpus.options import AutomaticTreeOptions, DocumentOptions, SourceOptions
+from beyond_perplexity.corpus.rows import SIDE_FILES, options_of_formats
+from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, add_fields
 
 Share = Annotated[float, Limit(minimum=0, maximum=1)]
 
@@ -61,15 +57,18 @@ class PathsBySplit(Section):
     test: Locations
 
 
+def _with_side_files(kind: type[Parsed]) -> type[Parsed]:
+    return add_fields(kind, dict.fromkeys(SIDE_FILES, (Location, OMITTED)), {})
+
+
 @dataclass(frozen=True)
+@_with_side_files
 class Source(SourceOptions, Section):
     """Where a text comes from: files that a job gets when every address has become a path."""
 
-    left_out = tuple(FORMATS_OF_OPTION)
+    left_out = tuple(options_of_formats())
 
     paths: Locations | PathsBySplit  # type: ignore[assignment]
-    aliases: Location = OMITTED  # type: ignore[assignment]
-    knowledge_graph: Location = OMITTED  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)

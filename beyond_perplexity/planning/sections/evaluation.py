@@ -11,7 +11,11 @@ from beyond_perplexity.models.kglm.embedding import GraphOptions
 from beyond_perplexity.options import Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Count, Names
-from beyond_perplexity.tendencies.options import Options, SampleSizeOptions, SensitivityOptions
+from beyond_perplexity.tendencies.options import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    SensitivityOptions,
+)
 
 SplitName = Annotated[str, Limit(enum=SPLITS)]
 Temperature = Annotated[float, Limit(exclusiveMinimum=0)]
@@ -31,7 +35,7 @@ class Tendencies(Section):
     resamples : int
         Random subsets of the training split, as large as the test split, that Table 4's standard
         deviations come from.
-    measurement : Options
+    measurement : MeasurementOptions
         Fits, permutations and bootstrap.
     sample_size : SampleSizeOptions
         Measures of random subsets, which show how many documents a conclusion needs.
@@ -42,7 +46,7 @@ class Tendencies(Section):
     stop_words: Location = "gensim"
     count_s_symbols: bool = True
     resamples: Annotated[int, Limit(minimum=2)] = 10
-    measurement: Options = field(default_factory=Options)
+    measurement: MeasurementOptions = field(default_factory=MeasurementOptions)
     sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)
     sensitivity: SensitivityOptions = field(default_factory=SensitivityOptions)
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import READERS
+from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.options import Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 
+TEXT_FORMATS = [name for name, row in FORMATS.items() if row.kind == "texts"]
 Count = Annotated[int, Limit(minimum=1)]
 Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
 
@@ -61,5 +62,5 @@ class External(Section):
 
     corpus: str
     path: Location
-    format: Annotated[str, Limit(enum=list(READERS))] = "text"
+    format: Annotated[str, Limit(enum=TEXT_FORMATS)] = "text"
     preprocessing: Preprocessing = field(default_factory=Preprocessing)

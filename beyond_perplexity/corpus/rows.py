@@ -1,0 +1,185 @@
+"""The formats of corpora and the kinds of automatic trees, a row each.
+
+Nothing heavy is imported here: plans read the rows too. A row adds nothing to the code fingerprint
+of jobs: what a job uses of it is in its parameters, and its module is named to it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+_PACKAGE = "beyond_perplexity.corpus"
+Annotation = Literal["trees", "mentions", "graph"]
+
+
+class SourceOption(NamedTuple):
+    """An option of a corpus' source that belongs to some formats.
+
+    Attributes
+    ----------
+    hint, default
+        Type and default.
+    words : str
+        What it says, for the documentation of the configuration.
+    least : int, optional
+        The smallest value.
+    is_file : bool
+        Whether it is a file beside the texts.
+    """
+
+    hint: Any
+    default: object
+    words: str
+    least: int | None = None
+    is_file: bool = False
+
+
+class Format(NamedTuple):
+    """What is known of a format.
+
+    Attributes
+    ----------
+    words : str
+        What it is, for the documentation of the configuration.
+    reader : str
+        ``module:name`` in this package. Of texts, a function that streams `readers.Record`; of
+        pages, `mediawiki.PageStream`; of a format with tokens of its own, an `AnnotatedReader`.
+    kind : str
+        texts, pages or annotated: with tokens of its own, which no step may cut anew.
+    gives : tuple of str
+        Annotations that its documents may have.
+    treebank : bool
+        Whether all its sentences have trees.
+    options : mapping of str to SourceOption
+        Its own options. Formats may share one.
+    suffixes : tuple of str
+        Of files that users bring.
+    """
+
+    words: str
+    reader: str
+    kind: Literal["texts", "pages", "annotated"] = "texts"
+    gives: tuple[Annotation, ...] = ()
+    treebank: bool = False
+    options: Mapping[str, SourceOption] = MappingProxyType({})
+    suffixes: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The module of the reader."""
+        return f"{_PACKAGE}.{self.reader.partition(':')[0]}"
+
+    def load(self) -> Any:
+        """Import the reader."""
+        return getattr(importlib.import_module(self.module), self.reader.partition(":")[2])
+
+
+_SPANS = {
+    "mentions": SourceOption(
+        Literal["outermost", "all"], "outermost", "the outermost of nested mentions, or all"
+    ),
+    "crossing": SourceOption(
+        Literal["error", "first"],
+        "error",
+        "where the outermost mentions are kept: of two that cross, the one that begins first is "
+        "kept, or they are an error",
+    ),
+}
+_GRAPH = {
+    "aliases": SourceOption(str | None, None, "the file alias.pkl", is_file=True),
+    "knowledge_graph": SourceOption(str | None, None, "the file knowledge_graph.pkl", is_file=True),
+}
+
+FORMATS = {
+    "mediawiki": Format(
+        "XML dump", "mediawiki:PageStream", kind="pages", gives=("mentions", "graph")
+    ),
+    "text": Format("one document a line", "readers:read_text"),
+    "jsonl": Format("field text", "readers:read_jsonl", suffixes=(".jsonl", ".ndjson")),
+    "parquet": Format("column text", "readers:read_parquet", suffixes=(".parquet",)),
+    "penn": Format(
+        "trees in brackets",
+        "penn:Reader",
+        kind="annotated",
+        gives=("trees",),
+        treebank=True,
+        options={
+            "document": SourceOption(
+                Literal["file", "tree"], "file", "whether a file is a document, or every tree"
+            )
+        },
+    ),
+    "conll": Format(
+        "coreference",
+        "conll:Reader",
+        kind="annotated",
+        gives=("trees", "mentions"),
+        options={
+            "word_column": SourceOption(
+                int | None,
+                None,
+                "the column of the word, counted from 0; by default the fourth where there are "
+                "seven or more, else the second. CoNLL-U, where it is 1, is an error without it",
+                least=0,
+            ),
+            **_SPANS,
+        },
+    ),
+    "linked-wikitext": Format(
+        "entities and relations",
+        "linked:Reader",
+        kind="annotated",
+        gives=("mentions", "graph"),
+        options={**_SPANS, **_GRAPH},
+    ),
+}
+
+
+def options_of_formats() -> dict[str, SourceOption]:
+    """Return the options that belong to some formats."""
+    return {name: option for row in FORMATS.values() for name, option in row.options.items()}
+
+
+def formats_with(option: str) -> tuple[str, ...]:
+    """Return the formats that have an option."""
+    return tuple(name for name, row in FORMATS.items() if option in row.options)
+
+
+def formats_giving(annotation: Annotation) -> tuple[str, ...]:
+    """Return the formats whose documents may have an annotation."""
+    return tuple(name for name, row in FORMATS.items() if annotation in row.gives)
+
+
+TEXT_FORMATS = tuple(name for name, row in FORMATS.items() if row.kind == "texts")
+ANNOTATED_FORMATS = tuple(name for name, row in FORMATS.items() if row.kind == "annotated")
+SIDE_FILES = tuple(name for name, option in options_of_formats().items() if option.is_file)
+
+
+class Parser(NamedTuple):
+    """What is known of a kind of automatic trees.
+
+    Attributes
+    ----------
+    words : str
+        What it is, for the documentation of the configuration.
+    module : str
+        Has a function ``parse_document``.
+    source : str
+        What the report of an extraction calls it.
+    """
+
+    words: str
+    module: str
+    source: str
+
+
+PARSERS = {
+    "shallow": Parser(
+        "the phrases that TextBlob's chunker finds, for English",
+        f"{_PACKAGE}.shallow_trees",
+        "automatic: textblob",
+    )
+}

@@ -1,0 +1,122 @@
+"""The decodings: a row says all that the rest of the house knows of one.
+
+Nothing heavy is imported here: plans and figures read the rows too. A row adds nothing to the code
+fingerprint of jobs: what a job uses of it is in its parameters, and its module is named to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from beyond_perplexity.errors import InputError
+
+_KINDS = "beyond_perplexity.decoding.kinds"
+
+
+class Number(NamedTuple):
+    """An option of a decoding.
+
+    Attributes
+    ----------
+    kind : type
+        int or float.
+    default : float
+        Of the row that has the option.
+    words, expected : str
+        Which values it takes, for the documentation and for the message about a wrong one.
+    fits : callable
+        Whether it takes a value.
+    """
+
+    kind: type[int] | type[float]
+    default: float
+    words: str
+    expected: str
+    fits: Callable[[float], bool]
+
+
+def share(default: float) -> Number:
+    """Describe an option that is a share."""
+    return Number(float, default, "in (0, 1]", "0 < {name} <= 1", lambda value: 0 < value <= 1)
+
+
+def count(default: int) -> Number:
+    """Describe an option that is a count."""
+    return Number(int, default, "at least 1", "at least 1", lambda value: value >= 1)
+
+
+class Decoding(NamedTuple):
+    """What is known of a decoding.
+
+    Attributes
+    ----------
+    title : str
+        What figures and tables call it.
+    words : str
+        What it does, for the documentation of the configuration.
+    module : str
+        Has its distribution; see `kinds.Kind`.
+    numbers : mapping of str to Number
+        Its options besides those that all have. Two decodings may share one, each with a default.
+    beam : bool
+        Whether it is beam sampling from that distribution, with `size` beams.
+    """
+
+    title: str
+    words: str
+    module: str
+    numbers: Mapping[str, Number] = MappingProxyType({})
+    beam: bool = False
+
+
+DECODINGS = {
+    "ancestral": Decoding("Ancestral", "draw from q itself", f"{_KINDS}.ancestral"),
+    "nucleus": Decoding(
+        "Nucleus",
+        "the smallest set of most probable tokens whose mass reaches `mass` (Holtzman et al. 2020)",
+        f"{_KINDS}.nucleus",
+        {"mass": share(0.9)},
+    ),
+    "beam": Decoding(
+        "Beam",
+        "beam sampling with `size` beams as the tendencies paper describes it; see "
+        "`decoding.beam`. It is not what fairseq or Hugging Face call so",
+        f"{_KINDS}.ancestral",
+        {"size": count(5)},
+        beam=True,
+    ),
+    "top_k": Decoding(
+        "Top-k",
+        "the `k` most probable tokens (Fan et al. 2018)",
+        f"{_KINDS}.top_k",
+        {"k": count(50)},
+    ),
+    "typical": Decoding(
+        "Typical",
+        r"the smallest set, taken by rising \|-log q(w) - H(q)\|, whose mass reaches `mass`, with "
+        "H the entropy (Meister et al. 2023, locally typical sampling)",
+        f"{_KINDS}.typical",
+        {"mass": share(0.9)},
+    ),
+    "min_p": Decoding(
+        "Min-p",
+        "the tokens with q(w) >= `p` times the largest q (Nguyen et al. 2024)",
+        f"{_KINDS}.min_p",
+        {"p": share(0.1)},
+    ),
+}
+
+
+def decoding_row(kind: str) -> Decoding:
+    """Return the row of a kind of decoding.
+
+    Raises
+    ------
+    InputError
+        When there is no such kind.
+    """
+    if kind not in DECODINGS:
+        raise InputError(f"decoding.kind: is {kind!r}; allowed are {', '.join(DECODINGS)}")
+    return DECODINGS[kind]

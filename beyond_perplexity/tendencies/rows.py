@@ -1,0 +1,114 @@
+"""The tendencies: a row says all that counting, measuring, tables and figures know of one.
+
+Everything that can be told of a kind of tendencies is told once, for the kind: a further share of
+a document's tokens is a row here and a function of `word_classes`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary"]
+LENGTH = "length"
+DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max"}
+
+
+class Tendency(NamedTuple):
+    """What is known of a tendency.
+
+    Attributes
+    ----------
+    title : str
+        What tables and figures call it.
+    kind : str
+        How it is measured: ranks and words (by counts of types), types (of a document, by its
+        length), length and share (one number per document), or vocabulary (described, not tested).
+    distance : str
+        The measure of how far samples are from the reference: 0 for equal distributions, 1 at most.
+    histogram : str
+        The statistic that is counted for it; see `statistics`.
+    narrow : str
+        The title on lines of a narrow column, where not every word has a line.
+    word_class : str
+        Of a share: the function of `word_classes` that makes the test of its class.
+    figure : str
+        Of a share: the figure with its density.
+    note : str
+        Of a share: which tokens count, where the title does not say it.
+    """
+
+    title: str
+    kind: TendencyKind
+    distance: str = ""
+    histogram: str = ""
+    narrow: str = ""
+    word_class: str = ""
+    figure: str = ""
+    note: str = ""
+
+    @property
+    def noun(self) -> str:
+        """The title inside a sentence."""
+        return self.title.lower()
+
+    @property
+    def distance_name(self) -> str:
+        """What tables call the distance."""
+        return DISTANCE_NAMES[self.distance]
+
+    @property
+    def lines(self) -> str:
+        """The title on lines of a narrow column."""
+        return self.narrow or self.title.replace(" ", "\n")
+
+
+TENDENCIES = {
+    "rank_frequency": Tendency(
+        "Rank-frequency", "ranks", "ks_empirical", narrow="Rank–\nfrequency"
+    ),
+    "type_token_unigrams": Tendency(
+        "Types per length", "types", "ks_empirical", "types", "Types per\nlength"
+    ),
+    "type_token_bigrams": Tendency(
+        "Bigram types per length",
+        "types",
+        "ks_empirical",
+        "bigram_types",
+        "Bigram types\nper length",
+    ),
+    "unigram": Tendency("Unigrams", "words", "tvd"),
+    LENGTH: Tendency("Length", "length", "ks", LENGTH),
+    "stop_words": Tendency(
+        "Stop words",
+        "share",
+        "ks",
+        "stop_words",
+        word_class="stop_word_test",
+        figure="figure_8",
+    ),
+    "symbols": Tendency(
+        "Symbols",
+        "share",
+        "ks",
+        "symbols",
+        word_class="symbol_test",
+        figure="figure_9",
+        note="punctuation and numbers",
+    ),
+    "vocabulary": Tendency("Vocabulary", "vocabulary"),
+}
+
+
+def tendencies_of(*kinds: TendencyKind) -> dict[str, Tendency]:
+    """Return the rows of some kinds, in the order of the table."""
+    return {name: row for name, row in TENDENCIES.items() if row.kind in kinds}
+
+
+def histogram_names() -> tuple[str, ...]:
+    """Return the statistics that are histograms over documents, sorted."""
+    return tuple(sorted(row.histogram for row in TENDENCIES.values() if row.histogram))
+
+
+SHARES = tendencies_of("share")
+*_FIRST, _LAST = (row.noun for row in SHARES.values())
+SHARE_NOUNS = f"{', '.join(_FIRST)} and {_LAST}"  # as in a sentence

@@ -314,7 +314,7 @@ class ToyKind:
     LOOKS = False
 
     @staticmethod
-    def draw_tokens(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+    def draw(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
         return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
 
     @staticmethod

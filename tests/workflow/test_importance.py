@@ -90,7 +90,7 @@ PROPOSALS = [setting.rpartition("/")[0] for setting in WEIGHED[1:]]
 
 def grow(weighed: Checkout, config: dict[str, Any]) -> tuple[dict[str, int], set[str]]:
     """Plan a changed run on the finished one: its jobs that run models or reduce; its draws."""
-    (weighed.path / "configs" / "grown.yaml").write_text(yaml.safe_dump(config))
+    (weighed.path / "configs" / "grown.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     printed = weighed.snakemake("--dry-run", "--configfile=configs/grown.yaml", "importance").stdout
     rules = Counter(
         re.findall(r"^rule (train|draw|describe_latents|reduce_weights):", printed, re.M)

@@ -79,7 +79,7 @@ class Importance(Section):
     samples : int
         K, samples of each instance.
     temperatures : list of float or None
-        Temperatures of the proposals; with every sample log q is kept at each of them.
+        Temperatures of the proposals; of several, log q of every sample is kept at each of them.
     beams : list of int
         Sizes of the beams of beam marginalization.
     smc : SMCOptions or None

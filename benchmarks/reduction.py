@@ -21,7 +21,8 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.subsets import subset_sizes
-from beyond_perplexity.schemas import temperature_column, temperature_columns
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.draws import LOG_WEIGHTS, temperature_column, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
@@ -36,7 +37,9 @@ def write_shards(folder: Path, n_samples: int, n_instances: int, grid: tuple[flo
         for start in range(0, n_instances, SHARD_INSTANCES):
             ids = range(start, min(n_instances, start + SHARD_INSTANCES))
             path = folder / f"tau_{temperature}" / f"{start}.parquet"
-            with ShardWriter(path, "log_weights", record, temperature_columns(grid)) as writer:
+            with ShardWriter(
+                path, with_columns(LOG_WEIGHTS, temperature_columns(grid)), record
+            ) as writer:
                 for name in ids:
                     log_q = random.normal(-80.0, 4.0, n_samples)
                     log_p = log_q - 2000.0 + random.normal(0.0, 3.0 * temperature, n_samples)

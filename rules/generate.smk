@@ -76,7 +76,9 @@ rule import_samples:
         mem_mb=growing(1000),
         runtime=60,
     params:
-        code=fingerprint("scripts/import_samples.py"),
+        code=lambda wildcards: fingerprint(
+            "scripts/import_samples.py", RUN.corpora.external_code(wildcards.external)
+        ),
         format=lambda wildcards: config["external_samples"][wildcards.external][
             "format"
         ],

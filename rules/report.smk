@@ -108,7 +108,7 @@ rule write_overview:
         mem_mb=growing(1000),
         runtime=10,
     params:
-        code=fingerprint("scripts/write_overview.py"),
+        code=RUN.report.overview_code("scripts/write_overview.py"),
     shell:
         """
         python -m scripts.write_overview \

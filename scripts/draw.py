@@ -8,14 +8,16 @@ shard.
 from __future__ import annotations
 
 import argparse
+from pkgutil import resolve_name
 
 from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.drawing.draws import DRAWS, load_named
+from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.drawing.job import open_job
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.schemas import temperature_columns
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter
 
 
@@ -37,13 +39,14 @@ def main() -> None:
     add("--output", required=True, help="Parquet shard to write")
     given = parser.parse_args()
     row = DRAWS[given.draw]
-    options = parse_options(load_named(row.options), given.options, "options")
+    options = parse_options(resolve_name(row.options), given.options, "options")
     job = open_job(given, "scripts/draw.py", row, options)
     block = {"samples": range(given.samples[0], sum(given.samples))} if row.by_samples else {}
     bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
     columns = temperature_columns(getattr(options, "temperatures", ()))
-    with ShardWriter(given.output, row.schema, job.record, columns) as writer:
-        for rows in load_named(row.run)(job.pair, bar, options, **block):
+    schema = with_columns(resolve_name(row.schema), columns)
+    with ShardWriter(given.output, schema, job.record) as writer:
+        for rows in resolve_name(row.run)(job.pair, bar, options, **block):
             writer.write(rows)
 
 

@@ -6,6 +6,7 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import count_documents, write_shard
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
@@ -33,7 +34,7 @@ def main() -> None:
     texts = read_resample(given.documents, given.split, size, 0, given.seed)
     reference = read_statistics(given.statistics)
     table = smallest_shifts(reference, texts, options, how, given.seed, given.source)
-    write_shard(given.output, "sensitivity", table, record)
+    write_shard(given.output, SENSITIVITY, table, record)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCIES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
@@ -48,13 +49,13 @@ def main() -> None:
         with paired(reference, body, texts if given.sample_documents else None) as pair:
             rows = measure_rows(pair, options, seed)
             table = measure_table(rows, pair, given.source)
-            write_shard(given.measures, "tendencies", table, record)
+            write_shard(given.measures, TENDENCIES, table, record)
             if given.sample_size:
                 table = sample_sizes(pair, rows, options, how, seed, given.source)
-                write_shard(given.sample_size, "sample_size", table, record)
+                write_shard(given.sample_size, SAMPLE_SIZE, table, record)
     if given.curves:
         other = reference if given.sample_statistics else None
-        write_shard(given.curves, "curves", curves(body, options, given.source, other), record)
+        write_shard(given.curves, CURVES, curves(body, options, given.source, other), record)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.samples import SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
@@ -109,7 +110,7 @@ def import_texts(
         When the file cannot be read, or has no token.
     """
     kept = left_out = 0
-    with ShardWriter(output, "samples", record) as writer:
+    with ShardWriter(output, SAMPLES, record) as writer:
         for cleaned in read_cleaned(path, preprocessing, kind):
             filled = [text for text in cleaned if text]
             left_out += len(cleaned) - len(filled)

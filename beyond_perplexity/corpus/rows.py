@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from beyond_perplexity.options import Rows
+
 _PACKAGE = "beyond_perplexity.corpus"
 Annotation = Literal["trees", "mentions", "graph"]
 
@@ -93,7 +95,7 @@ _GRAPH = {
     "knowledge_graph": SourceOption(str | None, None, "the file knowledge_graph.pkl", is_file=True),
 }
 
-FORMATS = {
+FORMATS: Rows[Format] = {
     "mediawiki": Format(
         "XML dump", "mediawiki:PageStream", kind="pages", gives=("mentions", "graph")
     ),
@@ -176,7 +178,7 @@ class Parser(NamedTuple):
     source: str
 
 
-PARSERS = {
+PARSERS: Rows[Parser] = {
     "shallow": Parser(
         "the phrases that TextBlob's chunker finds, for English",
         f"{_PACKAGE}.shallow_trees",

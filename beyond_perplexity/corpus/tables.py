@@ -16,6 +16,7 @@ from beyond_perplexity.corpus.readers import Skips
 from beyond_perplexity.corpus.rows import PARSERS
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.corpora import ALIASES, DOCUMENTS, KNOWLEDGE_GRAPH, MENTIONS, TREES
 from beyond_perplexity.storage.shards import ShardWriter, atomic_path
 
 ROWS = 16_384
@@ -108,12 +109,12 @@ def write_tables(
             return _Rows(stack.enter_context(ShardWriter(path, kind, record)), *columns)
 
         documents = table(
-            outputs.documents, "documents", "doc_id", "split", "title", "text", "n_tokens"
+            outputs.documents, DOCUMENTS, "doc_id", "split", "title", "text", "n_tokens"
         )
-        mentions = table(outputs.mentions, "mentions", "doc_id", "start", "end", "entity", "source")
-        graph = table(outputs.knowledge_graph, "knowledge_graph", "subject", "relation", "object")
-        aliases = table(outputs.aliases, "aliases", "entity", "alias")
-        trees = table(outputs.trees, "trees", "doc_id", "sentence", "tree")
+        mentions = table(outputs.mentions, MENTIONS, "doc_id", "start", "end", "entity", "source")
+        graph = table(outputs.knowledge_graph, KNOWLEDGE_GRAPH, "subject", "relation", "object")
+        aliases = table(outputs.aliases, ALIASES, "entity", "alias")
+        trees = table(outputs.trees, TREES, "doc_id", "sentence", "tree")
         splits = _write_documents(options, gathered, documents, mentions, trees)
         _write_triples(gathered, graph)
         _write_aliases(gathered, aliases)

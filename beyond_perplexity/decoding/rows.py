@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
 
 _KINDS = "beyond_perplexity.decoding.kinds"
 
@@ -71,7 +72,7 @@ class Decoding(NamedTuple):
     beam: bool = False
 
 
-DECODINGS = {
+DECODINGS: Rows[Decoding] = {
     "ancestral": Decoding("Ancestral", "draw from q itself", f"{_KINDS}.ancestral"),
     "nucleus": Decoding(
         "Nucleus",

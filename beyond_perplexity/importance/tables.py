@@ -43,7 +43,12 @@ from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_
 from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fields, Inputs
 from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.estimates import (
+    ESTIMATES,
+    IMPORTANCE_CURVES,
+    IMPORTANCE_DIAGNOSTICS,
+    IMPORTANCE_REPLICATES,
+)
 
 
 def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +125,7 @@ class _Measures:
         return row
 
 
-def _table(kind: str, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
+def _table(schema: pa.Schema, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
     """Make a table; what all rows share is added, missing columns and NaN become null."""
     reader = inputs.reader
     common: Fields = {
@@ -139,8 +144,8 @@ def _table(kind: str, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
         return None if isinstance(value, float) and math.isnan(value) else value
 
     listed = [common | row for row in rows]
-    columns = {name: [clean(row.get(name)) for row in listed] for name in SCHEMAS[kind].names}
-    return pa.table(columns, SCHEMAS[kind])
+    columns = {name: [clean(row.get(name)) for row in listed] for name in schema.names}
+    return pa.table(columns, schema)
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
@@ -157,7 +162,7 @@ def estimates_table(reduction: Reduction) -> pa.Table:
             rows = [{"method": method, **row} for row in measures.rows(estimate)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
-    return _table("estimates", reduction.inputs, (row for _, rows in found for row in rows))
+    return _table(ESTIMATES, reduction.inputs, (row for _, rows in found for row in rows))
 
 
 def curves_table(reduction: Reduction) -> pa.Table:
@@ -186,7 +191,7 @@ def curves_table(reduction: Reduction) -> pa.Table:
                 }
                 for column, size in enumerate(estimator.sizes.tolist())
             ]
-    return _table("importance_curves", reduction.inputs, rows)
+    return _table(IMPORTANCE_CURVES, reduction.inputs, rows)
 
 
 def replicates_table(reduction: Reduction) -> pa.Table:
@@ -205,7 +210,7 @@ def replicates_table(reduction: Reduction) -> pa.Table:
         for level, log_likelihoods in estimator.replicates().items()
         for replicate, value in enumerate(to_perplexity(log_likelihoods, total))
     )
-    return _table("importance_replicates", reduction.inputs, rows)
+    return _table(IMPORTANCE_REPLICATES, reduction.inputs, rows)
 
 
 def instances_table(reduction: Reduction) -> pa.Table:
@@ -219,13 +224,13 @@ def instances_table(reduction: Reduction) -> pa.Table:
         for method, estimator in reduction.estimators
         for found in estimator.diagnosed()
     )
-    return _table("importance_diagnostics", reduction.inputs, rows)
+    return _table(IMPORTANCE_DIAGNOSTICS, reduction.inputs, rows)
 
 
 # By the flag that names its file: the schema and what makes it.
 REDUCED_TABLES = {
-    "estimates": ("estimates", estimates_table),
-    "curves": ("importance_curves", curves_table),
-    "replicates": ("importance_replicates", replicates_table),
-    "diagnostics": ("importance_diagnostics", instances_table),
+    "estimates": (ESTIMATES, estimates_table),
+    "curves": (IMPORTANCE_CURVES, curves_table),
+    "replicates": (IMPORTANCE_REPLICATES, replicates_table),
+    "diagnostics": (IMPORTANCE_DIAGNOSTICS, instances_table),
 }

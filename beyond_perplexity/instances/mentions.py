@@ -11,6 +11,7 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import CorpusFiles
+from beyond_perplexity.schemas.corpora import DOCUMENTS, MENTIONS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -56,7 +57,7 @@ def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
 def _rows(path: Path) -> Iterator[tuple[int, Span]]:
     columns = ("doc_id", "start", "end", "entity")
     last = -1
-    for batch in read_batches(path, "mentions", columns):
+    for batch in read_batches(path, MENTIONS, columns):
         values = (batch.column(name).to_pylist() for name in columns)
         for doc_id, start, end, entity in zip(*values, strict=True):
             if doc_id < last:
@@ -81,7 +82,7 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
     mentions = groupby(_rows(corpus.mentions), key=lambda row: row[0])
     columns = ("doc_id", "split", "text")
     waiting = next(mentions, None)
-    for batch in read_batches(corpus.documents, "documents", columns, 1024):
+    for batch in read_batches(corpus.documents, DOCUMENTS, columns, 1024):
         values = (batch.column(name).to_pylist() for name in columns)
         for doc_id, split, text in zip(*values, strict=True):
             spans: list[Span] = []

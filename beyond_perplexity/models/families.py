@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
 
 Kind = Literal["counted", "trained", "brought", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
@@ -68,7 +69,7 @@ class Family:
 
 _MODELS = "beyond_perplexity.models"
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
     "discriminative-rnng": Family(
         reference=f"{_MODELS}.rnng.discriminative:DiscriminativeRNNG",

@@ -117,6 +117,11 @@ class Corpora:
             modules.append(PARSERS[trees].module)
         return [f"{module.replace('.', '/')}.py" for module in modules]
 
+    def external_code(self, name: str) -> str:
+        """Return the source file that reads samples that were brought."""
+        module = FORMATS[self.config["external_samples"][name]["format"]].module
+        return f"{module.replace('.', '/')}.py"
+
     def preprocessing(self, corpus: str) -> str:
         """Return how a corpus is cleaned, as JSON."""
         return as_json(self.config["corpora"][corpus]["preprocessing"])

@@ -97,7 +97,7 @@ class ImportancePlan:
         """Return the source files of the two families and of a way to draw, for a fingerprint."""
         names = self._models[model]["family"], self._proposals[proposal]["family"]
         files = sorted({file for name in names for file in family_modules(name)})
-        return [*files, DRAWS[draw].file] if draw else files
+        return [*files, *DRAWS[draw].code] if draw else files
 
     def temperatures(self, proposal: str) -> list[float]:
         """List the temperatures that samples of a proposal are drawn at."""

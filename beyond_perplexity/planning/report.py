@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
@@ -30,10 +31,13 @@ class Paper(NamedTuple):
         single empty name for those of the whole run.
     labels : dict
         Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
+    code : tuple of str
+        Files that its tables and figures load by name.
     """
 
     subjects: list[str]
     labels: Mapping[str, Any]
+    code: tuple[str, ...] = ()
 
 
 class Report:
@@ -70,7 +74,9 @@ class Report:
         latent = {"families": importance.families(), "data": importance.data()}
         self._papers = {
             "tendencies": Paper(samples.compared_corpora(), compared),
-            "importance": Paper([""] if importance.proposals() else [], latent),
+            "importance": Paper(
+                [""] if importance.proposals() else [], latent, tuple(estimator_files())
+            ),
         }
         # Where the files of each kind of `INPUTS` are, by the subject.
         self._files: dict[str, Callable[[str], list[str]]] = {
@@ -138,6 +144,12 @@ class Report:
             for name in self.names(exhibits, group)
             for suffix in suffixes
         ]
+
+    def overview_code(self, script: str) -> str:
+        """Return the fingerprint of the script of the first page with what it loads by name."""
+        return fingerprint(
+            script, *(file for paper in self._papers.values() for file in paper.code)
+        )
 
     # ---- what the rules ask of one of them ----
 

@@ -27,7 +27,7 @@ class Input(NamedTuple):
     help : str
         What the files are.
     schema : str
-        Of Parquet files, a key of `schemas.SCHEMAS`; the others are JSON.
+        Of Parquet files, ``module:NAME``; the others are JSON.
     named_by_folder : bool
         Whether the folder of a file names the model; a JSON object goes by its own name else.
     lists : bool
@@ -45,19 +45,30 @@ class Input(NamedTuple):
         return f"--{kind.replace('_', '-')}"
 
 
+_SCHEMAS = "beyond_perplexity.schemas"
 # Where the files are: `planning.report.Report`.
 INPUTS: Rows[Input] = {
-    "measures": Input("measures of every body of text", "tendencies"),
-    "resamples": Input("measures of resamples of the training set", "tendencies"),
-    "curves": Input("curves of every body of text and of the test set", "curves"),
-    "sample_size": Input("measures of ever more documents", "sample_size"),
-    "sensitivity": Input("smallest detectable shifts", "sensitivity"),
+    "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCIES"),
+    "resamples": Input(
+        "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCIES"
+    ),
+    "curves": Input(
+        "curves of every body of text and of the test set", f"{_SCHEMAS}.tendencies:CURVES"
+    ),
+    "sample_size": Input("measures of ever more documents", f"{_SCHEMAS}.tendencies:SAMPLE_SIZE"),
+    "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
-    "training": Input("training curves of every model", "training", named_by_folder=True),
-    "estimates": Input("estimates of every proposal", "estimates"),
-    "importance_curves": Input("estimates of ever more samples", "importance_curves"),
-    "replicates": Input("estimates of disjoint samples", "importance_replicates"),
+    "training": Input(
+        "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
+    ),
+    "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
+    "importance_curves": Input(
+        "estimates of ever more samples", f"{_SCHEMAS}.estimates:IMPORTANCE_CURVES"
+    ),
+    "replicates": Input(
+        "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
+    ),
     "latents": Input("latents of an instance of every model, JSON", lists=True),
 }
 

@@ -6,28 +6,30 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.report import INPUTS, Input
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.storage.shards import check_schema
 
 Paths = Sequence[str | Path]
 
 
-def read_tables(paths: Paths, kind: str, *, named_by_folder: bool = False) -> pd.DataFrame:
+def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = False) -> pd.DataFrame:
     """Read Parquet files of one schema into one table; a row that two files share is kept once.
 
     Parameters
     ----------
     paths : sequence of paths
         The files.
-    kind : str
-        A key of `SCHEMAS`.
+    schema : pyarrow.Schema
+        Of every file.
     named_by_folder : bool
         Whether to add a column ``model`` with the name of the folder of each file.
 
@@ -41,11 +43,11 @@ def read_tables(paths: Paths, kind: str, *, named_by_folder: bool = False) -> pd
         When no path is given, or a file is not of that schema.
     """
     if not paths:
-        raise InputError(f"no {kind} file was given")
+        raise InputError(f"no {schema_name(schema)} file was given")
     parts = []
     for path in paths:
-        with check_schema(path, kind) as file:
-            part = file.read(columns=SCHEMAS[kind].names).to_pandas()
+        with check_schema(path, schema) as file:
+            part = file.read(columns=schema.names).to_pandas()
         parts.append(part.assign(model=_owner(path)) if named_by_folder else part)
     filled = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
@@ -103,8 +105,9 @@ def read_input(kind: str, paths: Paths) -> Any:
     """
     row = INPUTS[kind]
     if row.schema:
-        by_folder = row.named_by_folder
-        return read_tables(paths, row.schema, named_by_folder=by_folder) if paths else None
+        if not paths:
+            return None
+        return read_tables(paths, resolve_name(row.schema), named_by_folder=row.named_by_folder)
     if row.lists:
         return [entry for path in paths for entry in _read_json(path, list)]
     return read_descriptions(paths, named_by_folder=row.named_by_folder)

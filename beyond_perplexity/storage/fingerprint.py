@@ -183,6 +183,13 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     return hashlib.sha256("\n".join(dumps).encode()).hexdigest() if dumps else "", frozenset(found)
 
 
+def _named(reference: str) -> Part:
+    module, colon, name = reference.partition(":")
+    return (
+        Part(ROOT / f"{module.replace('.', '/')}.py", name) if colon else Part(ROOT / module, WHOLE)
+    )
+
+
 @cache
 def fingerprint(script: str | Path, *others: str | Path) -> str:
     """Hash a script together with all code of the package that it reaches.
@@ -194,7 +201,8 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
     script : str or path
         The script, relative to the repository.
     *others : str or path
-        Files it uses without naming them in an import, such as the model family of a config.
+        What it uses without naming it in an import, such as the model family of a config: files,
+        or single definitions as ``module:name``.
 
     Returns
     -------
@@ -206,7 +214,7 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
     FileNotFoundError
         When there is no such script.
     """
-    waiting = [Part(ROOT / path, WHOLE) for path in (script, *others)]
+    waiting = [_named(str(part)) for part in (script, *others)]
     seen = set(waiting)
     while waiting:
         _, found = _examine(waiting.pop())

@@ -19,7 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas import complete_schema
+from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.samples import SAMPLES
 
 RECORD_KEY = b"beyond_perplexity"
 SILENT_SECONDS = 86_400.0
@@ -117,22 +119,19 @@ class ShardWriter:
     ----------
     path : path
         The Parquet file.
-    kind : str
-        A key of `schemas.SCHEMAS`.
+    schema : pyarrow.Schema
+        Of the columns; see `schemas`.
     record : dict
         The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
-    extra : pyarrow.Schema, optional
-        Columns on top of those of `kind`, such as `schemas.temperature_columns`.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        kind: str,
+        schema: pa.Schema,
         record: dict[str, object],
-        extra: pa.Schema | None = None,
     ) -> None:
-        self._schema = complete_schema(kind, extra)
+        self._schema = schema
         self._record = record
         self._atomic = atomic_path(path)
         self._writer: pq.ParquetWriter | None = None
@@ -179,13 +178,12 @@ class ShardWriter:
 
 def write_shard(
     path: str | os.PathLike[str],
-    kind: str,
+    schema: pa.Schema,
     columns: pa.Table | dict[str, object],
     record: dict[str, object],
-    extra: pa.Schema | None = None,
 ) -> None:
     """Write one whole shard atomically; see `ShardWriter` for the parameters."""
-    with ShardWriter(path, kind, record, extra) as writer:
+    with ShardWriter(path, schema, record) as writer:
         writer.write(columns)
 
 
@@ -196,10 +194,8 @@ def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
         raise InputError(f"{path}: not a readable Parquet file ({error})") from error
 
 
-def check_schema(
-    path: str | os.PathLike[str], kind: str, extra: pa.Schema | None = None
-) -> pq.ParquetFile:
-    """Open a Parquet file after checking that it holds the columns of `kind` and of `extra`.
+def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetFile:
+    """Open a Parquet file after checking that it holds the columns of a schema.
 
     Raises
     ------
@@ -208,8 +204,9 @@ def check_schema(
     """
     file = _open(path)
     held = file.schema_arrow
-    for field in complete_schema(kind, extra):
+    for field in schema:
         if field.name not in held.names:
+            kind = schema_name(schema)
             raise InputError(f"{path}: column '{field.name}' is missing; a {kind} file has it")
         if held.field(field.name).type != field.type:
             found = held.field(field.name).type
@@ -219,10 +216,9 @@ def check_schema(
 
 def read_batches(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    kind: str,
+    schema: pa.Schema,
     columns: Sequence[str],
     batch_size: int = 16_384,
-    extra: pa.Schema | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Stream the named columns of one or more shards, in order, without holding a file in memory.
 
@@ -230,14 +226,12 @@ def read_batches(
     ----------
     paths : path or iterable of paths
         The shards, read in the given order.
-    kind : str
-        A key of `schemas.SCHEMAS`; each file is checked against it.
+    schema : pyarrow.Schema
+        Of the columns; each file is checked against it.
     columns : sequence of str
         The columns to read.
     batch_size : int
         Rows of a batch at most.
-    extra : pyarrow.Schema, optional
-        Columns on top of those of `kind` that the files must have too.
 
     Yields
     ------
@@ -247,7 +241,7 @@ def read_batches(
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     for path in paths:
-        with check_schema(path, kind, extra) as file:
+        with check_schema(path, schema) as file:
             yield from file.iter_batches(batch_size=batch_size, columns=list(columns))
 
 
@@ -276,11 +270,11 @@ def read_texts(
         When a file has neither form, or a split is asked of a file without one.
     """
     for path in paths:
-        kind = "documents" if _has_split(path) else "samples"
-        if kind == "samples" and split is not None:
+        schema = DOCUMENTS if _has_split(path) else SAMPLES
+        if schema is SAMPLES and split is not None:
             raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
         columns = ["text"] if split is None else ["text", "split"]
-        for batch in read_batches(path, kind, columns, batch_size):
+        for batch in read_batches(path, schema, columns, batch_size):
             if split is not None:
                 batch = batch.filter(pc.equal(batch.column("split"), split))
             if batch.num_rows:
@@ -291,7 +285,7 @@ def _has_split(path: str | os.PathLike[str]) -> bool:
     try:
         return "split" in pq.read_schema(path).names
     except (pa.ArrowInvalid, OSError):
-        check_schema(path, "documents")
+        check_schema(path, DOCUMENTS)
         raise
 
 
@@ -299,7 +293,7 @@ def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) 
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
         return sum(pq.read_metadata(path).num_rows for path in paths)
-    splits = read_batches(paths, "documents", ["split"])
+    splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
 

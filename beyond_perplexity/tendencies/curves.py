@@ -34,7 +34,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.histograms import distribution
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -177,7 +177,7 @@ def curves(
     found = _own_curves(statistics, options)
     if reference is not None:
         found.update(_ks_curves(statistics, reference, options))
-    schema = SCHEMAS["curves"]
+    schema = CURVES
     tables = []
     for name, points in found.items():
         size = len(points["x"])

@@ -46,7 +46,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import TENDENCIES
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -313,7 +313,7 @@ def measure_table(rows: Sequence[MeasureRow], pair: Pair, source: str) -> pa.Tab
     for name in ("value", "low", "high", "p_value"):
         numbers = (getattr(row, name) for row in rows)
         columns[name] = [None if math.isnan(number) else number for number in numbers]
-    schema = SCHEMAS["tendencies"]
+    schema = TENDENCIES
     return pa.table({name: columns[name] for name in schema.names}, schema)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.invariance.streams import stream_key
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies.measures import MeasureRow, measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import Pair, subset
@@ -116,5 +116,5 @@ def sample_sizes(
 
 
 def _table(records: Sequence[Mapping[str, object]], source: str) -> pa.Table:
-    schema = SCHEMAS["sample_size"]
+    schema = SAMPLE_SIZE
     return pa.Table.from_pylist([{**record, "source": source} for record in records], schema)

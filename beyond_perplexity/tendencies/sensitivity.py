@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
@@ -259,4 +259,4 @@ def smallest_shifts(
             numbers = {"n": n, "shift": size, "relative": relative}
             wanted = {"level": how.level, "power": how.power}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
-    return pa.Table.from_pylist(records, SCHEMAS["sensitivity"])
+    return pa.Table.from_pylist(records, SENSITIVITY)

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
 from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
@@ -225,7 +225,7 @@ def _write(
     unigrams: Iterable[pa.Table],
     record: dict[str, object],
 ) -> None:
-    with ShardWriter(path, "statistics", record) as writer:
+    with ShardWriter(path, STATISTICS, record) as writer:
         for name in HISTOGRAMS:
             writer.write(_rows(name, histograms[name]))
         for table in unigrams:
@@ -243,7 +243,7 @@ def _write(
 
 def _filtered(path: str | Path, unigrams: bool) -> Iterator[pa.Table]:
     """Stream the unigram rows of a statistics file, or all the others."""
-    with check_schema(path, "statistics") as file:
+    with check_schema(path, STATISTICS) as file:
         for batch in file.iter_batches(batch_size=65_536):
             chosen = pc.equal(batch.column("statistic"), "unigram")
             rows = batch.filter(chosen if unigrams else pc.invert(chosen))
@@ -257,7 +257,7 @@ def _read_unigrams(path: str | Path) -> Iterator[pa.Table]:
 
 
 def _read_histograms(path: str | Path) -> dict[str, Histogram]:
-    tables = [SCHEMAS["statistics"].empty_table(), *_filtered(path, unigrams=False)]
+    tables = [STATISTICS.empty_table(), *_filtered(path, unigrams=False)]
     table = pa.concat_tables(tables)
     histograms = {}
     for name in HISTOGRAMS:

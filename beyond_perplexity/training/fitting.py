@@ -22,6 +22,7 @@ from beyond_perplexity.models.families import families_of, family_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity import score_encoded
+from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import write_shard
@@ -79,7 +80,7 @@ def fit_files(
     record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
     model, result = _fit(job)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
-    write_shard(Path(output) / "training.parquet", "training", columns, record)
+    write_shard(Path(output) / "training.parquet", TRAINING, columns, record)
     finite = math.isfinite(result.valid_loss)
     extra = {
         "training": dict(config.get("training", {})),

@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.schemas import temperature_column, temperature_columns
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.draws import (
+    BEAMS,
+    LOG_WEIGHTS,
+    temperature_column,
+    temperature_columns,
+)
 from beyond_perplexity.storage.shards import write_shard
 
 GRID = (0.5, 1.0, 2.0)
@@ -69,7 +75,8 @@ def write_weights(
     for number, part in enumerate(parts or [slice(None)]):
         paths.append(path / f"tau_{temperature}" / f"{number}.parquet")
         table = {name: column[part] for name, column in columns.items()}
-        write_shard(paths[-1], "log_weights", table, record, temperature_columns(GRID))
+        schema = with_columns(LOG_WEIGHTS, temperature_columns(GRID))
+        write_shard(paths[-1], schema, table, record)
     return paths
 
 
@@ -84,7 +91,7 @@ def write_beams(path: Path, p: np.ndarray, sizes: Sequence[int]) -> Path:
     names = ("instance_id", "beam_size", "rank", "n_tokens", "n_unknown")
     names += ("log_p", "log_q", "latent_hash")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    write_shard(path, "beams", columns, {})
+    write_shard(path, BEAMS, columns, {})
     return path
 
 

@@ -15,6 +15,7 @@ from beyond_perplexity.instances.store import (
 )
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.instances import parse
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions
@@ -51,10 +52,10 @@ def write_corpus(folder):
         "title": [""] * 120,
         "n_tokens": [len(text.split()) for text in documents["text"]],
     }
-    write_shard(folder / "documents.parquet", "documents", columns, {})
+    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
     numbers, sentences, brackets = zip(*trees, strict=True)
     rows = {"doc_id": numbers, "sentence": sentences, "tree": brackets}
-    write_shard(folder / "trees.parquet", "trees", rows, {})
+    write_shard(folder / "trees.parquet", TREES, rows, {})
     return CorpusFiles.of(folder)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity.figures.labels import REFERENCE
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
 MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}
@@ -71,7 +71,7 @@ def make_curves(sources: list[str], seed: int = 1) -> pd.DataFrame:
     for source in [REFERENCE, *sources]:
         shift = 0.0 if source == REFERENCE else random.normal() * 0.03
         parts += _curves_of(source, shift, random)
-    return pd.concat(parts, ignore_index=True)[SCHEMAS["curves"].names]
+    return pd.concat(parts, ignore_index=True)[CURVES.names]
 
 
 def _part(
@@ -147,7 +147,7 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
         columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
         columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
-    return pd.concat(parts, ignore_index=True)[SCHEMAS["sample_size"].names]
+    return pd.concat(parts, ignore_index=True)[SAMPLE_SIZE.names]
 
 
 def make_sensitivity() -> pd.DataFrame:
@@ -164,7 +164,7 @@ def make_sensitivity() -> pd.DataFrame:
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]
     ]
-    return pd.DataFrame(rows, columns=SCHEMAS["sensitivity"].names)
+    return pd.DataFrame(rows, columns=SENSITIVITY.names)
 
 
 # Markup to TeX and to matplotlib, which fails on it, and no name that a table would refuse.

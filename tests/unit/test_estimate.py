@@ -22,6 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
+from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.storage.shards import read_batches
 from scripts import estimate
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
@@ -109,7 +110,7 @@ def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, cap
     table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
     run(monkeypatch, "--weights", weights, "--diagnostics", table)
     run(monkeypatch, "--weights", weights, "--diagnostics", text)
-    (batch,) = read_batches(table, "importance_diagnostics", ["instance_id", "ess"])
+    (batch,) = read_batches(table, IMPORTANCE_DIAGNOSTICS, ["instance_id", "ess"])
     assert batch.column("instance_id").to_pylist() == [3, 10, 17]
     with open(text, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -143,7 +144,7 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, caps
     assert "a strict upper bound" in said
     assert "T = 9 (letters)" in said
     assert "Unknown-penalized perplexity" in said
-    (batch,) = read_batches(output, "estimates", ["unknown_types", "method"])
+    (batch,) = read_batches(output, ESTIMATES, ["unknown_types", "method"])
     assert set(batch.column("unknown_types").to_pylist()) == {7}
     assert "beam_plus_tail" in batch.column("method").to_pylist()
 

@@ -24,7 +24,7 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.report.inputs import read_input
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot, tabulate
 from tests.unit.synthetic_tables import make_training
@@ -120,8 +120,8 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     points = make_training(["lstm"]).drop(columns="model")
     path = tmp_path / "lstm" / "training.parquet"
     path.parent.mkdir()
-    rows = pa.Table.from_pandas(points, SCHEMAS["training"], preserve_index=False)
-    write_shard(path, "training", rows, {})
+    rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
+    write_shard(path, TRAINING, rows, {})
     shared = ["--training", str(path), "--labels", report.labels(group)]
     outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
     monkeypatch.setattr("sys.argv", ["tabulate", "--table", "tendencies/toy", *shared, *outputs])

@@ -26,7 +26,7 @@ from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
@@ -282,7 +282,9 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) ->
     assert len(found[0]["documents"]) == 30
     for name in TABLES[1:]:
         assert found[0][name] == []
-        assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(SCHEMAS[name])
+        assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(
+            getattr(corpora, name.upper())
+        )
 
 
 def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> None:

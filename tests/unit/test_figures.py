@@ -21,7 +21,7 @@ from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.figures.type_token import _bins
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from tests.unit.synthetic_tables import (
@@ -238,8 +238,8 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     frame = make_curves(USUAL)
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path in paths:  # the reference's rows are in both files, and are drawn once
-        rows = pa.Table.from_pandas(frame, SCHEMAS["curves"], preserve_index=False)
-        write_shard(path, "curves", rows, {})
+        rows = pa.Table.from_pandas(frame, CURVES, preserve_index=False)
+        write_shard(path, CURVES, rows, {})
     outputs = [tmp_path / "f.svg", tmp_path / "f.pdf"]
     labels = json.dumps({"models": ["trigram", "lstm"], "names": {"lstm": "LSTM (3)"}})
     arguments = ["plot", "--figure", "tendencies/figure_5", "--labels", labels, "--curves"]

@@ -31,6 +31,7 @@ from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.huggingface.model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.perplexity import measure
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
@@ -479,7 +480,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "n_tokens": [len(text.split()) for text in texts],
     }
     path = tmp_path_factory.mktemp("corpus") / "documents.parquet"
-    write_shard(path, "documents", columns, {})
+    write_shard(path, DOCUMENTS, columns, {})
     return path
 
 

@@ -10,15 +10,16 @@ from dataclasses import is_dataclass
 from inspect import signature
 from itertools import product
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 import yaml
 
-from beyond_perplexity.importance.drawing.draws import DRAWS, load_named
+from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.schemas import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,11 +142,11 @@ def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
 def test_every_way_to_draw_can_be_run():
     """Oracle: the signatures and fields of what the rows name; the script fills them in."""
     for draw in DRAWS.values():
-        parameters = list(signature(load_named(draw.run)).parameters)
+        parameters = list(signature(resolve_name(draw.run)).parameters)
         assert parameters == ["pair", "instances", "options"] + ["samples"] * draw.by_samples
-        assert is_dataclass(load_named(draw.options))
-        assert draw.schema in SCHEMAS
-        assert (ROOT / draw.file).is_file()
+        assert is_dataclass(resolve_name(draw.options))
+        assert isinstance(resolve_name(draw.schema), pa.Schema)
+        assert (ROOT / draw.code[0]).is_file()
 
 
 def test_the_tables_say_where_the_annotation_comes_from():

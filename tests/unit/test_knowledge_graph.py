@@ -44,6 +44,8 @@ from beyond_perplexity.models.kglm.transe import (
     step,
     triple_distances,
 )
+from beyond_perplexity.schemas import corpora
+from beyond_perplexity.schemas.corpora import DOCUMENTS, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
@@ -77,15 +79,15 @@ def write_corpus(folder, mentions=MENTIONS, triples=TRIPLES, aliases=ALIASES) ->
         "text": texts,
         "n_tokens": [len(text.split()) for text in texts],
     }
-    write_shard(corpus.documents, "documents", columns, {})
+    write_shard(corpus.documents, DOCUMENTS, columns, {})
     names = ("doc_id", "start", "end", "entity")
     rows = {name: [m[i] for m in mentions] for i, name in enumerate(names)}
-    write_shard(corpus.mentions, "mentions", {**rows, "source": ["link"] * len(mentions)}, {})
+    write_shard(corpus.mentions, corpora.MENTIONS, {**rows, "source": ["link"] * len(mentions)}, {})
     names = ("subject", "relation", "object")
     rows = {name: [t[i] for t in triples] for i, name in enumerate(names)}
-    write_shard(corpus.knowledge_graph, "knowledge_graph", rows, {})
+    write_shard(corpus.knowledge_graph, KNOWLEDGE_GRAPH, rows, {})
     rows = {"entity": [e for e, _ in aliases], "alias": [a for _, a in aliases]}
-    write_shard(corpus.aliases, "aliases", rows, {})
+    write_shard(corpus.aliases, corpora.ALIASES, rows, {})
     return corpus
 
 

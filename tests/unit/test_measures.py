@@ -19,7 +19,8 @@ import pytest
 from scipy.stats import binom, ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas import samples
+from beyond_perplexity.schemas.tendencies import CURVES, TENDENCIES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import _zipf_p, measured_tendencies
@@ -78,7 +79,7 @@ def table(bodies):
 
 
 def test_table_has_its_schema_and_each_measure_once(table):
-    assert table.schema == SCHEMAS["tendencies"]
+    assert table.schema == TENDENCIES
     rows = as_dict(table)
     assert len(rows) == table.num_rows == 41
     assert set(table["source"].to_pylist()) == {"model/nucleus"}
@@ -207,7 +208,7 @@ def points(table: pa.Table, name: str) -> list[dict[str, float]]:
 
 def test_curves_are_those_of_plain_programs(bodies):
     table = curves(bodies[1], QUICK, "model", bodies[0])
-    assert table.schema == SCHEMAS["curves"]
+    assert table.schema == CURVES
     tokens = [text.split() for text in SAMPLES]
     at = {point["x"]: point for point in points(table, "type_token_unigrams")}
     assert sorted(at) == sorted({len(t) for t in tokens})
@@ -246,10 +247,10 @@ def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
 
 def write_samples(path: Path, texts: list[str]) -> str:
     n = len(texts)
-    columns: dict[str, object] = {name: [None] * n for name in SCHEMAS["samples"].names}
+    columns: dict[str, object] = {name: [None] * n for name in samples.SAMPLES.names}
     columns |= {"doc_id": list(range(n)), "text": texts}
-    columns = {k: pa.array(v, SCHEMAS["samples"].field(k).type) for k, v in columns.items()}
-    write_shard(path, "samples", columns, {})
+    columns = {k: pa.array(v, samples.SAMPLES.field(k).type) for k, v in columns.items()}
+    write_shard(path, samples.SAMPLES, columns, {})
     return str(path)
 
 

@@ -28,7 +28,7 @@ from beyond_perplexity.importance.tables import (
     instances_table,
     replicates_table,
 )
-from beyond_perplexity.schemas import SCHEMAS, temperature_columns
+from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
@@ -481,7 +481,7 @@ def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
     monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
     command.main()
-    for name, (kind, _) in command.REDUCED_TABLES.items():
-        rows = sum(len(batch) for batch in read_batches(outputs[name], kind, SCHEMAS[kind].names))
+    for name, (schema, _) in command.REDUCED_TABLES.items():
+        rows = sum(len(batch) for batch in read_batches(outputs[name], schema, schema.names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
     assert set(pq.read_table(outputs["estimates"])["model"].to_pylist()) == {"named"}

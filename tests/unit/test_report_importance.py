@@ -25,7 +25,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_CURVES, IMPORTANCE_REPLICATES
 from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 
 LABELS = Labels(
@@ -75,7 +75,7 @@ def estimates() -> pd.DataFrame:
             beam = {**common, "method": "beam", "aggregation": "instance", "bound": "strict"}
             beam["n_samples"] = None
             rows.append({**beam, "beam_size": size, "value": 400.0 - 10 * size + place})
-    return pd.DataFrame(rows, columns=SCHEMAS["estimates"].names)
+    return pd.DataFrame(rows, columns=ESTIMATES.names)
 
 
 def curves() -> pd.DataFrame:
@@ -86,7 +86,7 @@ def curves() -> pd.DataFrame:
         for level in ("instance", "corpus")
         for n in (1, 10, 100)
     ]
-    return pd.DataFrame(rows, columns=SCHEMAS["importance_curves"].names)
+    return pd.DataFrame(rows, columns=IMPORTANCE_CURVES.names)
 
 
 def replicates(count: int = 12) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def replicates(count: int = 12) -> pd.DataFrame:
         for place, setting in enumerate(settings())
         for replicate in range(count)
     ]
-    return pd.DataFrame(rows, columns=SCHEMAS["importance_replicates"].names)
+    return pd.DataFrame(rows, columns=IMPORTANCE_REPLICATES.names)
 
 
 def test_the_main_proposal_goes_by_its_temperature_the_others_by_their_names():
@@ -171,7 +171,7 @@ def test_the_diagnostics_show_particles_and_runs():
     row = {"model": "mine", "proposal": "p", "method": "smc", "aggregation": "instance"}
     row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
     row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
-    (shown,) = trust_table(pd.DataFrame([row], columns=SCHEMAS["estimates"].names), LABELS).rows
+    (shown,) = trust_table(pd.DataFrame([row], columns=ESTIMATES.names), LABELS).rows
     assert shown[4] == "50 × 4"
     assert list(shown[8:10]) == ["1.5", "delta method"]
 

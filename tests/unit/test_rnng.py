@@ -23,6 +23,7 @@ from beyond_perplexity.models.rnng.instances import find_labels, parse
 from beyond_perplexity.models.rnng.model import RNNG
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import StackMemory
+from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
 from tests.unit.rnng_corpus import (
@@ -462,12 +463,12 @@ def test_unknown_words_get_classes(corpus):
 
 def test_trees_of_a_missing_document_are_an_error(corpus, tmp_path):
     rows = {"doc_id": [500], "sentence": [0], "tree": ["(S (DT a))"]}
-    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    write_shard(tmp_path / "trees.parquet", TREES, rows, {})
     files = corpus._replace(trees=tmp_path / "trees.parquet")
     with pytest.raises(InputError, match="document 500"):
         list(make().instances(files, "train", VOCABULARY))
     rows = {"doc_id": [3], "sentence": [7], "tree": ["(S (DT a)"]}
-    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    write_shard(tmp_path / "trees.parquet", TREES, rows, {})
     with pytest.raises(InputError, match="document 3, sentence 7"):
         list(make().instances(files, "train", VOCABULARY))
 

@@ -19,6 +19,7 @@ from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.rnng.instances import labelled_actions, parse
 from beyond_perplexity.models.rnng.top_down_model import TopDownRNNG
+from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference
 from tests.unit.rnng_corpus import (
@@ -316,7 +317,7 @@ def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, corpus):
         "sentence": [0, 1, 0],
         "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
     }
-    write_shard(tmp_path / "trees.parquet", "trees", rows, {})
+    write_shard(tmp_path / "trees.parquet", TREES, rows, {})
     files = corpus._replace(trees=tmp_path / "trees.parquet")
     model = make(labels=("NP", "S", "VP"), maximum_run=1)
     assert [one.instance_id for one in model.instances(files, "train", VOCABULARY)] == [1]

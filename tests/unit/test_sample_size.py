@@ -14,7 +14,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies import unigrams
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -94,7 +94,7 @@ def table(bodies):
 
 def test_the_last_point_is_the_table_of_measures(table):
     found, rows = table
-    assert found.schema == SCHEMAS["sample_size"]
+    assert found.schema == SAMPLE_SIZE
     points = found.to_pylist()
     assert sorted({point["n"] for point in points}) == [*SIZES, len(SAMPLES)]
     last = {(p["tendency"], p["measure"]): p for p in points if p["n"] == len(SAMPLES)}

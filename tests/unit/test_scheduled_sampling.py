@@ -19,6 +19,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions
@@ -139,7 +140,7 @@ def data(tmp_path_factory):
         "text": texts,
         "n_tokens": [i % 9 for i in range(40)],
     }
-    write_shard(folder / "documents.parquet", "documents", columns, {})
+    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
     ClosedVocabulary([f"w{i}" for i in range(7)], 0).save(folder / "vocabulary.json")
     return folder
 

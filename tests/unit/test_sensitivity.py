@@ -16,7 +16,7 @@ from scipy.stats import norm
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.sensitivity import sensitivity_table
-from beyond_perplexity.schemas import SCHEMAS
+from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
@@ -292,7 +292,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
         for _ in range(2)
     ]
     assert tables[0].equals(tables[1])
-    assert tables[0].schema == SCHEMAS["sensitivity"]
+    assert tables[0].schema == SENSITIVITY
     rows = tables[0].to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
     assert len(rows) == 11
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)

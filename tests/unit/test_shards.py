@@ -17,7 +17,9 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import save_tensors
-from beyond_perplexity.schemas import temperature_columns
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
+from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import shards
 from beyond_perplexity.training.resume import save_checkpoint
 
@@ -27,10 +29,8 @@ ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
 
 def test_what_was_written_comes_back_with_its_record(tmp_path):
     path = tmp_path / "deep" / "graph.parquet"
-    shards.write_shard(path, "knowledge_graph", ROWS, {"seed": 7})
-    batches = list(
-        shards.read_batches(path, "knowledge_graph", ["object", "subject"], batch_size=1)
-    )
+    shards.write_shard(path, KNOWLEDGE_GRAPH, ROWS, {"seed": 7})
+    batches = list(shards.read_batches(path, KNOWLEDGE_GRAPH, ["object", "subject"], batch_size=1))
     assert [b.to_pylist() for b in batches] == [
         [{"object": "c", "subject": "a"}],
         [{"object": None, "subject": "b"}],
@@ -42,11 +42,11 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
 
 def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
     path = tmp_path / "graph.parquet"
-    shards.write_shard(path, "knowledge_graph", ROWS, {})
+    shards.write_shard(path, KNOWLEDGE_GRAPH, ROWS, {})
     before = path.read_bytes()
 
     def write_half() -> None:
-        with shards.ShardWriter(path, "knowledge_graph", {}) as writer:
+        with shards.ShardWriter(path, KNOWLEDGE_GRAPH, {}) as writer:
             writer.write(ROWS)
             raise RuntimeError
 
@@ -130,7 +130,7 @@ def test_files_have_the_mode_of_the_umask(tmp_path, umask):
         (tmp_path / "plain").touch()
         save_tensors(tmp_path / "model.safetensors", {"a": torch.zeros(2)})
         save_checkpoint(tmp_path / "checkpoints", 1, {"a": torch.zeros(2)}, {})
-        shards.write_shard(tmp_path / "a.parquet", "knowledge_graph", ROWS, {})
+        shards.write_shard(tmp_path / "a.parquet", KNOWLEDGE_GRAPH, ROWS, {})
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}
@@ -140,7 +140,7 @@ def test_files_have_the_mode_of_the_umask(tmp_path, umask):
 
 def test_columns_must_be_those_of_the_schema(tmp_path):
     with pytest.raises(ValueError, match="columns"):
-        shards.write_shard(tmp_path / "x.parquet", "knowledge_graph", {"subject": ["a"]}, {})
+        shards.write_shard(tmp_path / "x.parquet", KNOWLEDGE_GRAPH, {"subject": ["a"]}, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,14 +155,14 @@ def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message):
     path = tmp_path / "x.parquet"
     pq.write_table(table, path)
     with pytest.raises(InputError, match=message) as error:
-        list(shards.read_batches(path, "aliases", ["entity"]))
+        list(shards.read_batches(path, ALIASES, ["entity"]))
     assert str(path) in str(error.value)
 
 
 def test_a_file_that_is_no_parquet_is_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("hello")
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(shards.read_batches(tmp_path / "x.parquet", "aliases", ["entity"]))
+        list(shards.read_batches(tmp_path / "x.parquet", ALIASES, ["entity"]))
     with pytest.raises(InputError, match="not a readable Parquet file"):
         shards.read_record(tmp_path / "x.parquet")
 
@@ -181,10 +181,11 @@ def test_json_is_canonical(tmp_path):
 
 def test_columns_on_top_of_a_schema_are_written_checked_and_read(tmp_path):
     path, extra = tmp_path / "graph.parquet", pa.schema([pa.field("weight", pa.float64())])
-    shards.write_shard(path, "knowledge_graph", {**ROWS, "weight": [0.5, 2.0]}, {}, extra)
-    (batch,) = shards.read_batches(path, "knowledge_graph", ["weight"], extra=extra)
+    schema = with_columns(KNOWLEDGE_GRAPH, extra)
+    shards.write_shard(path, schema, {**ROWS, "weight": [0.5, 2.0]}, {})
+    (batch,) = shards.read_batches(path, schema, ["weight"])
     assert batch.column("weight").to_pylist() == [0.5, 2.0]
-    other = temperature_columns([1])
+    other = with_columns(KNOWLEDGE_GRAPH, temperature_columns([1]))
     with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
-        list(shards.read_batches(path, "knowledge_graph", ["subject"], extra=other))
+        list(shards.read_batches(path, other, ["subject"]))
     assert temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]

@@ -32,6 +32,7 @@ from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm
 from tests.unit.entitynlm_reference import all_codes
@@ -264,12 +265,12 @@ def files_of_runs(folder, log_likelihoods, temperature=1.0):
     labels = WeightLabels("p", "q", temperature, "words", None).in_record({})
     weights, paths = folder / "weights.parquet", [folder / "0.parquet", folder / "1.parquet"]
     common = {"n_tokens": np.full(count * 2, 5), "n_unknown": np.zeros(count * 2, int)}
-    with ShardWriter(weights, "log_weights", labels) as writer:
+    with ShardWriter(weights, LOG_WEIGHTS, labels) as writer:
         rows = {"instance_id": np.repeat(np.arange(count), 2), "sample_id": [0, 1] * count}
         flat = dict.fromkeys(("log_p", "log_q"), np.full(count * 2, -3.0))
         writer.write({**common, **rows, **flat, "latent_hash": np.arange(count * 2)})
     for path, part in zip(paths, (range(1), range(1, count)), strict=True):
-        with ShardWriter(path, "smc", labels) as writer:
+        with ShardWriter(path, SMC, labels) as writer:
             for instance in part:
                 whole = dict.fromkeys(("n_tokens", "n_particles"), np.full(runs, 5))
                 whole |= {"instance_id": np.full(runs, instance), "run": np.arange(runs)}

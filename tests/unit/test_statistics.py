@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
 from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.spill import TypeCounter
@@ -224,7 +225,7 @@ def documents(tmp_path):
         "text": [f"w{i} w" for i in range(n)],
         "n_tokens": [2] * n,
     }
-    write_shard(path, "documents", columns, {})
+    write_shard(path, DOCUMENTS, columns, {})
     return path
 
 

@@ -34,6 +34,8 @@ from beyond_perplexity.models.losses import (
     fastest_products,
 )
 from beyond_perplexity.perplexity import measure
+from beyond_perplexity.schemas import training as training_schema
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training.fitting import fit_files
@@ -76,7 +78,7 @@ def data(tmp_path_factory):
         "text": texts,
         "n_tokens": [int(n) for n in sizes],
     }
-    write_shard(folder / "documents.parquet", "documents", columns, {})
+    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
     ClosedVocabulary([f"w{i}" for i in range(9)], 1).save(folder / "vocabulary.json")
     return folder
 
@@ -145,7 +147,7 @@ def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_pat
 def curve(folder):
     """Read the curve without its seconds, which no two runs share."""
     columns = ["step", "epoch", "split", "loss", "perplexity", "learning_rate"]
-    (batch,) = read_batches(folder / "training.parquet", "training", columns)
+    (batch,) = read_batches(folder / "training.parquet", training_schema.TRAINING, columns)
     return batch.to_pylist()
 
 
@@ -157,7 +159,7 @@ def test_the_folder_holds_the_best_model_and_the_curve(data, whole):
     assert description["valid_loss"] == min(row["loss"] for row in valid)
     assert description["best_step"] == min(valid, key=lambda row: row["loss"])["step"]
     assert valid[-1]["loss"] < valid[0]["loss"] < math.log(vocabulary.size) + 0.2
-    (batch,) = read_batches(data / "documents.parquet", "documents", ["split", "text"])
+    (batch,) = read_batches(data / "documents.parquet", DOCUMENTS, ["split", "text"])
     texts = [row["text"] for row in batch.to_pylist() if row["split"] == "valid"]
     found = measure(model, vocabulary, texts)["perplexity"]["token"]
     assert math.log(found) == pytest.approx(description["valid_loss"], abs=1e-5)

@@ -26,7 +26,13 @@ from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceS
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.schemas import temperature_column, temperature_columns
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.draws import (
+    LOG_Q,
+    LOG_WEIGHTS,
+    temperature_column,
+    temperature_columns,
+)
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import test_kglm
 from tests.unit.toy_latent import ToyModel, ToyProposal
@@ -156,14 +162,13 @@ def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
         for temperature in GRID:
             weights.append(folder / f"{place}-{temperature}.parquet")
             record = WeightLabels("toy", "toy", temperature, "words").in_record({})
-            with ShardWriter(weights[-1], "log_weights", record) as writer:
+            with ShardWriter(weights[-1], LOG_WEIGHTS, record) as writer:
                 for rows in weigh(pair, [instance], WeightOptions(temperature), range(9)):
                     writer.write(dict(rows))
         log_q.append(folder / f"{place}.parquet")
         columns = temperature_columns(GRID)
-        with ShardWriter(
-            log_q[-1], "log_q", WeightLabels("toy", "toy").in_record({}), columns
-        ) as writer:
+        record = WeightLabels("toy", "toy").in_record({})
+        with ShardWriter(log_q[-1], with_columns(LOG_Q, columns), record) as writer:
             for rows in score_temperatures(pair, [instance], LogQOptions(tuple(GRID)), range(9)):
                 writer.write(dict(rows))
     return weights, log_q

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -23,7 +24,7 @@ STOP = 0.25
 
 
 def _instances(corpus: CorpusFiles, split: str, vocabulary: Vocabulary) -> Iterator[Instance]:
-    for batch in read_batches(corpus.documents, "documents", ["doc_id", "split", "text"]):
+    for batch in read_batches(corpus.documents, DOCUMENTS, ["doc_id", "split", "text"]):
         for row in batch.to_pylist():
             if row["split"] == split:
                 tokens = vocabulary.encode([row["text"]])[0]

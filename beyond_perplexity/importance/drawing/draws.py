@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from beyond_perplexity.options import Rows
 
 Settings = dict[str, dict[str, Any]]
 _DRAWING = "beyond_perplexity.importance.drawing"
+_SCHEMAS = "beyond_perplexity.schemas.draws"
 _OPTIONS = "beyond_perplexity.importance.options"
 
 
@@ -32,7 +32,7 @@ class Draw:
     options : str
         ``module:Dataclass`` of its options. Those named ``temperatures`` have a column each.
     schema : str
-        Of the columns; a key of `schemas.SCHEMAS`.
+        ``module:NAME`` of the columns.
     settings : callable
         The options of each of its jobs on a block, by a name that stands in their path; from the
         configuration of ``importance`` and the temperatures of the proposal, ascending.
@@ -51,15 +51,9 @@ class Draw:
     sequential: bool = False
 
     @property
-    def file(self) -> str:
-        """Return its module's file, relative to the repository, for `fingerprint`."""
-        return f"{self.run.partition(':')[0].replace('.', '/')}.py"
-
-
-def load_named(reference: str) -> Any:
-    """Import what ``module:name`` stands for."""
-    module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+    def code(self) -> list[str]:
+        """Return what no import names and its jobs depend on, for `fingerprint`."""
+        return [f"{self.run.partition(':')[0].replace('.', '/')}.py", self.options, self.schema]
 
 
 def _each_temperature(_: Mapping[str, Any], temperatures: Sequence[float]) -> Settings:
@@ -83,7 +77,7 @@ DRAWS: Rows[Draw] = {
         "Importance weights",
         f"{_DRAWING}.weights:weigh",
         f"{_OPTIONS}:WeightOptions",
-        "log_weights",
+        f"{_SCHEMAS}:LOG_WEIGHTS",
         _each_temperature,
         by_samples=True,
     ),
@@ -91,18 +85,22 @@ DRAWS: Rows[Draw] = {
         "log q at all temperatures",
         f"{_DRAWING}.log_q:score_temperatures",
         f"{_OPTIONS}:LogQOptions",
-        "log_q",
+        f"{_SCHEMAS}:LOG_Q",
         _several_temperatures,
         by_samples=True,
     ),
     "beams": Draw(
-        "Beams", f"{_DRAWING}.beams:search", f"{_OPTIONS}:BeamOptions", "beams", _beam_sizes
+        "Beams",
+        f"{_DRAWING}.beams:search",
+        f"{_OPTIONS}:BeamOptions",
+        f"{_SCHEMAS}:BEAMS",
+        _beam_sizes,
     ),
     "smc": Draw(
         "Sequential Monte Carlo",
         f"{_DRAWING}.smc:run_smc",
         f"{_OPTIONS}:SMCOptions",
-        "smc",
+        f"{_SCHEMAS}:SMC",
         _smc_options,
         sequential=True,
     ),

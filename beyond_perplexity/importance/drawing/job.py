@@ -81,6 +81,6 @@ def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) ->
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
     record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)
-    record["code_fingerprint"] = fingerprint(script, row.file)
+    record["code_fingerprint"] = fingerprint(script, *row.code)
     labels = pair.labels(words, getattr(options, "temperature", None))
     return Job(pair, taken, labels.in_record(record))

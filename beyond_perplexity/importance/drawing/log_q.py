@@ -20,7 +20,7 @@ from beyond_perplexity.importance.drawing.pair import (
 )
 from beyond_perplexity.importance.options import LogQOptions
 from beyond_perplexity.instances.store import Instance
-from beyond_perplexity.schemas import temperature_column
+from beyond_perplexity.schemas.draws import temperature_column
 
 
 @torch.inference_mode()

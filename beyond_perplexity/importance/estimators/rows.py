@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from beyond_perplexity.options import Rows
+
 _HERE = "beyond_perplexity.importance.estimators"
 
-ESTIMATORS = {
+ESTIMATORS: Rows[str] = {
     "importance_sampling": f"{_HERE}.importance_sampling:ImportanceSampling",
     "jackknife": f"{_HERE}.jackknife:Jackknife",
     "mixture": f"{_HERE}.mixture:Mixture",

@@ -6,8 +6,10 @@ tells the estimates from such draws apart: columns of schema ``estimates``.
 
 from __future__ import annotations
 
+from beyond_perplexity.options import Rows
+
 # By the kind: the schema, the flag of the scripts, and what estimators say that they need.
-DRAW_READERS = {
+DRAW_READERS: Rows[str] = {
     "beams": "beyond_perplexity.importance.reading.beams:Beams",
     "smc": "beyond_perplexity.importance.reading.smc_runs:SMCRuns",
 }

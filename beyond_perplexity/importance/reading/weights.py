@@ -19,7 +19,7 @@ from beyond_perplexity.importance.reading.files import RowBatch, TableFile
 from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
 from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
-from beyond_perplexity.schemas import temperature_column
+from beyond_perplexity.schemas.draws import temperature_column
 
 BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")

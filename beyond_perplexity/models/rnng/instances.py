@@ -17,6 +17,7 @@ from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -128,7 +129,7 @@ def _adopt(children: list[int]) -> None:
 
 
 def _documents(corpus: CorpusFiles) -> Iterator[tuple[int, str]]:
-    for batch in read_batches(corpus.documents, "documents", ["doc_id", "split"]):
+    for batch in read_batches(corpus.documents, DOCUMENTS, ["doc_id", "split"]):
         yield from zip(batch["doc_id"].to_pylist(), batch["split"].to_pylist(), strict=True)
 
 
@@ -151,7 +152,7 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
     """
     documents = _documents(corpus)
     current: tuple[int, str | None] = (-1, None)
-    for batch in read_batches(corpus.trees, "trees", ["doc_id", "sentence", "tree"], 1024):
+    for batch in read_batches(corpus.trees, TREES, ["doc_id", "sentence", "tree"], 1024):
         for row in batch.to_pylist():
             number = row["doc_id"]
             while current[0] != number:

@@ -1,0 +1,30 @@
+"""How a schema is written down."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+NAME = b"beyond_perplexity.schema"  # the key of a schema's name in its metadata
+
+
+def columns(name: str, **types: pa.DataType) -> pa.Schema:
+    """Make a schema that knows its name, for messages and for whoever finds the file.
+
+    Parameters
+    ----------
+    name : str
+        What a file of this schema is called.
+    **types : pyarrow.DataType
+        The columns in order.
+    """
+    return pa.schema(list(types.items()), metadata={NAME: name.encode()})
+
+
+def schema_name(schema: pa.Schema) -> str:
+    """Return what a file of a schema is called."""
+    return (schema.metadata or {}).get(NAME, b"file").decode()
+
+
+def with_columns(schema: pa.Schema, extra: pa.Schema) -> pa.Schema:
+    """Return a schema with columns on top."""
+    return pa.schema([*schema, *extra], metadata=schema.metadata)

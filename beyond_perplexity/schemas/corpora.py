@@ -1,0 +1,46 @@
+"""What an extraction writes: documents, mentions, knowledge graph, aliases, trees."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beyond_perplexity.schemas.columns import columns
+
+DOCUMENTS = columns(
+    "documents",
+    doc_id=pa.int64(),
+    split=pa.string(),
+    title=pa.string(),
+    text=pa.string(),
+    n_tokens=pa.int32(),
+)
+
+MENTIONS = columns(
+    "mentions",
+    doc_id=pa.int64(),
+    start=pa.int32(),
+    end=pa.int32(),
+    entity=pa.string(),
+    source=pa.string(),
+)
+
+KNOWLEDGE_GRAPH = columns(
+    "knowledge_graph",
+    subject=pa.string(),
+    relation=pa.string(),
+    object=pa.string(),
+)
+
+ALIASES = columns(
+    "aliases",
+    entity=pa.string(),
+    alias=pa.string(),
+)
+
+# Constituency trees in Penn brackets, one a sentence, on one line; see corpus/penn.py.
+TREES = columns(
+    "trees",
+    doc_id=pa.int64(),
+    sentence=pa.int32(),
+    tree=pa.string(),
+)

@@ -1,0 +1,68 @@
+"""What is drawn from proposals: weights, beams, runs of sequential Monte Carlo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from beyond_perplexity.schemas.columns import columns
+
+# One row per importance sample of an instance. T of the instance is n_tokens; the footer's key
+# "weights" says what it counts. Files of others may have the columns of `temperature_columns`.
+LOG_WEIGHTS = columns(
+    "log_weights",
+    instance_id=pa.int64(),
+    sample_id=pa.int64(),
+    n_tokens=pa.int32(),
+    n_unknown=pa.int32(),
+    log_p=pa.float64(),
+    log_q=pa.float64(),
+    latent_hash=pa.int64(),
+)
+
+# log q of the same samples at each temperature that some are drawn at: the columns of
+# `temperature_columns` come on top.
+LOG_Q = columns(
+    "log_q",
+    instance_id=pa.int64(),
+    sample_id=pa.int64(),
+    temperature=pa.float64(),
+    latent_hash=pa.int64(),
+)
+
+# The latents that a beam search of each size under the proposal ends with.
+BEAMS = columns(
+    "beams",
+    instance_id=pa.int64(),
+    beam_size=pa.int32(),
+    rank=pa.int32(),
+    n_tokens=pa.int32(),
+    n_unknown=pa.int32(),
+    log_p=pa.float64(),
+    log_q=pa.float64(),
+    latent_hash=pa.int64(),
+)
+
+# One row per run of a particle filter on an instance: log p̂, and the smallest effective
+# sample size on the way.
+SMC = columns(
+    "smc",
+    instance_id=pa.int64(),
+    run=pa.int32(),
+    n_particles=pa.int32(),
+    n_tokens=pa.int32(),
+    n_unknown=pa.int32(),
+    log_likelihood=pa.float64(),
+    ess_min=pa.float64(),
+)
+
+
+def temperature_column(temperature: float) -> str:
+    """Name the column of log q at a temperature, e.g. ``log_q_tau_0.5``."""
+    return f"log_q_tau_{float(temperature)}"
+
+
+def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
+    """Return the columns that a file of log weights has on top of its schema, one a temperature."""
+    return pa.schema([pa.field(temperature_column(value), pa.float64()) for value in temperatures])

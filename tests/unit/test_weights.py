@@ -160,8 +160,8 @@ def write_both(pair: Pair, folder: Path) -> tuple[list[Path], list[Path]]:
                 for rows in weigh(pair, [instance], WeightOptions(temperature), range(9)):
                     writer.write(dict(rows))
         log_q.append(folder / f"{place}.parquet")
-        columns = temperature_columns(GRID)
-        with ShardWriter(log_q[-1], "log_q", WeightLabels("toy", "toy").in_record({}), columns) as writer:
+        record, columns = WeightLabels("toy", "toy").in_record({}), temperature_columns(GRID)
+        with ShardWriter(log_q[-1], "log_q", record, columns) as writer:
             for rows in score_temperatures(pair, [instance], LogQOptions(tuple(GRID)), range(9)):
                 writer.write(dict(rows))
     return weights, log_q

@@ -169,7 +169,8 @@ class Report:
     def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""
         row = self._row(exhibits, group, exhibit)
-        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path)}"
+        loaded = self._papers[group.partition("/")[0]].code
+        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path, *loaded)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return what the report says of a table or figure."""

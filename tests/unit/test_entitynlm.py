@@ -31,6 +31,7 @@ from beyond_perplexity.models.entitynlm.instances import (
 from beyond_perplexity.models.entitynlm.model import EntityNLM
 from beyond_perplexity.models.entitynlm.tagger import EntityTagger
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, class_ends
+from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions
@@ -389,7 +390,7 @@ def write_corpus(folder, documents, mentions):
         ("mentions", mentions, ("doc_id", "start", "end", "entity", "source")),
     ):
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        write_shard(folder / f"{kind}.parquet", kind, columns, {})
+        write_shard(folder / f"{kind}.parquet", getattr(corpora, kind.upper()), columns, {})
     return CorpusFiles.of(folder)
 
 

@@ -59,7 +59,7 @@ def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("excerpt")
     result = run(folder, ["embedded:enwiki-excerpt"], documents={"minimum_tokens": 5})
     for name in TABLES:
-        check_schema(folder / f"{name}.parquet", name)
+        check_schema(folder / f"{name}.parquet", getattr(corpora, name.upper()))
     return result
 
 

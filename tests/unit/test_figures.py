@@ -92,11 +92,12 @@ def test_equal_tables_give_equal_bytes(name: str, tmp_path) -> None:
     assert b"CreationDate" not in (tmp_path / "a.pdf").read_bytes()
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", TENDENCIES)
 def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
     """Of the user's: models, decodings, brought samples, the name of the test set."""
     sources = [*sources_of(["lstm", "gru"], ["beam", "mine"]), f"external/{HOSTILE}"]
-    frame = table(FIGURES[name].kind, tuple(sources))
+    (kind,) = FIGURES[f"tendencies/{name}"].inputs
+    frame = table(kind, tuple(sources))
     if name == "training":
         frame = frame.replace({"model": {"lstm": HOSTILE}})
     names = {"lstm": f"M {HOSTILE}", "beam": f"D {HOSTILE}"}

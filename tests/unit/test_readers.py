@@ -186,14 +186,17 @@ def test_every_format_has_a_reader() -> None:
 
 def test_formats_and_their_options_are_those_of_the_configuration() -> None:
     """The oracle is the configuration's schema."""
-    schema = yaml.safe_load(Path("rules/config.schema.yaml").read_text())["$defs"]
-    source = schema["corpus"]["properties"]["source"]["properties"]
+    whole = yaml.safe_load(Path("rules/config.schema.yaml").read_text())
+    schema, held = whole["$defs"], whole["properties"]
+    source = schema["Source"]["properties"]
     assert set(source["format"]["enum"]) == set(FORMATS)
     assert set(source) == {field.name for field in fields(SourceOptions)}
-    assert schema["external"]["properties"]["format"]["enum"] == list(TEXT_FORMATS)
-    trees = schema["corpus"]["properties"]["trees"]["properties"]["kind"]
+    assert schema["External"]["properties"]["format"]["enum"] == list(TEXT_FORMATS)
+    trees = schema["AutomaticTreeOptions"]["properties"]["kind"]
     assert trees["enum"] == ["none", *PARSERS]
-    assert schema["vocabulary"]["properties"]["kind"]["enum"] == list(BUILT_KINDS)
+    assert held["vocabularies"]["additionalProperties"]["properties"]["kind"]["enum"] == list(
+        BUILT_KINDS
+    )
 
 
 def test_a_row_and_a_module_make_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from beyond_perplexity.instances.mentions import read_mentioned
 from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.kglm.knowledge_graph import pack_strings
 from beyond_perplexity.models.kglm.transe import TransEOptions, embed
+from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import atomic_path, read_batches
 
@@ -91,9 +93,9 @@ def embed_corpus_graph(
         When a table is missing or has other columns, there is no entity, or a mention is of no
         document.
     """
-    triples = sorted({*_rows(corpus.knowledge_graph, "knowledge_graph")})
+    triples = sorted({*_rows(corpus.knowledge_graph, KNOWLEDGE_GRAPH)})
     surfaces = _surfaces(corpus)
-    table = [*_rows(corpus.aliases, "aliases")]
+    table = [*_rows(corpus.aliases, ALIASES)]
     names = {entity for subject, _, object_ in triples for entity in (subject, object_)}
     names |= {entity for entity, _ in table} | set(surfaces)
     if not names:
@@ -135,10 +137,9 @@ def _compressed(edges: np.ndarray, count: int) -> dict[str, Tensor]:
     }
 
 
-def _rows(path: Path, kind: str) -> Iterator[tuple[str, ...]]:
-    columns = {"knowledge_graph": ("subject", "relation", "object"), "aliases": ("entity", "alias")}
-    for batch in read_batches(path, kind, columns[kind]):
-        values = [batch.column(name).to_pylist() for name in columns[kind]]
+def _rows(path: Path, schema: pa.Schema) -> Iterator[tuple[str, ...]]:
+    for batch in read_batches(path, schema, schema.names):
+        values = [batch.column(name).to_pylist() for name in schema.names]
         yield from (
             tuple(text.replace("\n", " ") for text in row) for row in zip(*values, strict=True)
         )

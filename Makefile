@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
 
-.PHONY: run test lint cluster lock clean
+.PHONY: run test long lint cluster lock clean
 
 run: .venv/installed
 	$(SNAKEMAKE)
@@ -14,6 +14,10 @@ run: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit
 	$(BIN)/python -m pytest tests/workflow
+
+# What is too long for every submission: levels by simulation, plans of thousands of jobs.
+long: .venv/installed
+	$(BIN)/python -m pytest -s tests/long
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -47,13 +47,7 @@ class Checkout:
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """Return the jobs per rule that a dry run of the tiny run lists."""
-        printed = self.snakemake("--dry-run", *SMOKE, *arguments).stdout
-        counts = {}
-        for line in printed.partition("\nThis run\n")[2].splitlines():
-            words = line.split()
-            if len(words) == 2 and words[0].isdigit():
-                counts[words[1]] = int(words[0])
-        return counts
+        return planned_jobs(self.snakemake("--dry-run", *SMOKE, *arguments).stdout)
 
     def results(self) -> dict[str, str]:
         """Return a digest of every result: bytes of tables and figures, rows of Parquet files."""
@@ -71,6 +65,16 @@ class Checkout:
                 continue
             found[str(relative)] = hashlib.sha256(content).hexdigest()
         return found
+
+
+def planned_jobs(printed: str) -> dict[str, int]:
+    """Read the jobs per rule in the summary of a dry run."""
+    lines = map(str.split, printed.partition("\nThis run\n")[2].splitlines())
+    return {words[1]: int(words[0].replace(",", "")) for words in lines if _is_count(words)}
+
+
+def _is_count(words: list[str]) -> bool:
+    return len(words) == 2 and words[0].replace(",", "").isdigit()
 
 
 def _columns(path: Path) -> list[str]:

@@ -1,0 +1,1 @@
+"""What is too long for every submission: `make long`."""

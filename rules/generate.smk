@@ -35,8 +35,7 @@ rule generate:
         folder=subpath(input.model, parent=True),
         decoding=lambda wildcards: RUN.samples.decoding_options(wildcards.decoding),
         seed=config["seed"],
-        first_document=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[0],
-        documents=lambda wildcards: RUN.samples.shard_range(wildcards.shard)[1],
+        documents=lambda wildcards: RUN.samples.shard_range(wildcards.shard),
         maximum_length=config["generation"]["maximum_length"],
         precision=config["generation"]["precision"],
     shell:
@@ -46,8 +45,8 @@ rule generate:
             --decoding {params.decoding:q} \
             --name {wildcards.model}/{wildcards.decoding} \
             --seed {params.seed} \
-            --first {params.first_document} \
-            --count {params.documents} \
+            --first {params.documents[0]} \
+            --count {params.documents[1]} \
             --maximum-length {params.maximum_length} \
             --memory-mb {resources.mem_mb} \
             --precision {params.precision} \

@@ -65,10 +65,6 @@ class Vocabulary(ABC):
     def describe(self) -> dict[str, Any]:
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
 
-    def count_unknown(self, batch: Sequence[np.ndarray]) -> np.ndarray:
-        """Count ``<unk>`` in each sequence of ids, int64, shape (len(batch),)."""
-        return np.array([np.count_nonzero(ids == UNK) for ids in batch], dtype=np.int64)
-
     @property
     def hash(self) -> str:
         """SHA-256 of the description: equal vocabularies have equal hashes."""

@@ -99,32 +99,6 @@ def parse_marks(column: str) -> list[tuple[str, str]]:
     return marks
 
 
-def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
-    """Write mentions as a coreference column; the inverse of reading it.
-
-    Parameters
-    ----------
-    n_tokens : int
-        Length of the text.
-    spans : iterable of (int, int, str)
-        Token span [start, end) and entity; those of one entity may be nested but not cross.
-
-    Returns
-    -------
-    list of str
-        One field a token.
-    """
-    fields: list[list[str]] = [[] for _ in range(n_tokens)]
-    ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
-    for start, end, entity in ordered:
-        fields[start].append(f"({entity})" if end == start + 1 else f"({entity}")
-    for start, end, entity in sorted(ordered, key=lambda span: -span[0]):
-        if end > start + 1:
-            # before what begins here, so that a mention never seems to end where it begins
-            fields[end - 1].insert(0, f"{entity})")
-    return ["|".join(marks) or "-" for marks in fields]
-
-
 # ---- entities ----
 
 

@@ -226,11 +226,6 @@ class CNN(FactoredNetwork):
             ]
         )
 
-    @property
-    def receptive_field(self) -> int:
-        """The tokens, the newest ones, that a prediction depends on."""
-        return 1 + self.options.layers * (self.options.kernel_size - 1)
-
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or D), for tokens (B, T)."""
         options = self.options

@@ -28,14 +28,13 @@ from beyond_perplexity.corpus.brackets import escape
 from beyond_perplexity.corpus.conll_rows import (
     WORD_CONLLU,
     Layout,
-    Line,
     column_of_form,
     find_layout,
     is_comment,
 )
 from beyond_perplexity.corpus.overlaps import Span, outermost
 from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
-from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
 
 NO_MENTION = frozenset({"-", "_", "*", ""})
@@ -54,7 +53,7 @@ class _Open:
 
     place: str
     title: str
-    sentences: list[list[Line]] = field(default_factory=lambda: [[]])
+    sentences: list[list[NumberedLine]] = field(default_factory=lambda: [[]])
     tokens: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)  # of each token
     spans: list[Span] = field(default_factory=list)
@@ -212,7 +211,7 @@ class Reader(AnnotatedReader):
         return layout
 
     def _read_sentence(
-        self, path: Path, lines: list[Line], layout: Layout, document: _Open
+        self, path: Path, lines: list[NumberedLine], layout: Layout, document: _Open
     ) -> None:
         rows = layout.split(lines)
         expected = layout.expected_columns(rows)

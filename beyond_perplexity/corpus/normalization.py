@@ -290,7 +290,7 @@ class Preprocessing(Section):
         return [" ".join(line.split()) for line in lines.split("\n")]
 
 
-NONE = Preprocessing(
+WHITE_SPACE_ONLY = Preprocessing(
     replace_unicode_punctuation=False,
     normalize_punctuation=False,
     remove_non_printing=False,

@@ -20,7 +20,7 @@ from scipy.stats import binom, ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import samples
-from beyond_perplexity.schemas.tendencies import CURVES, TENDENCIES
+from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import _zipf_p, measured_tendencies
@@ -79,7 +79,7 @@ def table(bodies):
 
 
 def test_table_has_its_schema_and_each_measure_once(table):
-    assert table.schema == TENDENCIES
+    assert table.schema == TENDENCY_MEASURES
     rows = as_dict(table)
     assert len(rows) == table.num_rows == 41
     assert set(table["source"].to_pylist()) == {"model/nucleus"}

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import sum_rows
+from beyond_perplexity.invariance.quantum import sum_rows
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     Codes,
     DynamicEntities,

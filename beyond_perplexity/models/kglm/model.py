@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
     NONE,

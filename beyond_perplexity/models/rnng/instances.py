@@ -61,7 +61,7 @@ class SentenceOptions:
             raise ValueError("1 <= minimum_words <= maximum_words does not hold")
 
 
-class Parsed(NamedTuple):
+class ParsedTree(NamedTuple):
     """What a tree's brackets say.
 
     Attributes
@@ -80,7 +80,7 @@ class Parsed(NamedTuple):
     labelled: list[int | str]
 
 
-def parse(tree: str) -> Parsed:
+def parse(tree: str) -> ParsedTree:
     """Turn the brackets of one tree into actions.
 
     Raises
@@ -89,7 +89,7 @@ def parse(tree: str) -> Parsed:
         When the brackets are unbalanced, there are several roots or none, a phrase has no word, or
         a word has no tag of its own.
     """
-    found = Parsed([], [], [])
+    found = ParsedTree([], [], [])
     children: list[int] = []  # of each open phrase
     parts = _PART.findall(tree)
     place, roots = 0, 0
@@ -115,7 +115,7 @@ def parse(tree: str) -> Parsed:
     return found
 
 
-def _close(found: Parsed, children: list[int]) -> None:
+def _close(found: ParsedTree, children: list[int]) -> None:
     if not children or not children[-1]:
         raise ValueError("a bracket closes nothing")
     found.binary.extend([REDUCE] * (children.pop() - 1))
@@ -133,7 +133,7 @@ def _documents(corpus: CorpusFiles) -> Iterator[tuple[int, str]]:
         yield from zip(batch["doc_id"].to_pylist(), batch["split"].to_pylist(), strict=True)
 
 
-def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]:
+def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
     """Stream the sentences of one split with their trees.
 
     Documents without trees are passed over. Nothing is held but a batch of each table.
@@ -142,7 +142,7 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
     ------
     instance_id : int
         ``doc_id * 65536 + sentence``.
-    parsed : Parsed
+    parsed : ParsedTree
 
     Raises
     ------
@@ -171,7 +171,7 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
                 yield number * SENTENCES_OF_A_DOCUMENT + row["sentence"], _parse_row(corpus, row)
 
 
-def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> Parsed:
+def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> ParsedTree:
     try:
         return parse(str(row["tree"]))
     except ValueError as error:
@@ -209,7 +209,7 @@ def read_instances(
     split: str,
     encode: Callable[[Sequence[str]], np.ndarray],
     options: SentenceOptions,
-    actions: Callable[[Parsed], list[int] | None],
+    actions: Callable[[ParsedTree], list[int] | None],
 ) -> Iterator[Instance]:
     """Read sentences with the arrays ``tokens`` and ``actions``.
 
@@ -220,7 +220,7 @@ def read_instances(
         ``"train"``, ``"valid"`` or ``"test"``.
     encode : function of words to their ids
     options : SentenceOptions
-    actions : function of Parsed to the actions
+    actions : function of ParsedTree to the actions
         None: the tree cannot be learnt from; it is left out except from the test split.
     """
     for number, one in read_parsed(corpus, split):
@@ -251,13 +251,13 @@ def binary_instances(
 
 
 def labelled_actions(
-    one: Parsed, labels: Sequence[str], maximum_open: int, maximum_run: int
+    one: ParsedTree, labels: Sequence[str], maximum_open: int, maximum_run: int
 ) -> list[int] | None:
     """Put numbers for the labels of a tree; None when it breaks a limit.
 
     Parameters
     ----------
-    one : Parsed
+    one : ParsedTree
     labels : sequence of str
         Label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`.
     maximum_open : int

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import round_up, sum_rows
+from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.dropout import check_probabilities

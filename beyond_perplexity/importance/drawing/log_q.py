@@ -40,7 +40,7 @@ def score_temperatures(
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``log_q`` with those of `schemas.temperature_columns`, a block of samples
+        Columns of schema ``log_q`` with those of `schemas.draws.temperature_columns`, a block of samples
         of one instance at one temperature at a time.
     """
     for instance in instances:

@@ -35,7 +35,7 @@ class Prefixes(NamedTuple):
     steps : Tensor
         int64, (M,): actions that lead to it.
     sizes : list of int
-        Nodes of each step, W + 1 of them, all multiples of `rows.QUANTUM`: some are there twice.
+        Nodes of each step, W + 1 of them, all multiples of `quantum.QUANTUM`: some are there twice.
     """
 
     nodes: Tensor

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Limit, Section, parse_options
+from beyond_perplexity.options import Count, Limit, Section, parse_options
 from beyond_perplexity.storage.provenance import value_hash
 from beyond_perplexity.storage.shards import write_json
 
@@ -275,12 +275,8 @@ class ClosedOptions(Section):
     """
 
     kind: Literal["closed"]
-    minimum_count: Annotated[int, Limit(minimum=1)] = 1
-    maximum_size: Annotated[int | None, Limit(minimum=1)] = None
-
-    def __post_init__(self) -> None:
-        if self.minimum_count < 1 or (self.maximum_size is not None and self.maximum_size < 1):
-            raise ValueError("minimum_count and maximum_size must be at least 1")
+    minimum_count: Count = 1
+    maximum_size: Count | None = None
 
 
 @dataclass(frozen=True)

@@ -247,10 +247,10 @@ def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
 
 def write_samples(path: Path, texts: list[str]) -> str:
     n = len(texts)
-    columns: dict[str, object] = {name: [None] * n for name in samples.SAMPLES.names}
+    columns: dict[str, object] = {name: [None] * n for name in samples.TEXT_SAMPLES.names}
     columns |= {"doc_id": list(range(n)), "text": texts}
-    columns = {k: pa.array(v, samples.SAMPLES.field(k).type) for k, v in columns.items()}
-    write_shard(path, samples.SAMPLES, columns, {})
+    columns = {k: pa.array(v, samples.TEXT_SAMPLES.field(k).type) for k, v in columns.items()}
+    write_shard(path, samples.TEXT_SAMPLES, columns, {})
     return str(path)
 
 

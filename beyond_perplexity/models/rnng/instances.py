@@ -17,6 +17,7 @@ from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
+from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
@@ -39,7 +40,7 @@ _PART = re.compile(r"[()]|[^\s()]+")
 
 
 @dataclass(frozen=True)
-class SentenceOptions:
+class SentenceOptions(Limited):
     """Which sentences a model of trees reads, and how.
 
     Attributes
@@ -52,13 +53,14 @@ class SentenceOptions:
         Unknown words get ids by their shape (capitals, digits, endings) in place of one <unk>.
     """
 
-    minimum_words: int = 1
+    minimum_words: Count = 1
     maximum_words: int = 40
     unknown_classes: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.minimum_words <= self.maximum_words:
-            raise ValueError("1 <= minimum_words <= maximum_words does not hold")
+        super().__post_init__()
+        if self.maximum_words < self.minimum_words:
+            raise ValueError(f"maximum_words: is {self.maximum_words}, below minimum_words")
 
 
 class ParsedTree(NamedTuple):

@@ -292,7 +292,7 @@ class BPEOptions(Section):
     """
 
     kind: Literal["bpe"]
-    size: Annotated[int, Limit(minimum=260)]
+    size: Annotated[int, Limit(minimum=259)]
 
 
 class VocabularyKind(NamedTuple):

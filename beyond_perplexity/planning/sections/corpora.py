@@ -61,7 +61,7 @@ def _with_side_files(kind: type[Parsed]) -> type[Parsed]:
 
 @dataclass(frozen=True)
 @_with_side_files
-class CorpusSource(SourceOptions, Section):
+class Source(SourceOptions, Section):
     """Where a text comes from: files that a job gets when every address has become a path."""
 
     left_out = tuple(options_of_formats())
@@ -94,7 +94,7 @@ class Corpus(Section):
 
     Attributes
     ----------
-    source : CorpusSource
+    source : Source
         Where the text comes from.
     trees : AutomaticTreeOptions
         Automatic trees over the documents' own tokens; a treebank has its own.
@@ -107,7 +107,7 @@ class Corpus(Section):
         Shares of pages (documents, for formats without pages); they add up to one.
     """
 
-    source: CorpusSource
+    source: Source
     trees: AutomaticTreeOptions = OMITTED
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     documents: DocumentOptions = field(default_factory=DocumentOptions)

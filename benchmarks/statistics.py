@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.samples import SAMPLES
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches, read_texts
 from beyond_perplexity.tendencies.statistics import (
@@ -53,7 +53,7 @@ def write_samples(path: Path, texts: list[str], first: int = 0) -> None:
     """Write texts as a shard of kind ``samples``."""
     n = len(texts)
     record = run_record("benchmarks/statistics.py", {})
-    with ShardWriter(path, SAMPLES, record) as writer:
+    with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         writer.write(
             {
                 "doc_id": pa.array(range(first, first + n), pa.int64()),
@@ -70,7 +70,7 @@ def plain(path: Path) -> dict[str, Counter[object]]:
     """Count everything with the standard library."""
     counts: dict[str, Counter[object]] = {name: Counter() for name in (*HISTOGRAMS, "unigram")}
     symbol: dict[str, bool] = {}
-    for batch in read_batches(path, SAMPLES, ["text"]):
+    for batch in read_batches(path, TEXT_SAMPLES, ["text"]):
         for text in batch.column("text").to_pylist():
             tokens = text.split()
             n = len(tokens)
@@ -119,7 +119,7 @@ def main() -> None:
         shard, output = Path(folder, "samples.parquet"), Path(folder, "statistics.parquet")
         write_samples(shard, synthetic_texts(np.random.default_rng(0), options.documents))
         tokens = sum(
-            b.column(0).to_numpy().sum() for b in read_batches(shard, SAMPLES, ["n_tokens"])
+            b.column(0).to_numpy().sum() for b in read_batches(shard, TEXT_SAMPLES, ["n_tokens"])
         )
         seconds: dict[str, list[float]] = {"plain": [], "ours": []}
         for _ in range(3):

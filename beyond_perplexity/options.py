@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from beyond_perplexity.errors import InputError
@@ -26,14 +28,60 @@ class Limit:
     ----------
     **keywords
         Keywords of JSON schema. The schema of the configuration has them all; `parse_options`
-        reads ``enum`` alone, since other limits may hang together and belong to the dataclass.
+        reads ``enum``, and `Limited` what bounds a number.
     """
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords
 
 
-class Section:
+Count = Annotated[int, Limit(minimum=1)]
+Positive = Annotated[float, Limit(exclusiveMinimum=0)]
+Amount = Annotated[float, Limit(minimum=0)]
+Natural = Annotated[int, Limit(minimum=0)]
+Share = Annotated[float, Limit(minimum=0, maximum=1)]
+Level = Annotated[float, Limit(exclusiveMinimum=0, exclusiveMaximum=1)]
+Dropout = Annotated[float, Limit(minimum=0, exclusiveMaximum=1)]
+
+_BOUNDS = {
+    "minimum": ("at least", operator.ge),
+    "exclusiveMinimum": ("above", operator.gt),
+    "maximum": ("at most", operator.le),
+    "exclusiveMaximum": ("below", operator.lt),
+}
+
+
+def _limits(hint: Any) -> Iterator[tuple[str, Any]]:
+    """List the keywords of a type and of all that it is made of."""
+    for mark in getattr(hint, "__metadata__", ()):
+        yield from mark.keywords.items() if isinstance(mark, Limit) else ()
+    for part in typing.get_args(hint):
+        yield from _limits(part)
+
+
+@cache
+def _bounds(kind: type) -> dict[str, dict[str, Any]]:
+    """Return the bounds of numbers by the field of a dataclass."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found = {name: dict(_limits(hint)) for name, hint in hints.items()}
+    return {name: {k: held[k] for k in _BOUNDS if k in held} for name, held in found.items()}
+
+
+class Limited:
+    """Base of options whose numbers, alone or in a list, keep the bounds of their fields."""
+
+    def __post_init__(self) -> None:
+        kind: type = type(self)
+        for name, bounds in _bounds(kind).items():
+            value = getattr(self, name)
+            numbers = value if isinstance(value, list | tuple) else [value]
+            for number in (one for one in numbers if isinstance(one, int | float)):
+                if not all(_BOUNDS[key][1](number, bound) for key, bound in bounds.items()):
+                    words = " and ".join(f"{_BOUNDS[key][0]} {bounds[key]}" for key in bounds)
+                    raise ValueError(f"{name}: is {number}, expected {words}")
+
+
+class Section(Limited):
     """Base of options whose defaults are written into the configuration, and into commands.
 
     Those of other dataclasses stay out unless a user gives them: a new option of a job then leaves

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Limit, Section, parse_options
+from beyond_perplexity.options import Count, Limit, Section, parse_options
 from beyond_perplexity.storage.provenance import value_hash
 from beyond_perplexity.storage.shards import write_json
 
@@ -64,10 +64,6 @@ class Vocabulary(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
-
-    def count_unknown(self, batch: Sequence[np.ndarray]) -> np.ndarray:
-        """Count ``<unk>`` in each sequence of ids, int64, shape (len(batch),)."""
-        return np.array([np.count_nonzero(ids == UNK) for ids in batch], dtype=np.int64)
 
     @property
     def hash(self) -> str:
@@ -279,12 +275,8 @@ class ClosedOptions(Section):
     """
 
     kind: Literal["closed"]
-    minimum_count: Annotated[int, Limit(minimum=1)] = 1
-    maximum_size: Annotated[int | None, Limit(minimum=1)] = None
-
-    def __post_init__(self) -> None:
-        if self.minimum_count < 1 or (self.maximum_size is not None and self.maximum_size < 1):
-            raise ValueError("minimum_count and maximum_size must be at least 1")
+    minimum_count: Count = 1
+    maximum_size: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -300,7 +292,7 @@ class BPEOptions(Section):
     """
 
     kind: Literal["bpe"]
-    size: Annotated[int, Limit(minimum=260)]
+    size: Annotated[int, Limit(minimum=259)]
 
 
 class VocabularyKind(NamedTuple):

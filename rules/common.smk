@@ -11,7 +11,7 @@ from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.summary import PlannedJob, summarize
+from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
@@ -120,7 +120,7 @@ def print_summary():
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
         ]
-        print(f"\n{summarize(RUN, jobs)}", file=sys.stderr)
+        print(f"\n{summarize_jobs(RUN, jobs)}", file=sys.stderr)
 
 
 LOCAL_TARGETS = {

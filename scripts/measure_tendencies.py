@@ -6,7 +6,7 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCIES
+from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts, write_shard
 from beyond_perplexity.tendencies.curves import curves
@@ -49,7 +49,7 @@ def main() -> None:
         with paired(reference, body, texts if given.sample_documents else None) as pair:
             rows = measure_rows(pair, options, seed)
             table = measure_table(rows, pair, given.source)
-            write_shard(given.measures, TENDENCIES, table, record)
+            write_shard(given.measures, TENDENCY_MEASURES, table, record)
             if given.sample_size:
                 table = sample_sizes(pair, rows, options, how, seed, given.source)
                 write_shard(given.sample_size, SAMPLE_SIZE, table, record)

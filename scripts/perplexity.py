@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.normalization import NONE, Preprocessing
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.perplexity import measure
@@ -32,7 +32,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
-    batches = read_cleaned(Path(options.text), NONE if options.tokenized else cleaning)
+    batches = read_cleaned(Path(options.text), WHITE_SPACE_ONLY if options.tokenized else cleaning)
     summary = measure(
         model,
         vocabulary,

@@ -28,14 +28,13 @@ from beyond_perplexity.corpus.brackets import escape
 from beyond_perplexity.corpus.conll_rows import (
     WORD_CONLLU,
     Layout,
-    Line,
     column_of_form,
     find_layout,
     is_comment,
 )
 from beyond_perplexity.corpus.overlaps import Span, outermost
 from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
-from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
 
 NO_MENTION = frozenset({"-", "_", "*", ""})
@@ -54,7 +53,7 @@ class _Open:
 
     place: str
     title: str
-    sentences: list[list[Line]] = field(default_factory=lambda: [[]])
+    sentences: list[list[NumberedLine]] = field(default_factory=lambda: [[]])
     tokens: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)  # of each token
     spans: list[Span] = field(default_factory=list)
@@ -97,32 +96,6 @@ def parse_marks(column: str) -> list[tuple[str, str]]:
         marks += [(kind, entity) for kind, entity in kinds if entity]
         position = match.end()
     return marks
-
-
-def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
-    """Write mentions as a coreference column; the inverse of reading it.
-
-    Parameters
-    ----------
-    n_tokens : int
-        Length of the text.
-    spans : iterable of (int, int, str)
-        Token span [start, end) and entity; those of one entity may be nested but not cross.
-
-    Returns
-    -------
-    list of str
-        One field a token.
-    """
-    fields: list[list[str]] = [[] for _ in range(n_tokens)]
-    ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
-    for start, end, entity in ordered:
-        fields[start].append(f"({entity})" if end == start + 1 else f"({entity}")
-    for start, end, entity in sorted(ordered, key=lambda span: -span[0]):
-        if end > start + 1:
-            # before what begins here, so that a mention never seems to end where it begins
-            fields[end - 1].insert(0, f"{entity})")
-    return ["|".join(marks) or "-" for marks in fields]
 
 
 # ---- entities ----
@@ -238,7 +211,7 @@ class Reader(AnnotatedReader):
         return layout
 
     def _read_sentence(
-        self, path: Path, lines: list[Line], layout: Layout, document: _Open
+        self, path: Path, lines: list[NumberedLine], layout: Layout, document: _Open
     ) -> None:
         rows = layout.split(lines)
         expected = layout.expected_columns(rows)

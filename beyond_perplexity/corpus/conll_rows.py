@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from beyond_perplexity.corpus.readers import NumberedLine
+
 WIDE_COLUMNS = 7  # rows with so many columns are laid out like CoNLL-2012
 CONLLU_COLUMNS = 10
 WORD_WIDE, WORD_NARROW, WORD_CONLLU = 3, 1, 1
-
-Line = tuple[int, str]
-"""Number, from 1, and text without its end."""
 
 _PART_OF_WORD_NUMBER = re.compile(r"\d+[-.]\d+")
 
@@ -54,7 +53,7 @@ class Layout:
         """Whether tags and trees are where CoNLL-2012 has them."""
         return self.wide and not self.conllu
 
-    def split(self, lines: Iterable[Line]) -> list[tuple[int, list[str]]]:
+    def split(self, lines: Iterable[NumberedLine]) -> list[tuple[int, list[str]]]:
         """Return number and columns of those lines that are no comments."""
         return [
             (number, _columns(line, self.tabs))
@@ -114,7 +113,7 @@ def is_comment(line: str, tabs: bool) -> bool:
     return not row
 
 
-def find_layout(lines: Sequence[Line], word_column: int | None = None) -> Layout | None:
+def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -> Layout | None:
     """Find the layout that most rows have.
 
     Parameters

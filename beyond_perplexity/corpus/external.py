@@ -13,11 +13,11 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.samples import SAMPLES
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
-SUFFIXES = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
+FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
 COMPRESSED = (".gz", ".bz2")
 
 
@@ -32,7 +32,7 @@ class StrictProblems(Problems):
 def guess_format(path: Path) -> str:
     """Tell the format by the suffix, before that of a compression: text, jsonl or parquet."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSED]
-    return SUFFIXES.get(suffixes[-1], "text") if suffixes else "text"
+    return FORMAT_BY_SUFFIX.get(suffixes[-1], "text") if suffixes else "text"
 
 
 def check_file(path: Path) -> None:
@@ -110,7 +110,7 @@ def import_texts(
         When the file cannot be read, or has no token.
     """
     kept = left_out = 0
-    with ShardWriter(output, SAMPLES, record) as writer:
+    with ShardWriter(output, TEXT_SAMPLES, record) as writer:
         for cleaned in read_cleaned(path, preprocessing, kind):
             filled = [text for text in cleaned if text]
             left_out += len(cleaned) - len(filled)

@@ -40,7 +40,7 @@ Item = RawPage | Record | Annotated
 
 
 @dataclass(frozen=True)
-class Batch:
+class ItemBatch:
     """Consecutive pages or records of one file.
 
     Parameters
@@ -79,7 +79,7 @@ class Extractor:
     options: ExtractionOptions
     seed: int
 
-    def __call__(self, batch: Batch) -> Extracted:
+    def __call__(self, batch: ItemBatch) -> Extracted:
         """Extract a batch of pages or records."""
         result = Extracted()
         sources: list[tuple[int, str, str, Paragraph]] = []  # item, title, place, paragraph
@@ -97,7 +97,7 @@ class Extractor:
         return result
 
     def _read_article(
-        self, page: Page, raw: RawPage, batch: Batch, result: Extracted
+        self, page: Page, raw: RawPage, batch: ItemBatch, result: Extracted
     ) -> list[Paragraph]:
         """Parse an article, keep its triples, and return its paragraphs with all mentions."""
         try:
@@ -247,7 +247,7 @@ def _characters(item: Item) -> int:
 
 def _batches(
     options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
-) -> Iterator[Batch]:
+) -> Iterator[ItemBatch]:
     """Cut the corpus into batches of limited size, each of one file's kind."""
     first = 0
     waiting: list[Item] = []
@@ -256,18 +256,18 @@ def _batches(
     for item, split, namespaces in _items(options, problems, reader):
         full = characters >= BATCH_CHARACTERS or len(waiting) >= BATCH_ITEMS
         if waiting and (full or (split, namespaces) != common):
-            yield Batch(first, waiting, *common)
+            yield ItemBatch(first, waiting, *common)
             first += len(waiting)
             waiting, characters = [], 0
         common = (split, namespaces)
         waiting.append(item)
         characters += _characters(item)
     if waiting:
-        yield Batch(first, waiting, *common)
+        yield ItemBatch(first, waiting, *common)
 
 
 def _map_ordered(
-    extractor: Extractor, batches: Iterable[Batch], workers: int
+    extractor: Extractor, batches: Iterable[ItemBatch], workers: int
 ) -> Iterator[Extracted]:
     """Extract batches in parallel, give the results in order, hold a bounded number of them."""
     if workers == 1:

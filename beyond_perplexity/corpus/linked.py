@@ -25,7 +25,7 @@ from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
 
 RECENT_TOKENS = 30
-NEW, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
+NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
 LITERALS = ("T::", "V::")  # dates and quantities name themselves
 
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
@@ -98,7 +98,7 @@ def _kind(relation: object) -> str | None:
     """Name what the file's own annotation calls a mention: new, related or ongoing."""
     if not isinstance(relation, list) or not relation:
         return None
-    if relation == [NEW]:
+    if relation == [NEW_ENTITY]:
         return "new"
     return "ongoing" if REFLEXIVE in relation else "related"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from beyond_perplexity.corpus.readers import Problems, read_chunks
 from beyond_perplexity.errors import InputError
 
-OPEN, CLOSE, END = b"<page>", b"</page>", b"</mediawiki>"
+PAGE_OPEN, PAGE_CLOSE, DUMP_CLOSE = b"<page>", b"</page>", b"</mediawiki>"
 MAXIMUM_PAGE_BYTES = 1 << 26
 
 _NAMESPACE = re.compile(rb'<namespace key="(-?\d+)"[^>]*>([^<]+)</namespace>')
@@ -102,8 +102,8 @@ class PageStream:
         for chunk in read_chunks(self._path, self._problems):
             buffer += chunk
             start = 0
-            while (end := buffer.find(CLOSE, start)) >= 0:
-                end += len(CLOSE)
+            while (end := buffer.find(PAGE_CLOSE, start)) >= 0:
+                end += len(PAGE_CLOSE)
                 if not pages:
                     self._read_header(buffer[:end])
                 yield from self._cut(buffer[start:end], offset + start)
@@ -113,7 +113,7 @@ class PageStream:
             offset += start
             if len(buffer) > MAXIMUM_PAGE_BYTES:
                 raise InputError(
-                    f"{self._path}: byte {offset}: no {CLOSE.decode()} within "
+                    f"{self._path}: byte {offset}: no {PAGE_CLOSE.decode()} within "
                     f"{MAXIMUM_PAGE_BYTES} bytes; this is no MediaWiki XML dump in UTF-8"
                 )
         self._check_end(buffer, offset, pages)
@@ -124,23 +124,25 @@ class PageStream:
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:
         """Give the page that ends the piece and, before it, pages that were never closed."""
-        start = piece.find(OPEN)
+        start = piece.find(PAGE_OPEN)
         if start < 0:
             yield RawPage(f"{self._path}: byte {offset}", piece)
         while start >= 0:
-            following = piece.find(OPEN, start + 1)
+            following = piece.find(PAGE_OPEN, start + 1)
             end = following if following >= 0 else len(piece)
             yield RawPage(f"{self._path}: byte {offset + start}", piece[start:end])
             start = following
 
     def _check_end(self, rest: bytes, offset: int, pages: int) -> None:
         place = f"{self._path}: byte {offset + len(rest)}"
-        if not pages and OPEN not in rest and b"<mediawiki" not in rest:
+        if not pages and PAGE_OPEN not in rest and b"<mediawiki" not in rest:
             detail = "expected MediaWiki's XML export in UTF-8"
             self._problems.report("not a MediaWiki dump", place, detail)
-        elif END not in rest:
-            inside = f" inside {RawPage(place, rest).describe()}" if OPEN in rest else ""
-            self._problems.report("dump ends early", place, f"no {END.decode()} at its end{inside}")
+        elif DUMP_CLOSE not in rest:
+            inside = f" inside {RawPage(place, rest).describe()}" if PAGE_OPEN in rest else ""
+            self._problems.report(
+                "dump ends early", place, f"no {DUMP_CLOSE.decode()} at its end{inside}"
+            )
 
 
 def parse_page(raw: RawPage) -> Page:

@@ -35,10 +35,9 @@ ko every Chinese, Japanese or Korean character becomes a token of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 
 from beyond_perplexity.corpus.moses_data import ALNUM, CJK, NUMBER, PREFIXES
 from beyond_perplexity.errors import InputError
@@ -258,33 +257,3 @@ def tokenize_lines(lines: Sequence[str], language: str = "en") -> list[str]:
                 found[i] = line
         tokens += found
     return tokens
-
-
-def tokenize_stream(
-    lines: Iterable[str], language: str = "en", chunk: int = CHUNK
-) -> Iterator[str]:
-    """Tokenize a stream of lines, holding one chunk of them in memory.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        See `tokenize_lines`.
-    language : str
-        One of `LANGUAGES`.
-    chunk : int
-        Lines read ahead; it does not change the result.
-
-    Yields
-    ------
-    str
-        One tokenized line for each line.
-
-    Raises
-    ------
-    InputError
-        When there are no rules for the language.
-    """
-    check_language(language)
-    remaining = iter(lines)
-    while batch := list(islice(remaining, chunk)):
-        yield from tokenize_lines(batch, language)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES, check_language, tokenize_lines
+from beyond_perplexity.corpus.moses import CHUNK, check_language, tokenize_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Section
 
@@ -290,18 +290,7 @@ class Preprocessing(Section):
         return [" ".join(line.split()) for line in lines.split("\n")]
 
 
-__all__ = [
-    "LANGUAGES",
-    "Preprocessing",
-    "lower_case",
-    "normalize_punctuation",
-    "remove_accents",
-    "remove_non_printing",
-    "replace_unicode_punctuation",
-]
-
-
-NONE = Preprocessing(
+WHITE_SPACE_ONLY = Preprocessing(
     replace_unicode_punctuation=False,
     normalize_punctuation=False,
     remove_non_printing=False,

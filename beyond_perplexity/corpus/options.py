@@ -16,7 +16,7 @@ from beyond_perplexity.corpus.rows import (
 )
 from beyond_perplexity.corpus.split import SPLITS, SplitShares
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Limit, Section, add_fields, parse_options
+from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
 
 _Class = TypeVar("_Class")
 
@@ -118,13 +118,12 @@ class DocumentOptions(Section):
         Keep the first of identical documents (after preprocessing) only.
     """
 
-    minimum_tokens: Annotated[int, Limit(minimum=1)] = 1
-    maximum_tokens: Annotated[int | None, Limit(minimum=1)] = None
+    minimum_tokens: Count = 1
+    maximum_tokens: Count | None = None
     deduplicate: bool = True
 
     def __post_init__(self) -> None:
-        if self.minimum_tokens < 1:
-            raise ValueError(f"minimum_tokens is {self.minimum_tokens}, expected at least 1")
+        super().__post_init__()
         if self.maximum_tokens is not None and self.maximum_tokens < self.minimum_tokens:
             raise ValueError(f"maximum_tokens is {self.maximum_tokens}, below minimum_tokens")
 
@@ -143,11 +142,7 @@ class AutomaticTreeOptions(Section):
     """
 
     kind: str = "none"
-    maximum_tokens: Annotated[int, Limit(minimum=1)] = 100
-
-    def __post_init__(self) -> None:
-        if self.maximum_tokens < 1:
-            raise ValueError(f"maximum_tokens is {self.maximum_tokens}, expected at least 1")
+    maximum_tokens: Count = 100
 
 
 def annotated_preprocessing(

@@ -28,7 +28,7 @@ from beyond_perplexity.corpus.annotated import (
     single_word,
 )
 from beyond_perplexity.corpus.brackets import escape, unescape
-from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 
 MAXIMUM_CHARACTERS = 100_000
 MAXIMUM_DEPTH = 250
@@ -38,8 +38,6 @@ BARE_PHRASE = "X"
 _PART = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _LEAF = re.compile(r" ([^ ()]+)\)")
 _CATEGORY = re.compile(r"[^-=]+")
-
-Line = tuple[int, str]
 
 
 class TreeError(ValueError):
@@ -255,10 +253,10 @@ class Reader(AnnotatedReader):
             except TreeError as error:
                 self.problems.report(error.reason, f"{path}: line {number}", error.detail)
 
-    def _blocks(self, path: Path, lines: Iterator[Line]) -> Iterator[list[Line]]:
+    def _blocks(self, path: Path, lines: Iterator[NumberedLine]) -> Iterator[list[NumberedLine]]:
         """Cut a file where as many brackets have been closed as opened at the end of a line."""
-        again: list[Line] = []  # in reverse order
-        held: list[Line] = []
+        again: list[NumberedLine] = []  # in reverse order
+        held: list[NumberedLine] = []
         depth = size = 0
         while True:
             item = again.pop() if again else next(lines, None)
@@ -282,8 +280,8 @@ class Reader(AnnotatedReader):
                 held, depth, size = [], 0, 0
 
     def _give_up(
-        self, path: Path, held: list[Line], depth: int, following: list[Line]
-    ) -> list[Line]:
+        self, path: Path, held: list[NumberedLine], depth: int, following: list[NumberedLine]
+    ) -> list[NumberedLine]:
         """Report a tree that does not end; return what to read again, in reverse order.
 
         Reading goes on at the next line of it that begins with a bracket in the first column.

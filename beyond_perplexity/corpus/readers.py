@@ -21,15 +21,19 @@ from typing import IO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.errors import InputError
 
 CHUNK_BYTES = 1 << 20
 LISTED = 20
 
+NumberedLine = tuple[int, str]
+"""Number, from 1, and text without its end."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # The corpora that installed packages ship: name after "embedded:" -> package, path inside it.
-EMBEDDED = {
+EMBEDDED_CORPORA = {
     "enwiki-excerpt": (
         "gensim",
         "test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2",
@@ -131,11 +135,13 @@ def resolve_path(name: str) -> Path:
         When there is no such file or no such embedded corpus.
     """
     path = Path(name)
-    if name.startswith("embedded:"):
-        known = name.removeprefix("embedded:")
-        if known not in EMBEDDED:
-            raise InputError(f"{name}: no such embedded corpus; there are {', '.join(EMBEDDED)}")
-        package, inside = EMBEDDED[known]
+    if name.startswith(EMBEDDED):
+        known = name.removeprefix(EMBEDDED)
+        if known not in EMBEDDED_CORPORA:
+            raise InputError(
+                f"{name}: no such embedded corpus; there are {', '.join(EMBEDDED_CORPORA)}"
+            )
+        package, inside = EMBEDDED_CORPORA[known]
         # The package is installed as plain files, so that the resource is a path.
         path = Path(str(importlib.resources.files(package).joinpath(inside)))
     if not path.is_file():
@@ -181,7 +187,7 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
         problems.report("truncated or damaged archive", place, str(error))
 
 
-def read_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, problems: Problems) -> Iterator[NumberedLine]:
     """Give the decoded lines of a UTF-8 file with their numbers, which start at 1."""
     rest = b""
     number = 0
@@ -194,7 +200,7 @@ def read_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
         yield from _decode(path, number + 1, rest, problems)
 
 
-def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[tuple[int, str]]:
+def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[NumberedLine]:
     place = f"{path}: line {number}"
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from beyond_perplexity.options import Rows
 
 _PACKAGE = "beyond_perplexity.corpus"
+EMBEDDED = "embedded:"  # begins the name of a corpus that an installed package ships
 Annotation = Literal["trees", "mentions", "graph"]
 
 

@@ -16,7 +16,7 @@ from typing import cast
 from beyond_perplexity.corpus.brackets import escape
 from beyond_perplexity.corpus.penn import leaves
 
-ROOT = "S"
+SENTENCE_LABEL = "S"
 SENTENCE_ENDS = frozenset(".!?")
 
 Tagged = tuple[str, str, str, str]
@@ -75,7 +75,7 @@ def parse_sentence(tokens: Sequence[str]) -> str:
         In the form of `penn`; its leaves are the tokens.
     """
     tagged = _chunker()(list(tokens))
-    return f"({ROOT} {' '.join(_prepositional(tagged))})"
+    return f"({SENTENCE_LABEL} {' '.join(_prepositional(tagged))})"
 
 
 def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:

@@ -6,6 +6,8 @@ import hashlib
 import math
 from dataclasses import dataclass
 
+from beyond_perplexity.options import Limited, Share
+
 SPLITS = ("train", "valid", "test")
 
 
@@ -27,7 +29,7 @@ def hash_uniform(name: str) -> float:
 
 
 @dataclass(frozen=True)
-class SplitShares:
+class SplitShares(Limited):
     """Shares of the pages that go to each split.
 
     The split of a page depends on its title and the shares alone: all documents of a page share
@@ -44,14 +46,12 @@ class SplitShares:
         When they are no shares or do not sum to 1.
     """
 
-    train: float = 0.7
-    valid: float = 0.1
-    test: float = 0.2
+    train: Share = 0.7
+    valid: Share = 0.1
+    test: Share = 0.2
 
     def __post_init__(self) -> None:
-        for name in SPLITS:
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, not a share between 0 and 1")
+        super().__post_init__()
         total = self.train + self.valid + self.test
         if not math.isclose(total, 1, abs_tol=1e-9):
             raise ValueError(f"the shares of train, valid and test sum to {total:g}, not to 1")

@@ -32,7 +32,7 @@ ANNOTATION_COUNTS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that an extraction writes: five tables of `schemas.SCHEMAS` and a JSON report."""
+    """The files that an extraction writes: five tables of `schemas.corpora` and a JSON report."""
 
     documents: Path
     mentions: Path

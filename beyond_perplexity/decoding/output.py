@@ -11,7 +11,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.decoding.engine import DrawnDocument
-from beyond_perplexity.schemas.samples import SAMPLES
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -33,7 +33,7 @@ def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.T
         "log_prob_decoding": [None if math.isnan(value) else value for value in log_prob_decoding],
         "finished": finished,
     }
-    return pa.table(columns, SAMPLES)
+    return pa.table(columns, TEXT_SAMPLES)
 
 
 def write_samples(
@@ -60,6 +60,6 @@ def write_samples(
     """
     bar = tqdm(documents, total=count, unit="document", mininterval=2)
     stream = iter(bar)
-    with ShardWriter(path, SAMPLES, record) as writer:
+    with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         while batch := list(islice(stream, ROWS_OF_WRITE)):
             writer.write(to_table(batch, vocabulary))

@@ -58,7 +58,7 @@ class Decoding(NamedTuple):
     words : str
         What it does, for the documentation of the configuration.
     module : str
-        Has its distribution; see `kinds.Kind`.
+        Has its distribution; see `kinds.DecodingKind`.
     numbers : mapping of str to Number
         Its options besides those that all have. Two decodings may share one, each with a default.
     beam : bool

@@ -44,14 +44,14 @@ DECODING_NAMES = {
 Style = str | tuple[int, tuple[int, ...]]
 
 
-class Source(NamedTuple):
+class SourceName(NamedTuple):
     """A body of text: the samples of a model under a decoding, brought samples, or the test set."""
 
     model: str
     decoding: str
 
 
-def parse_source(name: str) -> Source:
+def parse_source(name: str) -> SourceName:
     """Split the name of a source.
 
     Parameters
@@ -61,7 +61,7 @@ def parse_source(name: str) -> Source:
 
     Returns
     -------
-    Source
+    SourceName
         Brought samples stand in the column of decodings as ``external``, under their own name; the
         test set has no decoding.
 
@@ -71,13 +71,13 @@ def parse_source(name: str) -> Source:
         When the name has another form.
     """
     if name == REFERENCE:
-        return Source(REFERENCE, "")
+        return SourceName(REFERENCE, "")
     first, slash, second = name.partition("/")
     if not (slash and first and second):
         raise InputError(
             f"source '{name}' is neither 'reference' nor 'MODEL/DECODING' nor 'external/NAME'"
         )
-    return Source(name, EXTERNAL) if first == EXTERNAL else Source(first, second)
+    return SourceName(name, EXTERNAL) if first == EXTERNAL else SourceName(first, second)
 
 
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:

@@ -48,16 +48,16 @@ RC: Any = {
     "text.parse_math": False,  # no text of users is markup
 }
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 
 def styled(
-    function: Callable[Concatenate[pd.DataFrame, Labels, P], Figure],
-) -> Callable[Concatenate[pd.DataFrame, Labels, P], Figure]:
+    function: Callable[Concatenate[pd.DataFrame, Labels, _P], Figure],
+) -> Callable[Concatenate[pd.DataFrame, Labels, _P], Figure]:
     """Let a figure's function run with the package's fonts and lines, not the user's."""
 
     @wraps(function)
-    def inner(table: pd.DataFrame, labels: Labels, *args: P.args, **kwargs: P.kwargs) -> Figure:
+    def inner(table: pd.DataFrame, labels: Labels, *args: _P.args, **kwargs: _P.kwargs) -> Figure:
         with package_style():
             return function(table, labels, *args, **kwargs)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from beyond_perplexity.options import Count, Level, Limited, Natural, Positive
+
 
 @dataclass(frozen=True)
-class ReductionOptions:
+class ReductionOptions(Limited):
     """Options of `reduction.reduce_weights`.
 
     Attributes
@@ -24,22 +26,14 @@ class ReductionOptions:
         Share of the subsets inside the bands and the spreads over pairings.
     """
 
-    subsets: int = 200
-    bootstrap: int = 200
-    replicate_samples: int = 100
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        for name, minimum in {"subsets": 0, "bootstrap": 0, "replicate_samples": 1}.items():
-            value = getattr(self, name)
-            if value < minimum:
-                raise ValueError(f"{name}: is {value}, expected at least {minimum}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")
+    subsets: Natural = 200
+    bootstrap: Natural = 200
+    replicate_samples: Count = 100
+    confidence: Level = 0.95
 
 
 @dataclass(frozen=True)
-class WeightOptions:
+class WeightOptions(Limited):
     """Options of `weights.weigh`.
 
     Attributes
@@ -48,14 +42,11 @@ class WeightOptions:
         τ of the proposal.
     """
 
-    temperature: float
-
-    def __post_init__(self) -> None:
-        _check_temperatures(self.temperature)
+    temperature: Positive
 
 
 @dataclass(frozen=True)
-class LogQOptions:
+class LogQOptions(Limited):
     """Options of `log_q.score_temperatures`.
 
     Attributes
@@ -64,14 +55,11 @@ class LogQOptions:
         Each τ that samples are drawn at.
     """
 
-    temperatures: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        _check_temperatures(*self.temperatures)
+    temperatures: tuple[Positive, ...]
 
 
 @dataclass(frozen=True)
-class BeamOptions:
+class BeamOptions(Limited):
     """Options of `beams.search`.
 
     Attributes
@@ -80,11 +68,11 @@ class BeamOptions:
         Of the beams.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Count, ...]
 
 
 @dataclass(frozen=True)
-class SMCOptions:
+class SMCOptions(Limited):
     """Options of `smc.run_smc`.
 
     Attributes
@@ -98,18 +86,6 @@ class SMCOptions:
         τ of the proposal.
     """
 
-    particles: int = 100
-    runs: int = 4
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("particles", "runs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: is {getattr(self, name)}, expected at least 1")
-        _check_temperatures(self.temperature)
-
-
-def _check_temperatures(*temperatures: float) -> None:
-    for value in temperatures:
-        if not value > 0:
-            raise ValueError(f"temperature: is {value}, expected above 0")
+    particles: Count = 100
+    runs: Count = 4
+    temperature: Positive = 1.0

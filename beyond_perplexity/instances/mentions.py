@@ -16,7 +16,7 @@ from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
 
-class Span(NamedTuple):
+class MentionSpan(NamedTuple):
     """A mention: words from `start` to before `end`, of an entity of that name."""
 
     start: int
@@ -30,7 +30,7 @@ class MentionedDocument(NamedTuple):
     doc_id: int
     split: str
     text: str
-    spans: list[Span]
+    spans: list[MentionSpan]
 
 
 S = TypeVar("S", bound=tuple[int, int, Any])
@@ -54,7 +54,7 @@ def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
             yield span
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Span]]:
+def _rows(path: Path) -> Iterator[tuple[int, MentionSpan]]:
     columns = ("doc_id", "start", "end", "entity")
     last = -1
     for batch in read_batches(path, MENTIONS, columns):
@@ -66,7 +66,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Span]]:
                     "sort the mentions by doc_id"
                 )
             last = doc_id
-            yield doc_id, Span(start, end, entity.replace("\n", " "))
+            yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
 
 
 def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
@@ -85,7 +85,7 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
     for batch in read_batches(corpus.documents, DOCUMENTS, columns, 1024):
         values = (batch.column(name).to_pylist() for name in columns)
         for doc_id, split, text in zip(*values, strict=True):
-            spans: list[Span] = []
+            spans: list[MentionSpan] = []
             if waiting is not None and waiting[0] == doc_id:
                 spans = [span for _, span in waiting[1]]
                 waiting = next(mentions, None)
@@ -99,7 +99,7 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
 
 def encode_mentioned(
     corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-) -> Iterator[tuple[int, np.ndarray, list[Span]]]:
+) -> Iterator[tuple[int, np.ndarray, list[MentionSpan]]]:
     """Stream the documents of a split that have words: id, ids of the words (T,), mentions.
 
     Parameters
@@ -134,7 +134,7 @@ def encode_mentioned(
         yield document.doc_id, tokens, document.spans
 
 
-def name_mention(corpus: CorpusFiles, doc_id: int, span: Span) -> str:
+def name_mention(corpus: CorpusFiles, doc_id: int, span: MentionSpan) -> str:
     """Say which mention it is, for an error."""
     start, end, entity = span
     return f"{corpus.mentions}: document {doc_id}, mention [{start}, {end}) of {entity!r}"

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class CorpusFiles(NamedTuple):
-    """The tables of one corpus (see `schemas.SCHEMAS`) and what was made of them.
+    """The tables of one corpus (see `schemas.corpora`) and what was made of them.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """The numbers of many random streams at once, as a tensor on any device.
 
-They are those of `randomness.stream`, bit for bit: NumPy's Philox 4x64-10, on a GPU computed by
+They are those of `streams.stream`, bit for bit: NumPy's Philox 4x64-10, on a GPU computed by
 tensor arithmetic.
 """
 

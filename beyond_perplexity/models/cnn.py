@@ -18,16 +18,12 @@ from torch.nn import functional
 
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import (
-    check_probabilities,
-    drop,
-    drop_words,
-    skips_layer,
-)
+from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
+from beyond_perplexity.options import Count, Dropout, Limited
 
 
 @dataclass(frozen=True)
-class CNNOptions:
+class CNNOptions(Limited):
     """Architecture of a `CNN`.
 
     Attributes
@@ -58,29 +54,17 @@ class CNNOptions:
         The output layer shares the embedding's matrix; when D is not E, a projection goes between.
     """
 
-    layers: int = 4
-    embedding_size: int = 128
-    width: int = 256
-    kernel_size: int = 4
-    bottleneck: int | None = None
+    layers: Count = 4
+    embedding_size: Count = 128
+    width: Count = 256
+    kernel_size: Count = 4
+    bottleneck: Count | None = None
     weight_normalization: bool = True
-    dropout: float = 0.1
+    dropout: Dropout = 0.1
     locked_dropout: bool = False
-    embedding_dropout: float = 0.0
-    layer_dropout: float = 0.0
+    embedding_dropout: Dropout = 0.0
+    layer_dropout: Dropout = 0.0
     tie_weights: bool = True
-
-    def __post_init__(self) -> None:
-        sizes = ("layers", "embedding_size", "width", "kernel_size", "bottleneck")
-        for name in sizes:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: is {value}, expected at least 1")
-        check_probabilities(
-            dropout=self.dropout,
-            embedding_dropout=self.embedding_dropout,
-            layer_dropout=self.layer_dropout,
-        )
 
 
 @dataclass(frozen=True)
@@ -225,11 +209,6 @@ class CNN(FactoredNetwork):
                 GatedConvolution(middle, options.width, 1, normalized, gain),
             ]
         )
-
-    @property
-    def receptive_field(self) -> int:
-        """The tokens, the newest ones, that a prediction depends on."""
-        return 1 + self.options.layers * (self.options.kernel_size - 1)
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or D), for tokens (B, T)."""

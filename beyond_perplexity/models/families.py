@@ -35,7 +35,7 @@ class Family:
         trained, with its own vocabulary; latent: trained, with latent variables, so that its
         likelihood is estimated; proposal: of the latent variables of such a model.
     needs : tuple of "trees", "mentions" or "graph"
-        What its corpus must be annotated with; see `planning.latent_checks.ANNOTATIONS`.
+        What its corpus must be annotated with; see `planning.latent_checks.REQUIREMENTS`.
     proposals : tuple of str
         Families of its proposals.
     shares : tuple of str

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import check_probabilities, drop, drop_words
+from beyond_perplexity.models.layers.dropout import drop, drop_words
+from beyond_perplexity.options import Count, Dropout, Limited
 
 
 @dataclass(frozen=True)
-class RecurrentOptions:
+class RecurrentOptions(Limited):
     """Architecture of a recurrent model.
 
     Attributes
@@ -39,18 +40,13 @@ class RecurrentOptions:
         The output layer shares the embedding's matrix; when H is not E, a projection goes between.
     """
 
-    layers: int = 1
-    embedding_size: int = 128
-    hidden_size: int = 256
-    dropout: float = 0.2
+    layers: Count = 1
+    embedding_size: Count = 128
+    hidden_size: Count = 256
+    dropout: Dropout = 0.2
     locked_dropout: bool = False
-    embedding_dropout: float = 0.0
+    embedding_dropout: Dropout = 0.0
     tie_weights: bool = True
-
-    def __post_init__(self) -> None:
-        if min(self.layers, self.embedding_size, self.hidden_size) < 1:
-            raise ValueError("layers, embedding_size and hidden_size must be at least 1")
-        check_probabilities(dropout=self.dropout, embedding_dropout=self.embedding_dropout)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from torch.nn import functional
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
-from beyond_perplexity.models.layers.dropout import check_probabilities, drop_words, skips_layer
+from beyond_perplexity.models.layers.dropout import drop_words, skips_layer
+from beyond_perplexity.options import Count, Dropout, Limited
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 CACHE_BUCKET = 32
@@ -26,7 +27,7 @@ GROUP = 16  # rows: on a CPU each group of them has its own longest prefix
 
 
 @dataclass(frozen=True)
-class TransformerOptions:
+class TransformerOptions(Limited):
     """Architecture of a `Transformer`.
 
     Attributes
@@ -55,27 +56,21 @@ class TransformerOptions:
         The output layer shares the embedding's matrix.
     """
 
-    layers: int = 2
+    layers: Count = 2
     width: int = 128
-    heads: int = 4
-    feedforward_size: int = 512
-    context_length: int = 512
+    heads: Count = 4
+    feedforward_size: Count = 512
+    context_length: Count = 512
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    dropout: float = 0.1
-    embedding_dropout: float = 0.0
-    layer_dropout: float = 0.0
+    dropout: Dropout = 0.1
+    embedding_dropout: Dropout = 0.0
+    layer_dropout: Dropout = 0.0
     tie_weights: bool = True
 
     def __post_init__(self) -> None:
-        if min(self.layers, self.heads, self.feedforward_size, self.context_length) < 1:
-            raise ValueError("layers, heads, feedforward_size, context_length must be at least 1")
+        super().__post_init__()
         if self.width < 2 or self.width % self.heads or self.width % 2:
             raise ValueError(f"width: is {self.width}, expected an even multiple of heads")
-        check_probabilities(
-            dropout=self.dropout,
-            embedding_dropout=self.embedding_dropout,
-            layer_dropout=self.layer_dropout,
-        )
 
 
 @dataclass(frozen=True)

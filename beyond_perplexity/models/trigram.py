@@ -96,7 +96,6 @@ class Trigram(CountedModel):
             )
         self.vocabulary_size = vocabulary_size
         self.open_vocabulary = open_vocabulary
-        self._keys: Tensor | None = None
         empty = torch.zeros(0, dtype=torch.int64)
         self._set_counts(empty, empty)
 
@@ -110,7 +109,6 @@ class Trigram(CountedModel):
         self.register_buffer("offsets", offsets)
         self.register_buffer("successors", (keys % self.vocabulary_size).int())  # (N,)
         self.register_buffer("counts", counts)
-        self._keys = None
 
     @classmethod
     def fit(
@@ -208,36 +206,11 @@ class Trigram(CountedModel):
     def forward(self, tokens: Tensor) -> Tensor:
         """Score every next token of prefixes (B, T): log probabilities, float32, (B, T, V).
 
-        After a context that was not seen all of them are minus infinity. For scoring a corpus
-        `token_log_probs` is the cheaper way.
+        After a context that was not seen all of them are minus infinity.
         """
         previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)
         return self._dense(rows.flatten(), seen.flatten()).unflatten(0, tokens.shape)
-
-    def token_log_probs(self, tokens: Tensor) -> Tensor:
-        """Score given tokens without a dense distribution.
-
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B, T), each row starting with ``<s>``.
-
-        Returns
-        -------
-        Tensor
-            float64, (B, T - 1): log p of ``tokens[:, t + 1]`` after ``tokens[:, : t + 1]``; minus
-            infinity for what was not seen. Places behind a row's ``</s>`` mean nothing.
-        """
-        if self._keys is None:
-            owner = self.contexts.repeat_interleave(self.offsets.diff())  # (N,)
-            self._keys = owner * self.vocabulary_size + self.successors  # (N,)
-        previous = torch.nn.functional.pad(tokens[:, :-2], (1, 0), value=BOS)  # (B, T - 1)
-        rows, seen = self.context_index(tokens[:, :-1], previous)  # (B, T - 1), (B, T - 1)
-        wanted = self.contexts[rows] * self.vocabulary_size + tokens[:, 1:]  # (B, T - 1)
-        entries = torch.searchsorted(self._keys, wanted).clamp_(max=len(self._keys) - 1)
-        seen &= self._keys[entries] == wanted
-        return torch.where(seen, self._log_probs(entries, rows), -torch.inf)
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TrigramState:
         """Return the state of B empty prefixes."""

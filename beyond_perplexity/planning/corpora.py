@@ -8,10 +8,9 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyond_perplexity.corpus.rows import FORMATS, PARSERS, SIDE_FILES
+from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
 from beyond_perplexity.planning.parameters import Config, as_json
 
-EMBEDDED = "embedded:"
 STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
 
 

@@ -22,7 +22,7 @@ class ImportancePlan:
     Parameters
     ----------
     config : dict
-        The configuration after `configuration.validate`.
+        The configuration after `validation.validate`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

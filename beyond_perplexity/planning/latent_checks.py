@@ -11,13 +11,12 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need
 from beyond_perplexity.options import parse_options
-
-Config = dict[str, Any]
+from beyond_perplexity.planning.parameters import Config
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
 
 
-class Annotation(NamedTuple):
+class Requirement(NamedTuple):
     """What a need of a family means for a corpus.
 
     Attributes
@@ -48,8 +47,8 @@ class Annotation(NamedTuple):
 
 
 _LINKS = ("source", "format", "mediawiki"), "entity chains of links, no coreference"
-ANNOTATIONS: dict[Need, Annotation] = {
-    "trees": Annotation(
+REQUIREMENTS: dict[Need, Requirement] = {
+    "trees": Requirement(
         "trees",
         formats_giving("trees"),
         ("trees", "kind", "shallow"),
@@ -57,14 +56,14 @@ ANNOTATIONS: dict[Need, Annotation] = {
         "trees of the corpus",
         "; or let trees.kind: shallow make some",
     ),
-    "mentions": Annotation("mentions", formats_giving("mentions"), *_LINKS),
-    "graph": Annotation("a knowledge graph", formats_giving("graph"), *_LINKS),
+    "mentions": Requirement("mentions", formats_giving("mentions"), *_LINKS),
+    "graph": Requirement("a knowledge graph", formats_giving("graph"), *_LINKS),
 }
 
 
 def describe_annotation(needs: Iterable[Need], corpus: Mapping[str, Any]) -> str:
     """Say where the annotation comes from that a family needs of a corpus; each origin once."""
-    held = [ANNOTATIONS[need] for need in needs]
+    held = [REQUIREMENTS[need] for need in needs]
     return ", ".join(dict.fromkeys(a.made if a.is_made(corpus) else a.held for a in held))
 
 
@@ -86,7 +85,7 @@ def _check_annotation(name: str, config: Config) -> None:
             "are over words; take a closed one"
         )
     form = corpus["source"]["format"]
-    for annotation in (ANNOTATIONS[need] for need in FAMILIES[family].needs):
+    for annotation in (REQUIREMENTS[need] for need in FAMILIES[family].needs):
         if form not in annotation.formats and not annotation.is_made(corpus):
             raise InputError(
                 f"models.{name}.corpus: {family} needs {annotation.what}, and '{model['corpus']}' "

@@ -27,7 +27,7 @@ class PlannedJob(NamedTuple):
     minutes: float
 
 
-def summarize(run: Run, jobs: Iterable[PlannedJob]) -> str:
+def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
     """Say what a run is about, for the end of a dry run.
 
     Parameters

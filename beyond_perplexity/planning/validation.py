@@ -17,10 +17,12 @@ from beyond_perplexity.corpus.options import ExtractionOptions, annotated_prepro
 from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
+from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
     SampleSizeOptions,
@@ -28,12 +30,8 @@ from beyond_perplexity.tendencies.options import (
 )
 from beyond_perplexity.training.options import TrainingOptions
 
-Config = dict[str, Any]
-
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-RESERVED_MODEL = "external"
 
 
 def _filling_validator() -> type[Draft202012Validator]:
@@ -95,7 +93,7 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
 
 def _check_references(config: Config) -> None:
     for name, model in config["models"].items():
-        if name == RESERVED_MODEL:
+        if name == EXTERNAL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
         require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
         _check_vocabulary(name, model, config["vocabularies"])
@@ -229,7 +227,7 @@ def _check_sources(config: Config) -> None:
             raise InputError(f"config: corpora.{name}.{error}") from error
 
 
-def validate(config: Config, schema_path: str | Path) -> None:
+def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place.
 
     Parameters

@@ -48,9 +48,9 @@ class Input(NamedTuple):
 _SCHEMAS = "beyond_perplexity.schemas"
 # Where the files are: `planning.report.Report`.
 INPUTS: Rows[Input] = {
-    "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCIES"),
+    "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
     "resamples": Input(
-        "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCIES"
+        "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
     ),
     "curves": Input(
         "curves of every body of text and of the test set", f"{_SCHEMAS}.tendencies:CURVES"

@@ -29,7 +29,7 @@ from beyond_perplexity.report.comparison_page import (
     comparison_table,
 )
 from beyond_perplexity.report.layout import to_text
-from beyond_perplexity.schemas.tendencies import TENDENCIES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.curves import curves
@@ -38,7 +38,7 @@ from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
-CSV_COLUMNS = [name for name in TENDENCIES.names if name != "source"]
+CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
 # Figure of `figures.FIGURES` -> name of its files.
 FIGURE_FILES = {
     "tendencies/main": "distances",

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import import_texts
-from beyond_perplexity.corpus.normalization import NONE, Preprocessing
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -86,7 +86,7 @@ class CompareOptions:
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
-        return NONE if self.tokenized else Preprocessing(language=self.language)
+        return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
 
     def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""

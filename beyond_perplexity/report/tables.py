@@ -24,7 +24,7 @@ from beyond_perplexity.tendencies.rows import LENGTH, SHARE_NOUNS, SHARES, tende
 
 OWN, PAPER = "this run", "published"
 MILLION = 1e6
-DOCUMENTS = tendencies_of("length", "share")
+DOCUMENT_ROWS = tendencies_of("length", "share")
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 
 
@@ -63,7 +63,12 @@ MEASURED_TABLES = {
         f"Distances of length, {SHARE_NOUNS}",
         f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
         f"as a share of a document's tokens. {STAR_NOTE}.",
-        (*(Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENTS.items()),),
+        (
+            *(
+                Measured(name, row.distance, f"{row.title} KS")
+                for name, row in DOCUMENT_ROWS.items()
+            ),
+        ),
     ),
     5: Specification(
         "Parameters fitted to the samples",
@@ -81,7 +86,7 @@ MEASURED_TABLES = {
         (
             *(
                 Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
-                for name, row in DOCUMENTS.items()
+                for name, row in DOCUMENT_ROWS.items()
             ),
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-NAME = b"beyond_perplexity.schema"  # the key of a schema's name in its metadata
+_NAME = b"beyond_perplexity.schema"  # the key of a schema's name in its metadata
 
 
 def columns(name: str, **types: pa.DataType) -> pa.Schema:
@@ -17,12 +17,12 @@ def columns(name: str, **types: pa.DataType) -> pa.Schema:
     **types : pyarrow.DataType
         The columns in order.
     """
-    return pa.schema(list(types.items()), metadata={NAME: name.encode()})
+    return pa.schema(list(types.items()), metadata={_NAME: name.encode()})
 
 
 def schema_name(schema: pa.Schema) -> str:
     """Return what a file of a schema is called."""
-    return (schema.metadata or {}).get(NAME, b"file").decode()
+    return (schema.metadata or {}).get(_NAME, b"file").decode()
 
 
 def with_columns(schema: pa.Schema, extra: pa.Schema) -> pa.Schema:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
-SAMPLES = columns(
+TEXT_SAMPLES = columns(
     "samples",
     doc_id=pa.int64(),
     text=pa.string(),

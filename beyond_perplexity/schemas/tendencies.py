@@ -17,7 +17,7 @@ STATISTICS = columns(
 )
 
 # One row per measured tendency of one body of text against a reference.
-TENDENCIES = columns(
+TENDENCY_MEASURES = columns(
     "tendencies",
     source=pa.string(),
     tendency=pa.string(),

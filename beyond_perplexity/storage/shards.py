@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import SAMPLES
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 
 RECORD_KEY = b"beyond_perplexity"
 SILENT_SECONDS = 86_400.0
@@ -270,8 +270,8 @@ def read_texts(
         When a file has neither form, or a split is asked of a file without one.
     """
     for path in paths:
-        schema = DOCUMENTS if _has_split(path) else SAMPLES
-        if schema is SAMPLES and split is not None:
+        schema = DOCUMENTS if _has_split(path) else TEXT_SAMPLES
+        if schema is TEXT_SAMPLES and split is not None:
             raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
         columns = ["text"] if split is None else ["text", "split"]
         for batch in read_batches(path, schema, columns, batch_size):

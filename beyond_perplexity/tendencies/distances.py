@@ -47,38 +47,6 @@ def ks_to_cdf(counts: np.ndarray, cdf: np.ndarray) -> np.ndarray:
     return np.max(np.abs(np.cumsum(_shares(counts), axis=-1) - cdf), axis=-1)
 
 
-def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute the total variation distance, half of sum |p1 - p2| (column ``tvd``).
-
-    Parameters
-    ----------
-    first, second : numpy.ndarray, shape (..., V)
-        Counts over the same support.
-
-    Returns
-    -------
-    numpy.ndarray, shape (...)
-        Between 0 and 1.
-    """
-    return np.abs(_shares(first) - _shares(second)).sum(axis=-1) / 2
-
-
-def max_difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute sup |p1 - p2| over single outcomes: the paper's eq. 11 as printed.
-
-    Parameters
-    ----------
-    first, second : numpy.ndarray, shape (..., V)
-        Counts over the same support.
-
-    Returns
-    -------
-    numpy.ndarray, shape (...)
-        Between 0 and 1; at most the total variation distance.
-    """
-    return np.abs(_shares(first) - _shares(second)).max(axis=-1)
-
-
 def rank_ks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Compute sup |F1 - F2| of two rank-frequency distributions.
 

@@ -46,11 +46,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas.tendencies import TENDENCIES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.pairs import Pair, paired
+from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.resampling import (
     interval,
@@ -165,7 +165,7 @@ def _resampled(counts: DocumentCounts, options: MeasurementOptions, seed: int) -
     return _collect(parts())
 
 
-def _unigram_rows(pair: Pair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
+def _unigram_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram, which share one pass of permutations and resamples."""
     if not pair.defined:
         return
@@ -279,12 +279,12 @@ def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[Mea
         yield MeasureRow("vocabulary", "coverage", coverage)
 
 
-def measure_rows(pair: Pair, options: MeasurementOptions, seed: int) -> list[MeasureRow]:
+def measure_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
     Parameters
     ----------
-    pair : Pair
+    pair : BodyPair
         With its documents, or no unigram is permuted and resampled.
     options : MeasurementOptions
         Numbers of draws and the like.
@@ -301,7 +301,7 @@ def measure_rows(pair: Pair, options: MeasurementOptions, seed: int) -> list[Mea
     return rows
 
 
-def measure_table(rows: Sequence[MeasureRow], pair: Pair, source: str) -> pa.Table:
+def measure_table(rows: Sequence[MeasureRow], pair: BodyPair, source: str) -> pa.Table:
     """Write the rows of `measure_rows` as a table of schema ``tendencies``."""
     columns: dict[str, list[object]] = {
         "source": [source] * len(rows),
@@ -313,7 +313,7 @@ def measure_table(rows: Sequence[MeasureRow], pair: Pair, source: str) -> pa.Tab
     for name in ("value", "low", "high", "p_value"):
         numbers = (getattr(row, name) for row in rows)
         columns[name] = [None if math.isnan(number) else number for number in numbers]
-    schema = TENDENCIES
+    schema = TENDENCY_MEASURES
     return pa.table({name: columns[name] for name in schema.names}, schema)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.options import Count, Level, Limit, Limited, Natural, parse_options
+
+_Sample = Annotated[int, Limit(minimum=2)]
 
 
 @dataclass(frozen=True)
-class MeasurementOptions:
+class MeasurementOptions(Limited):
     """Options of `measures.measured_tendencies` and `curves.curves`.
 
     Attributes
@@ -32,21 +35,12 @@ class MeasurementOptions:
         Share of the bootstrap replicates inside an interval.
     """
 
-    permutations: int = 1000
-    bootstrap: int = 1000
-    monte_carlo: int = 1000
-    zipf_ranks: int | None = 10_000
-    heaps_maximum_length: int = 500
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        least = {"permutations": 0, "bootstrap": 0, "monte_carlo": 0, "heaps_maximum_length": 1}
-        for name, minimum in (*least.items(), ("zipf_ranks", 2)):
-            value = getattr(self, name)
-            if value is not None and value < minimum:
-                raise ValueError(f"{name}: is {value}, expected at least {minimum}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence: is {self.confidence}, expected between 0 and 1")
+    permutations: Natural = 1000
+    bootstrap: Natural = 1000
+    monte_carlo: Natural = 1000
+    zipf_ranks: _Sample | None = 10_000
+    heaps_maximum_length: Count = 500
+    confidence: Level = 0.95
 
     @property
     def draws(self) -> bool:
@@ -66,7 +60,7 @@ class MeasurementOptions:
 
 
 @dataclass(frozen=True)
-class SampleSizeOptions:
+class SampleSizeOptions(Limited):
     """Options of `sample_size.sample_sizes`.
 
     Attributes
@@ -81,16 +75,9 @@ class SampleSizeOptions:
         Permutations of each test of a subset; p < 0.005 needs at least 200.
     """
 
-    sizes: tuple[int, ...] | None = None
-    subsets: int = 5
-    permutations: int = 399
-
-    def __post_init__(self) -> None:
-        for name in ("subsets", "permutations"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: is {getattr(self, name)}, expected at least 0")
-        if self.sizes is not None and min(self.sizes, default=2) < 2:
-            raise ValueError(f"sizes: the smallest is {min(self.sizes)}, expected at least 2")
+    sizes: tuple[_Sample, ...] | None = None
+    subsets: Natural = 5
+    permutations: Natural = 399
 
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> SampleSizeOptions:
@@ -99,7 +86,7 @@ class SampleSizeOptions:
 
 
 @dataclass(frozen=True)
-class SensitivityOptions:
+class SensitivityOptions(Limited):
     """Options of `sensitivity.smallest_shifts`.
 
     Attributes
@@ -118,22 +105,11 @@ class SensitivityOptions:
         drawn from at most: memory and time grow with them, not with the corpus.
     """
 
-    documents: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
-    level: float = 0.005
-    power: float = 0.8
-    pairs: int = 400
-    largest_population: int = 20_000
-
-    def __post_init__(self) -> None:
-        for name in ("level", "power"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name}: is {getattr(self, name)}, expected between 0 and 1")
-        if min(self.documents, default=2) < 2:
-            raise ValueError(
-                f"documents: the smallest is {min(self.documents)}, expected 2 or more"
-            )
-        if self.pairs < 10 or self.largest_population < 2:
-            raise ValueError("pairs must be at least 10 and largest_population at least 2")
+    documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    level: Level = 0.005
+    power: Level = 0.8
+    pairs: Annotated[int, Limit(minimum=10)] = 400
+    largest_population: _Sample = 20_000
 
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> SensitivityOptions:

@@ -22,7 +22,7 @@ from beyond_perplexity.tendencies.unigrams import DocumentCounts
 
 
 @dataclass(frozen=True)
-class Pair:
+class BodyPair:
     """Two bodies of text, ready to be measured and tested.
 
     Attributes
@@ -67,7 +67,7 @@ def _align(types: pa.Array, body: Statistics) -> np.ndarray:
     return aligned
 
 
-def _pair(reference: Statistics, samples: Statistics) -> Pair:
+def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
     bodies = (reference, samples)
     tables = [
         pa.table({"type": body.types, "count": pa.array(body.counts, pa.int64())})
@@ -76,7 +76,7 @@ def _pair(reference: Statistics, samples: Statistics) -> Pair:
     pooled = add_up(tables)
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    return Pair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
+    return BodyPair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def paired(
     reference: Statistics,
     samples: Statistics,
     texts: tuple[Iterable[pa.Array], Iterable[pa.Array]] | None,
-) -> Iterator[Pair]:
+) -> Iterator[BodyPair]:
     """Bring two bodies of text together; their documents lie on disk as long as the context.
 
     Parameters
@@ -93,11 +93,11 @@ def paired(
         Sufficient statistics of both.
     texts : tuple of two iterables of pyarrow.StringArray, or None
         The documents of the reference and of the samples, in batches of any size; read once. None
-        leaves `Pair.documents` out.
+        leaves `BodyPair.documents` out.
 
     Yields
     ------
-    Pair
+    BodyPair
 
     Raises
     ------
@@ -134,7 +134,9 @@ def _draw_documents(histogram: Histogram, size: int, rng: np.random.Generator) -
 
 
 @contextmanager
-def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> Iterator[Pair]:
+def subset(
+    pair: BodyPair, sizes: list[int], place: int, number: int, seed: int
+) -> Iterator[BodyPair]:
     """Put a random subset of the samples' documents in their place; the reference stays whole.
 
     The unigrams are those of the first documents of a random order, so that the subsets of one
@@ -143,7 +145,7 @@ def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> 
 
     Parameters
     ----------
-    pair : Pair
+    pair : BodyPair
         With documents.
     sizes : list of int
         Documents of the nested subsets, increasing.
@@ -154,7 +156,7 @@ def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> 
 
     Yields
     ------
-    Pair
+    BodyPair
         With documents; types that neither body has any more keep their place, with count 0.
     """
     assert pair.documents is not None
@@ -173,4 +175,4 @@ def subset(pair: Pair, sizes: list[int], place: int, number: int, seed: int) -> 
         types = pair.types.filter(pa.array(counts > 0))
         samples = Statistics(types, counts[counts > 0], histograms)
         both = np.stack([pair.counts[0], counts])
-        yield Pair(pair.reference, samples, pair.types, both, documents)
+        yield BodyPair(pair.reference, samples, pair.types, both, documents)

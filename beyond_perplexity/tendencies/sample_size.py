@@ -26,7 +26,7 @@ from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies.measures import MeasureRow, measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
-from beyond_perplexity.tendencies.pairs import Pair, subset
+from beyond_perplexity.tendencies.pairs import BodyPair, subset
 
 BAND_LEVELS = (0.05, 0.95)
 _Key = tuple[str, str]
@@ -72,7 +72,7 @@ def _records(n: int, rows: Iterable[MeasureRow]) -> list[dict[str, object]]:
 
 
 def sample_sizes(
-    pair: Pair,
+    pair: BodyPair,
     rows: Sequence[MeasureRow],
     options: MeasurementOptions,
     how: SampleSizeOptions,
@@ -83,7 +83,7 @@ def sample_sizes(
 
     Parameters
     ----------
-    pair : Pair
+    pair : BodyPair
         Reference and samples, with documents.
     rows : sequence of MeasureRow
         What `measures.measure_rows` gives for all samples: the last point of the curves.

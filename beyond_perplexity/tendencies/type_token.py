@@ -282,14 +282,14 @@ def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.
 def bootstrap_by_length(
     paired: PairedCells, laws: dict[str, Heaps], n: int, seed: int, purpose: str
 ) -> dict[str, np.ndarray]:
-    """Compute the summaries of `summarize` under resampling of both bodies' documents.
+    """Compute the summaries of `summarize_lengths` under resampling of both bodies' documents.
 
     Parameters
     ----------
     paired : PairedCells
         The data.
     laws : dict of str to Heaps
-        As for `summarize`; held fixed.
+        As for `summarize_lengths`; held fixed.
     n : int
         Replicates, at least 1.
     seed, purpose : int, str

@@ -245,7 +245,8 @@ def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.nda
     Returns
     -------
     dict of str to numpy.ndarray of float64, shape (w,)
-        See `distances.total_variation` and `distances.max_difference`.
+        Half of sum |p1 - p2|, and sup |p1 - p2| over single outcomes (the paper's eq. 11 as
+        printed).
     """
     width = first.shape[1]
     shares, others = np.empty((2, _ROWS, width))

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from beyond_perplexity.options import Amount, Count, Level, Limited, Natural, Positive, Share
+
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(Limited):
     """How a model is trained.
 
     Attributes
@@ -62,42 +64,30 @@ class TrainingOptions:
         Seconds between two checkpoints at most.
     """
 
-    batch_tokens: int = 2048
-    maximum_length: int = 512
-    maximum_epochs: int = 6
-    maximum_steps: int | None = None
-    learning_rate: float = 0.003
+    batch_tokens: Count = 2048
+    maximum_length: Count = 512
+    maximum_epochs: Count = 6
+    maximum_steps: Count | None = None
+    learning_rate: Positive = 0.003
     optimizer: Literal["adamw", "sgd"] = "adamw"
     schedule: Literal["cosine", "constant", "plateau"] = "cosine"
     plateau_epochs: float = 0.0
-    warmup_steps: int = 50
-    weight_decay: float = 0.01
-    beta2: float = 0.98
-    gradient_clip: float = 1.0
+    warmup_steps: Natural = 50
+    weight_decay: Amount = 0.01
+    beta2: Level = 0.98
+    gradient_clip: Positive = 1.0
     scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
     sampling_k: float | None = None
     sampling_c: float = 0.0
-    sampling_minimum: float = 0.0
-    validation_steps: int | None = None
-    patience: int = 3
+    sampling_minimum: Share = 0.0
+    validation_steps: Count | None = None
+    patience: Count = 3
     precision: Literal["auto", "32", "bf16-mixed"] = "auto"
-    checkpoint_steps: int = 1000
-    checkpoint_seconds: float = 300.0
+    checkpoint_steps: Count = 1000
+    checkpoint_seconds: Amount = 300.0
 
     def __post_init__(self) -> None:
-        whole = ("batch_tokens", "maximum_length", "maximum_epochs", "patience", "checkpoint_steps")
-        for key in whole:
-            if getattr(self, key) < 1:
-                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1")
-        for key in ("maximum_steps", "validation_steps"):
-            if getattr(self, key) is not None and getattr(self, key) < 1:
-                raise ValueError(f"{key}: is {getattr(self, key)}, expected at least 1 or null")
-        if min(self.learning_rate, self.gradient_clip) <= 0:
-            raise ValueError("learning_rate and gradient_clip must be above 0")
-        if min(self.warmup_steps, self.weight_decay, self.checkpoint_seconds) < 0:
-            raise ValueError("warmup_steps, weight_decay, checkpoint_seconds must not be negative")
-        if not 0 < self.beta2 < 1:
-            raise ValueError(f"beta2: is {self.beta2}, expected 0 < beta2 < 1")
+        super().__post_init__()
         self._check_sampling()
 
     def _check_sampling(self) -> None:
@@ -118,8 +108,6 @@ class TrainingOptions:
             raise ValueError(f"sampling_k: is {k}, expected {expected[schedule]}")
         if self.sampling_c < 0 or (self.sampling_c and schedule != "linear"):
             raise ValueError("sampling_c: belongs to the linear schedule and is not negative")
-        if not 0 <= self.sampling_minimum <= 1:
-            raise ValueError(f"sampling_minimum: is {self.sampling_minimum}, expected 0 to 1")
 
 
 def scheduled_rate(options: TrainingOptions, step: int, last_step: int, halvings: int = 0) -> float:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-NAME = "torchmetrics"
+_NAME = "torchmetrics"
 
 
 class _Absent:
@@ -38,16 +38,16 @@ class _StandIn(ModuleType):
 @contextmanager
 def stand_in() -> Iterator[None]:
     """Let imports find a stand-in for torchmetrics, unless it has been imported already."""
-    if NAME in sys.modules:
+    if _NAME in sys.modules:
         yield
         return
-    module = _StandIn(NAME)
-    module.__spec__ = ModuleSpec(NAME, None)  # without one, `find_spec` raises an error
-    sys.modules[NAME] = module
+    module = _StandIn(_NAME)
+    module.__spec__ = ModuleSpec(_NAME, None)  # without one, `find_spec` raises an error
+    sys.modules[_NAME] = module
     try:
         yield
     finally:
-        del sys.modules[NAME]
+        del sys.modules[_NAME]
 
 
 with stand_in():

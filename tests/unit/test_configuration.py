@@ -79,8 +79,12 @@ def test_defaults_are_filled_in_and_equal_what_the_schema_says():
         (("seed",), -1, "seed: -1 is less than the minimum"),
         (("decodings", "beam", "size"), 0, "config: decodings.beam: size: is 0"),
         (("models", "lstm", "training"), {"learning_rate": -1.0}, "config: models.lstm.training"),
-        (("tendencies", "measurement"), {"permutations": -3}, "tendencies.measurement: perm"),
-        (("importance",), {"smc": {"particles": 0}}, "config: importance.smc: particles: is 0"),
+        (
+            ("tendencies", "measurement"),
+            {"permutations": -3},
+            "measurement.permutations: -3 is less",
+        ),
+        (("importance",), {"smc": {"particles": 0}}, "config: importance.smc.particles: 0 is less"),
         (("importance",), {"smc": {"particels": 9}}, "importance.smc.particels: unknown key"),
     ],
 )
@@ -222,7 +226,11 @@ def test_a_proposal_has_the_caps_of_its_model():
             {"format": "conll", "paths": ["a.conll"]},
             "models.kglm.corpus: kglm needs a knowledge graph",
         ),
-        (("importance", "reduction"), {"confidence": 2.0}, "importance.reduction: confidence"),
+        (
+            ("importance", "reduction"),
+            {"confidence": 2.0},
+            "reduction.confidence: 2.0 is greater",
+        ),
         (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures: nan"),
         (("importance", "temperatures"), [1e-320], "importance.temperatures: 1e-320"),
         (("importance", "smc"), {"temperature": 1e-300}, "importance.smc.temperature: 1e-300"),

@@ -11,6 +11,7 @@ import itertools
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.corpus.conll import (
     Reader,
-    format_column,
     merge_entities,
     parse_marks,
     renumber,
@@ -103,6 +103,19 @@ def random_spans(draw: random.Random, n_tokens: int, count: int) -> list[Span]:
         if clear and (start, end) not in {span[:2] for span in found}:
             found.append((start, end, entity))
     return found
+
+
+def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
+    """Write mentions [start, end) as a coreference column: the inverse of reading it."""
+    fields: list[list[str]] = [[] for _ in range(n_tokens)]
+    ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
+    for start, end, entity in ordered:
+        fields[start].append(f"({entity})" if end == start + 1 else f"({entity}")
+    for start, end, entity in sorted(ordered, key=lambda span: -span[0]):
+        if end > start + 1:
+            # before what begins here, so that a mention never seems to end where it begins
+            fields[end - 1].insert(0, f"{entity})")
+    return ["|".join(marks) or "-" for marks in fields]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -40,7 +40,7 @@ def test_an_empty_share_gets_nothing() -> None:
     ("values", "message"),
     [
         ({"train": 0.5, "valid": 0.1, "test": 0.1}, "sum to 0.7"),
-        ({"train": 1.5, "valid": -0.5, "test": 0.0}, "train is 1.5"),
+        ({"train": 1.5, "valid": -0.5, "test": 0.0}, "train: is 1.5"),
         ({"train": 0.9, "valid": 0.1, "tset": 0.0}, r"split\.tset: unknown key"),
         ({"train": "most", "valid": 0.1, "test": 0.0}, r"split\.train"),
     ],

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import Span
+from beyond_perplexity.instances.mentions import MentionSpan
 from beyond_perplexity.instances.store import (
     CorpusFiles,
     Instance,
@@ -360,11 +360,19 @@ def test_softmax_by_classes():
 
 def test_mentions_that_are_chosen():
     """Too long ones go first, then those inside others or across them, then late entities."""
-    spans = [Span(3, 5, "b"), Span(0, 9, "a"), Span(4, 6, "c"), Span(3, 4, "d"), Span(6, 7, "b")]
-    assert chosen_mentions(spans, 10, 5) == [Span(0, 9, "a")]
-    chosen = chosen_mentions([*spans, Span(8, 9, "e")], 3, 1)
-    assert chosen == [Span(3, 5, "b"), Span(6, 7, "b")]
-    codes = mention_codes([Span(1, 3, "x"), Span(4, 5, "y"), Span(5, 6, "x")], 7)
+    spans = [
+        MentionSpan(3, 5, "b"),
+        MentionSpan(0, 9, "a"),
+        MentionSpan(4, 6, "c"),
+        MentionSpan(3, 4, "d"),
+        MentionSpan(6, 7, "b"),
+    ]
+    assert chosen_mentions(spans, 10, 5) == [MentionSpan(0, 9, "a")]
+    chosen = chosen_mentions([*spans, MentionSpan(8, 9, "e")], 3, 1)
+    assert chosen == [MentionSpan(3, 5, "b"), MentionSpan(6, 7, "b")]
+    codes = mention_codes(
+        [MentionSpan(1, 3, "x"), MentionSpan(4, 5, "y"), MentionSpan(5, 6, "x")], 7
+    )
     assert codes.tolist() == [0, 2, 1, 0, 1 + RADIX, 1, 0]
 
 

@@ -342,7 +342,7 @@ SOURCE = {"format": "text", "paths": ["x"]}
         ({"source": {**SOURCE, "paths": {"dev": ["x"]}}}, "source: paths has the keys dev"),
         ({"source": {**SOURCE, "paths": {"train": "x"}}}, "paths of a split are a list"),
         ({"source": SOURCE, "documents": {"minimum": 1}}, r"documents\.minimum: unknown key"),
-        ({"source": SOURCE, "documents": {"minimum_tokens": 0}}, "minimum_tokens is 0"),
+        ({"source": SOURCE, "documents": {"minimum_tokens": 0}}, "minimum_tokens: is 0"),
         (
             {"source": SOURCE, "documents": {"minimum_tokens": 5, "maximum_tokens": 4}},
             "maximum_tokens is 4",

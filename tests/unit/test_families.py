@@ -24,7 +24,7 @@ from beyond_perplexity.models.contract import (
 )
 from beyond_perplexity.models.families import FAMILIES, families_of, family_modules
 from beyond_perplexity.models.latent import LatentModel, Proposal
-from beyond_perplexity.planning.latent_checks import ANNOTATIONS, describe_annotation
+from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
@@ -67,7 +67,7 @@ def test_a_row_agrees_with_its_class(family):
 def test_what_a_row_names_is_there(family):
     row = FAMILIES[family]
     assert row.options is None or dataclasses.is_dataclass(resolve(row.options))
-    assert set(row.needs) <= set(ANNOTATIONS)
+    assert set(row.needs) <= set(REQUIREMENTS)
     assert bool(row.proposals) == (row.kind == "latent")
     assert {FAMILIES[name].kind for name in row.proposals} <= {"proposal"}
     assert (row.bring is not None) == (row.kind == "brought") == bool(row.files)

@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.schemas.samples import SAMPLES
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -87,7 +87,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
-    check_schema(output, SAMPLES)
+    check_schema(output, TEXT_SAMPLES)
     record = read_record(output)
     assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
     assert record["seed"] == 3

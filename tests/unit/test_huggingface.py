@@ -363,7 +363,6 @@ def test_texts_come_back_and_written_special_tokens_are_ordinary(case):
     assert vocabulary.decode(encoded) == texts
     assert all(ids.dtype == np.int32 for ids in encoded)
     assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
-    assert not vocabulary.count_unknown(encoded).any()
 
 
 def test_ids_are_those_of_the_tokenizer_and_three(case):
@@ -418,7 +417,6 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
     (ids,) = vocabulary.encode(["the dog sat </s>"])
     assert ids.tolist() == [5, UNK, 7, UNK]
     assert vocabulary.decode([ids]) == ["the <unk> sat <unk>"]
-    assert vocabulary.count_unknown([ids]).tolist() == [2]
     assert torch.isfinite(model(torch.tensor([[BOS]]))[0, 0, UNK])
 
 

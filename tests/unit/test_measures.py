@@ -20,7 +20,7 @@ from scipy.stats import binom, ks_2samp, kstest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import samples
-from beyond_perplexity.schemas.tendencies import CURVES, TENDENCIES
+from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import _zipf_p, measured_tendencies
@@ -79,7 +79,7 @@ def table(bodies):
 
 
 def test_table_has_its_schema_and_each_measure_once(table):
-    assert table.schema == TENDENCIES
+    assert table.schema == TENDENCY_MEASURES
     rows = as_dict(table)
     assert len(rows) == table.num_rows == 41
     assert set(table["source"].to_pylist()) == {"model/nucleus"}
@@ -247,10 +247,10 @@ def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
 
 def write_samples(path: Path, texts: list[str]) -> str:
     n = len(texts)
-    columns: dict[str, object] = {name: [None] * n for name in samples.SAMPLES.names}
+    columns: dict[str, object] = {name: [None] * n for name in samples.TEXT_SAMPLES.names}
     columns |= {"doc_id": list(range(n)), "text": texts}
-    columns = {k: pa.array(v, samples.SAMPLES.field(k).type) for k, v in columns.items()}
-    write_shard(path, samples.SAMPLES, columns, {})
+    columns = {k: pa.array(v, samples.TEXT_SAMPLES.field(k).type) for k, v in columns.items()}
+    write_shard(path, samples.TEXT_SAMPLES, columns, {})
     return str(path)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
 from beyond_perplexity.corpus import moses
-from beyond_perplexity.corpus.moses import LANGUAGES, tokenize_lines, tokenize_stream
+from beyond_perplexity.corpus.moses import LANGUAGES, tokenize_lines
 from beyond_perplexity.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +107,6 @@ def test_lines_are_independent(lines: list[str], language: str) -> None:
 @given(lines=text_lines, chunk=st.integers(1, 5))
 def test_chunks_do_not_matter(lines: list[str], chunk: int) -> None:
     together = tokenize_lines(lines)
-    assert list(tokenize_stream(iter(lines), "en", chunk)) == together
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moses, "CHUNK", chunk)
         assert tokenize_lines(lines) == together
@@ -116,8 +115,6 @@ def test_chunks_do_not_matter(lines: list[str], chunk: int) -> None:
 def test_unknown_language_lists_the_allowed() -> None:
     with pytest.raises(InputError, match=r"'tlh'.*cs, de, en"):
         tokenize_lines(["a"], "tlh")
-    with pytest.raises(InputError, match="tlh"):
-        next(tokenize_stream(["a"], "tlh"))
     assert all(
         tokenize_lines(["A b, wxyz."], language) == ["A b , wxyz ."] for language in LANGUAGES
     )

@@ -22,7 +22,7 @@ import yaml
 
 from beyond_perplexity.corpus.annotated import AnnotatedReader
 from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.normalization import NONE
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import (
     LISTED,
@@ -209,4 +209,4 @@ def test_a_row_and_a_module_make_a_reader(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(FORMATS, "bars", Format("texts between bars", "toy_reader:read_bars"))
     path = tmp_path / "a.bars"
     path.write_text("a b|c")
-    assert list(read_cleaned(path, NONE, "bars")) == [["a b", "c"]]
+    assert list(read_cleaned(path, WHITE_SPACE_ONLY, "bars")) == [["a b", "c"]]

@@ -64,7 +64,7 @@ LATER = {
         )
         if "huggingface" not in found.name  # which is made of transformers
     ],
-    "plot_tendencies": [
+    "plot": [
         found.name
         for found in pkgutil.walk_packages(
             beyond_perplexity.figures.__path__, "beyond_perplexity.figures."
@@ -109,6 +109,7 @@ def python(*arguments: str) -> str:
 
 def test_the_table_names_every_script() -> None:
     assert set(NEEDS) == {path.stem for path in Path(ROOT, "scripts").glob("*.py")}
+    assert set(LATER) <= set(NEEDS)
 
 
 @pytest.mark.parametrize("needs", sorted({tuple(sorted(needs)) for needs in NEEDS.values()}))

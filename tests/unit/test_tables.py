@@ -33,7 +33,7 @@ from beyond_perplexity.report.tables import (
     model_table,
     reference_table,
 )
-from beyond_perplexity.schemas.tendencies import TENDENCIES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate
 from tests.unit.synthetic_tables import make_measures, sources_of
@@ -229,9 +229,12 @@ def _run(monkeypatch, tmp_path, *arguments: str) -> None:
 
 def test_command_reads_files(monkeypatch, tmp_path) -> None:
     frame = make_measures(SOURCES)
-    schema = TENDENCIES
+    schema = TENDENCY_MEASURES
     write_shard(
-        tmp_path / "m.parquet", TENDENCIES, pa.Table.from_pandas(frame, schema), {"start": ""}
+        tmp_path / "m.parquet",
+        TENDENCY_MEASURES,
+        pa.Table.from_pandas(frame, schema),
+        {"start": ""},
     )
     folder = tmp_path / "my_model"
     folder.mkdir()

@@ -65,7 +65,7 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(
     # Oracle: the same samples drawn in one block.
     data = instances(5, 3, 8)
     whole = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
-    monkeypatch.setattr(pair_module, "BLOCK", 9)
+    monkeypatch.setattr(pair_module, "SAMPLES_AT_ONCE", 9)
     blocks = gather(list(weigh(pair, data, WeightOptions(0.5), range(70))))
     shards = [
         gather(list(weigh(pair, [instance], WeightOptions(0.5), part)))

@@ -19,7 +19,7 @@ from docutils.core import publish_doctree
 
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.summary import PlannedJob, summarize
+from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.overview import main_table, render_overview
@@ -149,7 +149,7 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
 
 def test_the_summary_adds_up(config):
     jobs = [PlannedJob("generate", 1, 90), PlannedJob("generate", 1, 90), PlannedJob("plot", 0, 10)]
-    text = summarize(Run(config), jobs)
+    text = summarize_jobs(Run(config), jobs)
     assert "240 (4 bodies of 60)" in text
     assert "3 to do" in text
     assert "2  generate" in text

@@ -12,7 +12,7 @@ from typing import Any
 
 from beyond_perplexity.options import Rows
 
-Settings = dict[str, dict[str, Any]]
+DrawSettings = dict[str, dict[str, Any]]
 _DRAWING = "beyond_perplexity.importance.drawing"
 _SCHEMAS = "beyond_perplexity.schemas.draws"
 _OPTIONS = "beyond_perplexity.importance.options"
@@ -46,7 +46,7 @@ class Draw:
     run: str
     options: str
     schema: str
-    settings: Callable[[Mapping[str, Any], Sequence[float]], Settings]
+    settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
     by_samples: bool = False
     sequential: bool = False
 
@@ -56,19 +56,19 @@ class Draw:
         return [f"{self.run.partition(':')[0].replace('.', '/')}.py", self.options, self.schema]
 
 
-def _each_temperature(_: Mapping[str, Any], temperatures: Sequence[float]) -> Settings:
+def _each_temperature(_: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
     return {f"tau_{value}": {"temperature": value} for value in temperatures}
 
 
-def _several_temperatures(_: Mapping[str, Any], temperatures: Sequence[float]) -> Settings:
+def _several_temperatures(_: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
     return {"all": {"temperatures": list(temperatures)}} if len(temperatures) > 1 else {}
 
 
-def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> Settings:
+def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
     return {"all": {"sizes": importance["beams"]}} if importance["beams"] else {}
 
 
-def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> Settings:
+def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
     return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
 
 

@@ -40,8 +40,8 @@ def score_temperatures(
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``log_q`` with those of `schemas.temperature_columns`, a block of samples
-        of one instance at one temperature at a time.
+        Columns of schema ``log_q`` with those of `schemas.draws.temperature_columns`, a block of
+        samples of one instance at one temperature at a time.
     """
     for instance in instances:
         for drawn in options.temperatures:

@@ -19,13 +19,13 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import round_up
+from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
-BLOCK = 1024  # samples at once
+SAMPLES_AT_ONCE = 1024  # samples at once
 Columns = dict[str, np.ndarray]
 
 _HASH_FACTOR = 0x100000001B3  # of the FNV hash
@@ -143,8 +143,8 @@ def draw_latents(
     batch = InstanceBatch.of([instance]).to(device)
     purpose = f"{pair.purpose}/{float(temperature)}/{instance.instance_id}"
     draws = pair.proposal.draws(batch)
-    for start in range(samples.start, samples.stop, BLOCK):
-        numbers = torch.arange(start, min(start + BLOCK, samples.stop))  # (K,)
+    for start in range(samples.start, samples.stop, SAMPLES_AT_ONCE):
+        numbers = torch.arange(start, min(start + SAMPLES_AT_ONCE, samples.stop))  # (K,)
         items = round_up(numbers)  # (R,)
         random = uniforms(pair.seed, purpose, items, 0, draws, device)  # (R, U)
         owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)

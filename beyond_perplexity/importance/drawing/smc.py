@@ -27,44 +27,44 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
 
-BLOCK = 1024  # particles of all runs at once, unless one run has more
+PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more
 
 
-class State(Protocol):
+class ParticleState(Protocol):
     """What particles have done so far."""
 
     def select(self, rows: Tensor) -> Self:
         """Return the state whose row i is row ``rows[i]`` of this one."""
 
 
-P = TypeVar("P", bound=State)
-Q = TypeVar("Q", bound=State)
+_P = TypeVar("_P", bound=ParticleState)
+_Q = TypeVar("_Q", bound=ParticleState)
 
 
-class SequentialProposal(Protocol[Q]):
+class SequentialProposal(Protocol[_Q]):
     """A proposal that can choose word by word."""
 
     word_draws: int
 
-    def start(self, batch: InstanceBatch, owner: Tensor) -> Q:
+    def start(self, batch: InstanceBatch, owner: Tensor) -> _Q:
         """Return the state of particles, (K,), of the instances in those places of the batch."""
 
     def propose(
-        self, state: Q, time: int, uniforms: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, Q]:
+        self, state: _Q, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, _Q]:
         """Draw z of a word with the numbers (K, D): z, int64, (K,); log q, (K,); the new state."""
 
 
-class SequentialModel(Protocol[P]):
+class SequentialModel(Protocol[_P]):
     """A model that can be scored word by word."""
 
-    def start(self, batch: InstanceBatch, owner: Tensor) -> P:
+    def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
         """Return the state of particles, (K,), of the instances in those places of the batch."""
 
-    def extend(self, state: P, time: int, choice: Tensor) -> tuple[Tensor, P]:
+    def extend(self, state: _P, time: int, choice: Tensor) -> tuple[Tensor, _P]:
         """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
 
-    def finish(self, state: P, time: int) -> Tensor:
+    def finish(self, state: _P, time: int) -> Tensor:
         """Return log p of the end after `time` words, float64, (K,).
 
         Only particles count whose instance ends there.
@@ -89,8 +89,8 @@ class Estimate(NamedTuple):
 
 @torch.no_grad()
 def smc_log_prob(
-    model: SequentialModel[P],
-    proposal: SequentialProposal[Q],
+    model: SequentialModel[_P],
+    proposal: SequentialProposal[_Q],
     batch: InstanceBatch,
     particles: int,
     numbers: Tensor,
@@ -229,7 +229,7 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
         raise InputError("the model cannot be scored word by word; use importance sampling")
     particles, device = options.particles, pair.model.device
-    block = max(1, BLOCK // particles)
+    block = max(1, PARTICLES_AT_ONCE // particles)
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(device)
         purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"

@@ -27,7 +27,7 @@ from beyond_perplexity.importance.diagnostics import (
     k_hat_threshold,
 )
 from beyond_perplexity.importance.log_space import log_mean_exp
-from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
+from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
 from beyond_perplexity.importance.summary import instance_notes, summarize_diagnostics
 from beyond_perplexity.invariance.streams import stream
 
@@ -238,7 +238,7 @@ class Estimator(ABC):
     def estimate(self, instance: SampledInstance) -> InstanceEstimate:
         """Estimate log p of an instance."""
 
-    def samples(self, instance: SampledInstance) -> Samples:
+    def samples(self, instance: SampledInstance) -> WeightedSamples:
         """Return the samples at the temperature of an estimator that needs `SAMPLES`."""
         assert self.group is not None
         return instance.samples[self.group]

@@ -42,7 +42,7 @@ def estimator_files(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
     Returns
     -------
     list of str
-        Relative to the repository, for `provenance.fingerprint`: no import names these files.
+        Relative to the repository, for `storage.fingerprint`: no import names these files.
     """
     lacking = DRAW_READERS.keys() - kinds
     made = [name for name, one in load_estimators().items() if not lacking & set(one.needs)]

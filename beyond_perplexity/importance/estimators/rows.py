@@ -11,6 +11,6 @@ ESTIMATORS: Rows[str] = {
     "jackknife": f"{_HERE}.jackknife:Jackknife",
     "mixture": f"{_HERE}.mixture:Mixture",
     "beam_plus_tail": f"{_HERE}.beam_plus_tail:BeamPlusTail",
-    "smc": f"{_HERE}.smc:SMC",
+    "smc": f"{_HERE}.smc:SequentialMonteCarlo",
     "beam": f"{_HERE}.beam:Beam",
 }

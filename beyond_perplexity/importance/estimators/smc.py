@@ -15,7 +15,7 @@ from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
-class SMC(Estimator):
+class SequentialMonteCarlo(Estimator):
     """log of the mean of the p̂ of F runs, each as unbiased as the weight of a sample.
 
     So a stochastic bound; −inf where the particles of all runs have died. Errors are of the spread

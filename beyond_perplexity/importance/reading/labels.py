@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.files import TableFile, is_csv
-from beyond_perplexity.options import parse_options
+from beyond_perplexity.options import Limited, Natural, Positive, parse_options
 from beyond_perplexity.storage.shards import RECORD_KEY
 
 LABELS_KEY = "weights"
@@ -21,7 +21,7 @@ LABEL_COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": p
 
 
 @dataclass(frozen=True)
-class WeightLabels:
+class WeightLabels(Limited):
     """What the samples of a file are.
 
     Attributes
@@ -40,15 +40,9 @@ class WeightLabels:
 
     model: str | None = None
     proposal: str | None = None
-    temperature: float | None = None
+    temperature: Positive | None = None
     t_definition: str | None = None
-    unknown_types: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.temperature is not None and not self.temperature > 0:
-            raise ValueError(f"temperature: is {self.temperature}, expected above 0")
-        if self.unknown_types is not None and self.unknown_types < 0:
-            raise ValueError(f"unknown_types: is {self.unknown_types}, expected at least 0")
+    unknown_types: Natural | None = None
 
     def in_record(self, record: Mapping[str, object]) -> dict[str, object]:
         """Return the run record with these labels in it, for the footer of a shard."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Samples(NamedTuple):
+class WeightedSamples(NamedTuple):
     """The samples of one instance at one temperature, in the order of their ids.
 
     Attributes
@@ -39,10 +39,10 @@ class SampledInstance(NamedTuple):
     position : int
         Its place among the reader's instances.
     instance_id : int
-    samples : tuple of Samples
+    samples : tuple of WeightedSamples
         One for each temperature.
     """
 
     position: int
     instance_id: int
-    samples: tuple[Samples, ...]
+    samples: tuple[WeightedSamples, ...]

@@ -18,7 +18,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.files import RowBatch, TableFile
 from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
 from beyond_perplexity.importance.reading.log_q import LogQFiles
-from beyond_perplexity.importance.reading.samples import SampledInstance, Samples
+from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
 from beyond_perplexity.schemas.draws import temperature_column
 
 BLOCK_ROWS = 2**19
@@ -268,13 +268,13 @@ class WeightReader:
             "give every sample once"
         )
 
-    def _cut(self, columns: Mapping[str, np.ndarray], index: int) -> Samples:
+    def _cut(self, columns: Mapping[str, np.ndarray], index: int) -> WeightedSamples:
         name = self.instance_ids[index]
         start = int(np.searchsorted(columns["instance_id"], name, side="left"))
         part = slice(start, int(np.searchsorted(columns["instance_id"], name, side="right")))
         size = part.stop - part.start
         grid = [columns[column][part] for column in self._grid]
-        return Samples(
+        return WeightedSamples(
             columns["log_p"][part],
             columns["log_q"][part],
             np.stack(grid, 1) if grid else np.empty((size, 0)),

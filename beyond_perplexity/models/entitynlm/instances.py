@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beyond_perplexity.instances.mentions import Span, encode_mentioned, without_overlaps
+from beyond_perplexity.instances.mentions import MentionSpan, encode_mentioned, without_overlaps
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -19,8 +19,8 @@ RADIX = 1024
 
 
 def chosen_mentions(
-    spans: Iterable[Span], maximum_length: int, maximum_entities: int
-) -> list[Span]:
+    spans: Iterable[MentionSpan], maximum_length: int, maximum_entities: int
+) -> list[MentionSpan]:
     """Choose mentions that do not overlap.
 
     Mentions longer than `maximum_length` words are left out first, then those that overlap others
@@ -29,11 +29,11 @@ def chosen_mentions(
 
     Returns
     -------
-    list of Span
+    list of MentionSpan
         In the order of the text.
     """
     short = [span for span in spans if span.end - span.start <= maximum_length]
-    chosen: list[Span] = []
+    chosen: list[MentionSpan] = []
     entities: set[str] = set()
     for span in without_overlaps(short):
         if span.entity in entities or len(entities) < maximum_entities:
@@ -42,7 +42,7 @@ def chosen_mentions(
     return chosen
 
 
-def mention_codes(mentions: Sequence[Span], length: int) -> np.ndarray:
+def mention_codes(mentions: Sequence[MentionSpan], length: int) -> np.ndarray:
     """Write mentions that do not overlap, in the order of the text, as codes, int64, (length,)."""
     codes = np.zeros(length, np.int64)
     numbers: dict[str, int] = {}

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import sum_rows
+from beyond_perplexity.invariance.quantum import sum_rows
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     Codes,
     DynamicEntities,
@@ -39,7 +39,7 @@ from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentio
 from beyond_perplexity.models.entitynlm.walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
-from beyond_perplexity.models.layers.dropout import check_probabilities
+from beyond_perplexity.options import Amount, Count, Dropout, Limit, Limited
 from beyond_perplexity.vocabulary import EOS
 
 # Words whose features are held at once.
@@ -47,7 +47,7 @@ WORDS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class EntityOptions:
+class EntityOptions(Limited):
     """What EntityNLM and its proposal have in common.
 
     Attributes
@@ -66,21 +66,12 @@ class EntityOptions:
         Standard deviation of the noise on a new entity's vector, in training only.
     """
 
-    size: int = 64
-    layers: int = 1
-    dropout: float = 0.1
-    maximum_entities: int = 50
-    maximum_length: int = 8
-    noise: float = 0.01
-
-    def __post_init__(self) -> None:
-        if min(self.size, self.layers, self.maximum_entities, self.maximum_length) < 1:
-            raise ValueError("size, layers, maximum_entities, maximum_length must be at least 1")
-        if self.maximum_length > RADIX:
-            raise ValueError(f"maximum_length: is {self.maximum_length}, expected at most {RADIX}")
-        if self.noise < 0:
-            raise ValueError(f"noise: is {self.noise}, expected at least 0")
-        check_probabilities(dropout=self.dropout)
+    size: Count = 64
+    layers: Count = 1
+    dropout: Dropout = 0.1
+    maximum_entities: Count = 50
+    maximum_length: Annotated[int, Limit(minimum=1, maximum=RADIX)] = 8
+    noise: Amount = 0.01
 
 
 @dataclass(frozen=True)
@@ -95,13 +86,8 @@ class EntityNLMOptions(EntityOptions):
         The output layer shares the embedding's matrix.
     """
 
-    word_classes: int = 100
+    word_classes: Count = 100
     tie_weights: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.word_classes < 1:
-            raise ValueError(f"word_classes: is {self.word_classes}, expected at least 1")
 
 
 class EncodedMentions(NamedTuple):

@@ -25,6 +25,7 @@ from beyond_perplexity.instances.mentions import read_mentioned
 from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.kglm.knowledge_graph import pack_strings
 from beyond_perplexity.models.kglm.transe import TransEOptions, embed
+from beyond_perplexity.options import Count
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import atomic_path, read_batches
@@ -51,15 +52,10 @@ class GraphOptions(TransEOptions):
         What mentions in the training split read is an alias too, the most frequent first.
     """
 
-    cutoff: int = 30
+    cutoff: Count = 30
     reflexive: bool = True
     name_aliases: bool = True
     surface_aliases: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cutoff < 1:
-            raise ValueError(f"cutoff: is {self.cutoff}, expected at least 1")
 
 
 def embed_corpus_graph(

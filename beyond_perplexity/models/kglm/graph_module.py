@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.models.kglm.instances import linked_documents
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.models.kglm.latents import LatentHeads, Streams
@@ -73,7 +73,7 @@ class GraphModule(LatentModule):
         """Read each document by itself.
 
         The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `invariance.rows`.
+        batch; see `invariance.quantum`.
         """
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [

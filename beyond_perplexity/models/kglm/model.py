@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
     NONE,
@@ -47,6 +47,7 @@ from beyond_perplexity.models.kglm.steps import LatentState, advance_links, kind
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
+from beyond_perplexity.options import Count
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
@@ -62,13 +63,8 @@ class KGLMOptions(AWDOptions):
         Words of an alias; longer ones are cut.
     """
 
-    aliases: int = 4
-    alias_words: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.aliases, self.alias_words) < 1:
-            raise ValueError("aliases and alias_words must be at least 1")
+    aliases: Count = 4
+    alias_words: Count = 8
 
 
 class EncodedLinks(NamedTuple):

@@ -42,7 +42,7 @@ class RecentEntities(NamedTuple):
 
     @property
     def mask(self) -> Tensor:
-        """int64, (K,): which kinds are possible; see `kglm_latents`."""
+        """int64, (K,): which kinds are possible; see `kglm.latents`."""
         return (self.current >= 0) + 2 * (self.recent >= 0).any(1)
 
     def parents(self, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:

@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.options import Count, Limited, Natural, Positive
 
 ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
-class TransEOptions:
+class TransEOptions(Limited):
     """How a knowledge graph is embedded.
 
     The published KGLM has dimension 256.
@@ -37,17 +38,11 @@ class TransEOptions:
         Triples of a step.
     """
 
-    dimension: int = 32
-    margin: float = 1.0
-    learning_rate: float = 0.02
-    epochs: int = 200
-    batch_size: int = 256
-
-    def __post_init__(self) -> None:
-        if min(self.dimension, self.batch_size) < 1 or self.epochs < 0:
-            raise ValueError("dimension and batch_size must be at least 1, epochs at least 0")
-        if min(self.margin, self.learning_rate) <= 0:
-            raise ValueError("margin and learning_rate must be above 0")
+    dimension: Count = 32
+    margin: Positive = 1.0
+    learning_rate: Positive = 0.02
+    epochs: Natural = 200
+    batch_size: Count = 256
 
 
 def triple_distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.models.layers.dropout import check_probabilities, drop, drop_words
+from beyond_perplexity.models.layers.dropout import drop, drop_words
+from beyond_perplexity.options import Amount, Count, Dropout, Limited
 
 
 @dataclass(frozen=True)
-class AWDOptions:
+class AWDOptions(Limited):
     """The encoder of a model; the defaults are small.
 
     The published KGLM has 3 layers, embedding_size 400, hidden_size 1150, dropout 0.4,
@@ -46,25 +47,14 @@ class AWDOptions:
         Weight of the mean square of its changes between tokens, before dropout.
     """
 
-    layers: int = 1
-    embedding_size: int = 64
-    hidden_size: int = 128
-    dropout: float = 0.2
-    embedding_dropout: float = 0.0
-    weight_dropout: float = 0.0
-    activation_penalty: float = 0.0
-    temporal_penalty: float = 0.0
-
-    def __post_init__(self) -> None:
-        if min(self.layers, self.embedding_size, self.hidden_size) < 1:
-            raise ValueError("layers, embedding_size and hidden_size must be at least 1")
-        if min(self.activation_penalty, self.temporal_penalty) < 0:
-            raise ValueError("activation_penalty and temporal_penalty must not be negative")
-        check_probabilities(
-            dropout=self.dropout,
-            embedding_dropout=self.embedding_dropout,
-            weight_dropout=self.weight_dropout,
-        )
+    layers: Count = 1
+    embedding_size: Count = 64
+    hidden_size: Count = 128
+    dropout: Dropout = 0.2
+    embedding_dropout: Dropout = 0.0
+    weight_dropout: Dropout = 0.0
+    activation_penalty: Amount = 0.0
+    temporal_penalty: Amount = 0.0
 
 
 class AWDLSTM(nn.Module):

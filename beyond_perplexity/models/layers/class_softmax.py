@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.rows import QUANTUM
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.vocabulary import EOS
 
 # Scores of words that are held at once, where the rows of a product are not too few for that.

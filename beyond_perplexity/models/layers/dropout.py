@@ -51,10 +51,3 @@ def drop(values: Tensor, probability: float, training: bool, locked: bool = Fals
 def skips_layer(probability: float, training: bool) -> bool:
     """Draw whether a batch skips a residual block (LayerDrop; Fan, Grave & Joulin 2020)."""
     return training and probability > 0 and float(torch.rand(())) < probability
-
-
-def check_probabilities(**probabilities: float) -> None:
-    """Raise ValueError for a dropout probability that is not in [0, 1)."""
-    for name, value in probabilities.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}: is {value}, expected 0 <= {name} < 1")

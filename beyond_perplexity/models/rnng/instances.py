@@ -17,6 +17,7 @@ from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
+from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
@@ -39,7 +40,7 @@ _PART = re.compile(r"[()]|[^\s()]+")
 
 
 @dataclass(frozen=True)
-class SentenceOptions:
+class SentenceOptions(Limited):
     """Which sentences a model of trees reads, and how.
 
     Attributes
@@ -52,16 +53,17 @@ class SentenceOptions:
         Unknown words get ids by their shape (capitals, digits, endings) in place of one <unk>.
     """
 
-    minimum_words: int = 1
+    minimum_words: Count = 1
     maximum_words: int = 40
     unknown_classes: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.minimum_words <= self.maximum_words:
-            raise ValueError("1 <= minimum_words <= maximum_words does not hold")
+        super().__post_init__()
+        if self.maximum_words < self.minimum_words:
+            raise ValueError(f"maximum_words: is {self.maximum_words}, below minimum_words")
 
 
-class Parsed(NamedTuple):
+class ParsedTree(NamedTuple):
     """What a tree's brackets say.
 
     Attributes
@@ -80,7 +82,7 @@ class Parsed(NamedTuple):
     labelled: list[int | str]
 
 
-def parse(tree: str) -> Parsed:
+def parse(tree: str) -> ParsedTree:
     """Turn the brackets of one tree into actions.
 
     Raises
@@ -89,7 +91,7 @@ def parse(tree: str) -> Parsed:
         When the brackets are unbalanced, there are several roots or none, a phrase has no word, or
         a word has no tag of its own.
     """
-    found = Parsed([], [], [])
+    found = ParsedTree([], [], [])
     children: list[int] = []  # of each open phrase
     parts = _PART.findall(tree)
     place, roots = 0, 0
@@ -115,7 +117,7 @@ def parse(tree: str) -> Parsed:
     return found
 
 
-def _close(found: Parsed, children: list[int]) -> None:
+def _close(found: ParsedTree, children: list[int]) -> None:
     if not children or not children[-1]:
         raise ValueError("a bracket closes nothing")
     found.binary.extend([REDUCE] * (children.pop() - 1))
@@ -133,7 +135,7 @@ def _documents(corpus: CorpusFiles) -> Iterator[tuple[int, str]]:
         yield from zip(batch["doc_id"].to_pylist(), batch["split"].to_pylist(), strict=True)
 
 
-def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]:
+def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
     """Stream the sentences of one split with their trees.
 
     Documents without trees are passed over. Nothing is held but a batch of each table.
@@ -142,7 +144,7 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
     ------
     instance_id : int
         ``doc_id * 65536 + sentence``.
-    parsed : Parsed
+    parsed : ParsedTree
 
     Raises
     ------
@@ -171,7 +173,7 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, Parsed]]
                 yield number * SENTENCES_OF_A_DOCUMENT + row["sentence"], _parse_row(corpus, row)
 
 
-def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> Parsed:
+def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> ParsedTree:
     try:
         return parse(str(row["tree"]))
     except ValueError as error:
@@ -209,7 +211,7 @@ def read_instances(
     split: str,
     encode: Callable[[Sequence[str]], np.ndarray],
     options: SentenceOptions,
-    actions: Callable[[Parsed], list[int] | None],
+    actions: Callable[[ParsedTree], list[int] | None],
 ) -> Iterator[Instance]:
     """Read sentences with the arrays ``tokens`` and ``actions``.
 
@@ -220,7 +222,7 @@ def read_instances(
         ``"train"``, ``"valid"`` or ``"test"``.
     encode : function of words to their ids
     options : SentenceOptions
-    actions : function of Parsed to the actions
+    actions : function of ParsedTree to the actions
         None: the tree cannot be learnt from; it is left out except from the test split.
     """
     for number, one in read_parsed(corpus, split):
@@ -251,13 +253,13 @@ def binary_instances(
 
 
 def labelled_actions(
-    one: Parsed, labels: Sequence[str], maximum_open: int, maximum_run: int
+    one: ParsedTree, labels: Sequence[str], maximum_open: int, maximum_run: int
 ) -> list[int] | None:
     """Put numbers for the labels of a tree; None when it breaks a limit.
 
     Parameters
     ----------
-    one : Parsed
+    one : ParsedTree
     labels : sequence of str
         Label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`.
     maximum_open : int

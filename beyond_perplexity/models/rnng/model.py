@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import round_up, sum_rows
+from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latent import FILLING, LatentModel
-from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.models.layers.word_scores import Words, score_words
 from beyond_perplexity.models.rnng.binary_trees import (
     BinaryTreeModule,
@@ -51,6 +50,7 @@ from beyond_perplexity.models.rnng.stack_memory import (
     StackMemory,
     share_prefixes,
 )
+from beyond_perplexity.options import Amount, Count, Dropout
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -83,27 +83,22 @@ class RNNGOptions(SentenceOptions):
         Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
     """
 
-    size: int = 64
-    layers: int = 1
-    dropout: float = 0.2
+    size: Count = 64
+    layers: Count = 1
+    dropout: Dropout = 0.2
     eos: bool = True
     count_eos: bool = True
     training: Literal["supervised", "unsupervised"] = "supervised"
     samples: int = 8
-    warmup_epochs: float = 2.0
-    proposal_size: int = 64
+    warmup_epochs: Amount = 2.0
+    proposal_size: Count = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if min(self.size, self.layers, self.proposal_size) < 1:
-            raise ValueError("size, layers and proposal_size must be at least 1")
         if self.samples < 2:
             raise ValueError(
                 "samples: each sample's baseline is the mean of the others; at least 2"
             )
-        if self.warmup_epochs < 0:
-            raise ValueError("warmup_epochs must not be negative")
-        check_probabilities(dropout=self.dropout)
 
 
 class _Scores(NamedTuple):

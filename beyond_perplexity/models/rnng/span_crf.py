@@ -21,9 +21,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.rows import sum_rows
+from beyond_perplexity.invariance.quantum import sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.models.rnng.binary_trees import BinaryTreeModule, from_closings, spans, trace
 from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
@@ -35,6 +34,7 @@ from beyond_perplexity.models.rnng.span_charts import (
     inside,
     sample_closings,
 )
+from beyond_perplexity.options import Count, Dropout
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -58,20 +58,11 @@ class SpanCRFOptions(SentenceOptions):
         Probability of dropping an element of the embedding and of the LSTM's output in training.
     """
 
-    embedding_size: int = 64
-    hidden_size: int = 64
-    scorer_size: int = 64
-    positions: int = 64
-    dropout: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        sizes = (self.embedding_size, self.hidden_size, self.scorer_size, self.positions)
-        if min(sizes) < 1:
-            raise ValueError(
-                "embedding_size, hidden_size, scorer_size and positions must be at least 1"
-            )
-        check_probabilities(dropout=self.dropout)
+    embedding_size: Count = 64
+    hidden_size: Count = 64
+    scorer_size: Count = 64
+    positions: Count = 64
+    dropout: Dropout = 0.2
 
 
 class SpanCRF(BinaryTreeModule, Proposal):

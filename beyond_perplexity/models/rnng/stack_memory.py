@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.rows import round_up
+from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.models.latent import FILLING
 
 # Rows that are computed together at most: what bounds the memory.
@@ -35,7 +35,7 @@ class Prefixes(NamedTuple):
     steps : Tensor
         int64, (M,): actions that lead to it.
     sizes : list of int
-        Nodes of each step, W + 1 of them, all multiples of `rows.QUANTUM`: some are there twice.
+        Nodes of each step, W + 1 of them, all multiples of `quantum.QUANTUM`: some are there twice.
     """
 
     nodes: Tensor

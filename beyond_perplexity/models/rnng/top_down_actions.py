@@ -20,7 +20,6 @@ from torch import Tensor
 from beyond_perplexity.instances.store import CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.layers.dropout import check_probabilities
 from beyond_perplexity.models.rnng.instances import (
     FIRST_LABEL,
     REDUCE,
@@ -30,6 +29,7 @@ from beyond_perplexity.models.rnng.instances import (
     read_instances,
 )
 from beyond_perplexity.models.rnng.stack_memory import Prefixes
+from beyond_perplexity.options import Count, Dropout
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -53,17 +53,11 @@ class TopDownOptions(SentenceOptions):
         Phrases that may be opened one right after the other.
     """
 
-    size: int = 64
-    layers: int = 1
-    dropout: float = 0.2
-    maximum_open: int = 100
-    maximum_run: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.size, self.layers, self.maximum_open, self.maximum_run) < 1:
-            raise ValueError("size, layers, maximum_open and maximum_run must be at least 1")
-        check_probabilities(dropout=self.dropout)
+    size: Count = 64
+    layers: Count = 1
+    dropout: Dropout = 0.2
+    maximum_open: Count = 100
+    maximum_run: Count = 10
 
 
 def labelled_instances(

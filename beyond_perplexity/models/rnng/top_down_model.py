@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.rows import sum_rows
+from beyond_perplexity.invariance.quantum import sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel
 from beyond_perplexity.models.layers.word_scores import Words, score_words
 from beyond_perplexity.models.rnng.instances import (

@@ -14,7 +14,7 @@ from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.options import OMITTED, Limit, Section
 from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
-from beyond_perplexity.planning.sections.models import Model, Proposal
+from beyond_perplexity.planning.sections.models import Model, ProposalSection
 from beyond_perplexity.planning.sections.samples import External, Generation
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
@@ -71,7 +71,7 @@ class Configuration(Section):
         What is measured of every body of text and how it is tested.
     perplexity : Perplexity
         How likelihoods are computed.
-    proposals : dict of str to Proposal
+    proposals : dict of str to ProposalSection
         Distributions of a model's latent variables given the words, by name; trained like models.
     importance : Importance
         Importance sampling of models with latent variables.
@@ -87,5 +87,5 @@ class Configuration(Section):
     external_samples: dict[str, External] = field(default_factory=dict)
     tendencies: Tendencies = field(default_factory=Tendencies)
     perplexity: Perplexity = field(default_factory=Perplexity)
-    proposals: dict[str, Proposal] = field(default_factory=dict)
+    proposals: dict[str, ProposalSection] = field(default_factory=dict)
     importance: Importance = field(default_factory=Importance)

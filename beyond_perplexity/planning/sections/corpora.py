@@ -8,9 +8,7 @@ from typing import Annotated
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.options import AutomaticTreeOptions, DocumentOptions, SourceOptions
 from beyond_perplexity.corpus.rows import SIDE_FILES, options_of_formats
-from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, add_fields
-
-Share = Annotated[float, Limit(minimum=0, maximum=1)]
+from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, Share, add_fields
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Annotated
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
 from beyond_perplexity.models.kglm.embedding import GraphOptions
-from beyond_perplexity.options import Limit, Section
+from beyond_perplexity.options import Count, Limit, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
-from beyond_perplexity.planning.sections.samples import Count, Names
+from beyond_perplexity.planning.sections.samples import Names
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
     SampleSizeOptions,
@@ -18,8 +18,7 @@ from beyond_perplexity.tendencies.options import (
 )
 
 SplitName = Annotated[str, Limit(enum=SPLITS)]
-Temperature = Annotated[float, Limit(exclusiveMinimum=0)]
-Temperatures = Annotated[tuple[Temperature, ...], Limit(minItems=1, uniqueItems=True)]
+Temperatures = Annotated[tuple[Positive, ...], Limit(minItems=1, uniqueItems=True)]
 
 
 @dataclass(frozen=True)

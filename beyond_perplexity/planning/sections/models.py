@@ -54,7 +54,7 @@ class Model(Section):
 
 
 @dataclass(frozen=True)
-class Proposal(Section):
+class ProposalSection(Section):
     """A distribution of the latent variables of a model given the words.
 
     Attributes

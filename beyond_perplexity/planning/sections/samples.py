@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.rows import FORMATS
-from beyond_perplexity.options import Limit, Section
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.options import Count, Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 
-TEXT_FORMATS = [name for name, row in FORMATS.items() if row.kind == "texts"]
-Count = Annotated[int, Limit(minimum=1)]
 Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
 
 

@@ -1,0 +1,147 @@
+"""The house: a public name stands once, and no import goes around.
+
+Needs nothing but the checkout. Oracle: the syntax trees of the package; what finds circles is
+itself tried on toys with one and without.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "beyond_perplexity"
+
+# What a caller finds by one name in whichever module a row gives it.
+INTERFACES = {
+    "draw": "decoding/kinds/*.py",
+    "keep": "decoding/kinds/*.py",
+    "LOOKS": "decoding/kinds/*.py",
+    "Reader": "corpus/*.py",  # of annotated formats
+    # The engines that all models share, and those of a family that brings its own.
+    "SamplingEngine": "decoding/*.py",
+    "BeamEngine": "decoding/*.py",
+}
+
+
+def module_name(file: Path) -> str:
+    """Return the name that a file of the package is imported by."""
+    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Parse all modules of the package, by name."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {module_name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def public_names(tree: ast.Module) -> Iterator[str]:
+    """List the public classes, functions and constants that a module defines."""
+    for node in tree.body:
+        names = [getattr(node, "name", "_")]
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            stored = [part for target in targets for part in ast.walk(target)]
+            names = [part.id for part in stored if isinstance(part, ast.Name)]
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """List what is imported when a module is loaded: not for types alone, not in a function."""
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.Import):
+            yield from (alias.name for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            assert part.module, "the package has no relative imports"
+            yield from (f"{part.module}.{alias.name}" for alias in part.names)
+        elif isinstance(part, ast.If) and "TYPE_CHECKING" in ast.dump(part.test):
+            yield from (name for other in part.orelse for name in imported(other))
+        elif not isinstance(part, ast.FunctionDef | ast.Lambda):
+            yield from imported(part)
+
+
+def import_graph(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Return which modules each imports; that a module's folder is loaded first is left out."""
+    graph: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        found = (part if part in trees else part.rpartition(".")[0] for part in imported(tree))
+        graph[name] = {part for part in found if part in trees} - {name}
+    return graph
+
+
+def folder(name: str) -> str:
+    """Return the folder right below the package, or the module there."""
+    return ".".join(name.split(".")[:2])
+
+
+def folder_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return which folders the modules of each import."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for name, others in graph.items():
+        folders[folder(name)] |= {folder(other) for other in others} - {folder(name)}
+    return folders
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return the nodes of a circle, none if there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def toy(**texts: str) -> dict[str, set[str]]:
+    """Return the import graph of modules with some texts."""
+    return import_graph({name.replace("_", "."): ast.parse(text) for name, text in texts.items()})
+
+
+def test_a_public_name_stands_once() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, tree in modules().items():
+        for public in public_names(tree):
+            path = f"{name.partition('.')[2].replace('.', '/')}.py"
+            if not (public in INTERFACES and Path(path).match(INTERFACES[public])):
+                found[public].append(name)
+    assert not {name: places for name, places in found.items() if len(set(places)) > 1}
+    assert len(found) > 500
+
+
+def test_every_interface_has_several_modules() -> None:
+    held = [public for tree in modules().values() for public in set(public_names(tree))]
+    assert all(held.count(name) > 1 for name in INTERFACES)
+
+
+def test_no_import_goes_around() -> None:
+    graph = import_graph(modules())
+    assert circle(graph) == []
+    assert circle(folder_graph(graph)) == []
+    assert sum(map(len, graph.values())) > 500
+
+
+def test_a_figure_never_looks_back_at_the_report() -> None:
+    arrows = folder_graph(import_graph(modules()))
+    assert "beyond_perplexity.report" not in arrows["beyond_perplexity.figures"]
+    assert "beyond_perplexity.figures" in arrows["beyond_perplexity.report"]
+
+
+def test_circles_are_found() -> None:
+    around = toy(p_a_x="from p.b.y import f", p_b_y="import p.a.x")
+    assert set(circle(around)) == {"p.a.x", "p.b.y"}
+    # No module imports one that imports it, but the folders do.
+    folders = toy(p_a_x="import p.b.y", p_a_z="", p_b_y="", p_b_w="from p.a import z")
+    assert circle(folders) == []
+    assert set(circle(folder_graph(folders))) == {"p.a", "p.b"}
+    late = "if TYPE_CHECKING:\n import p.a.x\ndef f():\n import p.a.x"
+    assert circle(toy(p_a_x="import p.b.y", p_b_y=late)) == []
+
+
+def test_public_names_are_found() -> None:
+    text = "A, _b = 1, 2\nC: int = 3\ndef d(): e = 4\nclass F:\n  g = 5\ndef _h(): pass"
+    assert list(public_names(ast.parse(text))) == ["A", "C", "d", "F"]

@@ -111,5 +111,5 @@ def histogram_names() -> tuple[str, ...]:
 
 
 SHARES = tendencies_of("share")
-*_FIRST, _LAST = (row.noun for row in SHARES.values())
-SHARE_NOUNS = f"{', '.join(_FIRST)} and {_LAST}"  # as in a sentence
+_NOUNS = [row.noun for row in SHARES.values()]
+SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence

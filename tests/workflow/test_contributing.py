@@ -6,9 +6,6 @@ the checkout, the jobs that follow from the configuration, and that the toys wor
 
 from __future__ import annotations
 
-import ast
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,53 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.workflow.conftest import ROOT, SMOKE, Checkout
-from tests.workflow.toys import TOYS
+from tests.workflow.conftest import Checkout
+from tests.workflow.toys import TOYS, add, read_places
 
 SCHEMA = "rules/config.schema.yaml"
-LINE = re.compile(r"^\| ([a-z ]+) \| `(\S+/NAME\.py)` \| `(\w+)` in `(\S+)` \|$", re.M)
 STEPS = (
     ("model family", "latent family", "decoding", "estimator", "reader"),
     ("figure", "table"),
     ("tendency",),
 )
 UNMEASURED = {"download", "extract_corpus", "build_vocabulary", "train", "generate"}
-
-
-class Place(NamedTuple):
-    """Where a kind goes: the pattern of its file, its table, and the file of that."""
-
-    file: str
-    table: str
-    rows: str
-
-
-def read_places() -> dict[str, Place]:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return {kind: Place(*rest) for kind, *rest in LINE.findall(text)}
-
-
-def insert_row(path: Path, table: str, row: str) -> None:
-    """Write a row before the closing bracket of a table."""
-    text = path.read_text(encoding="utf-8")
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if table in [ast.unparse(target) for target in targets]:
-                lines = text.splitlines(keepends=True)
-                lines.insert((node.value.end_lineno or 0) - 1, row.lstrip("\n"))
-                path.write_text("".join(lines), encoding="utf-8")
-                return
-    raise AssertionError(f"{path} has no table {table}")
-
-
-def add(tree: Path, kind: str, place: Place) -> set[str]:
-    """Add the toy of a kind; return the files that this may touch."""
-    file = place.file.replace("NAME", TOYS[kind].name)
-    assert not (tree / file).exists()
-    shutil.copyfile(Path(__file__).parent / f"toys/{TOYS[kind].name}.py", tree / file)
-    insert_row(tree / place.rows, place.table, TOYS[kind].row)
-    return {file, place.rows}
 
 
 def git(tree: Path, *arguments: str) -> str:
@@ -87,10 +47,10 @@ def grown(finished, tmp_path_factory) -> Grown:
     git(copy.path, "init", "--quiet")
     git(copy.path, "add", "--all")
     git(copy.path, "commit", "--quiet", "--message", "As it was")
-    places, plans, named = read_places(), [], {SCHEMA}
+    plans, named = [], {SCHEMA}
     for kinds in STEPS:
         for kind in kinds:
-            named |= add(copy.path, kind, places[kind])
+            named |= add(copy.path, kind)
         plans.append(copy.planned())
     command = [sys.executable, "-m", "scripts.update_schema"]
     subprocess.run(command, cwd=copy.path, check=True)

@@ -157,6 +157,13 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
     assert changed == measured | figures | pick(before, "tabulate tendencies/", "write_overview")
 
 
+def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:
+    add(tree, "tendency")
+    added, path = find_codes(tree), tree / "beyond_perplexity/tendencies/digits.py"
+    path.write_text(path.read_text().replace("+", "{2,}"))
+    assert find_changed(added, tree) == ({"count_statistics"}, set())
+
+
 @pytest.mark.parametrize(
     ("file", "users"),
     [

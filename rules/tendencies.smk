@@ -25,7 +25,7 @@ rule count_samples:
         mem_mb=growing(2000),
         runtime=30,
     params:
-        code=fingerprint("scripts/count_statistics.py"),
+        code=RUN.samples.counting_code("scripts/count_statistics.py"),
         kind="samples",
         split=[],
         resample=[],
@@ -62,7 +62,7 @@ use rule count_samples as count_reference with:
     conda:
         "../envs/cpu.yaml"
     params:
-        code=fingerprint("scripts/count_statistics.py"),
+        code=RUN.samples.counting_code("scripts/count_statistics.py"),
         kind="documents",
         split="test",
         resample=[],
@@ -85,7 +85,7 @@ use rule count_samples as count_resample with:
     conda:
         "../envs/cpu.yaml"
     params:
-        code=fingerprint("scripts/count_statistics.py"),
+        code=RUN.samples.counting_code("scripts/count_statistics.py"),
         kind="documents",
         split="train",
         resample=lambda wildcards: int(wildcards.resample),

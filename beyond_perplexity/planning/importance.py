@@ -66,7 +66,7 @@ class ImportancePlan:
         split = self.options["split"]
         return {
             name: f"{corpus} ({split}), "
-            + describe_annotation(self._row(name).needs, self._corpora[corpus])
+            + (describe_annotation(self._row(name).needs, self._corpora[corpus]) or "words alone")
             for name in self.models()
             if (corpus := self.corpus(name))
         }

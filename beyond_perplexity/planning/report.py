@@ -74,9 +74,9 @@ class Report:
         latent = {"families": importance.families(), "data": importance.data()}
         self._papers = {
             "tendencies": Paper(samples.compared_corpora(), compared),
-            "importance": Paper(
-                [""] if importance.proposals() else [], latent, tuple(estimator_files())
-            ),
+            "importance": Paper([""], latent, tuple(estimator_files()))
+            if importance.proposals()
+            else Paper([], latent),
         }
         # Where the files of each kind of `INPUTS` are, by the subject.
         self._files: dict[str, Callable[[str], list[str]]] = {

@@ -7,6 +7,8 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.tendencies.rows import SHARES
 
 
 class Samples:
@@ -87,6 +89,11 @@ class Samples:
         count = self.config["tendencies"]["resamples"]
         folder = f"<results>/references/{corpus}/resamples"
         return [f"{folder}/{resample:03d}/measures.parquet" for resample in range(count)]
+
+    @staticmethod
+    def counting_code(script: str) -> str:
+        """Return the fingerprint of a script with that of the classes of words that it counts."""
+        return fingerprint(script, *(row.word_class for row in SHARES.values()))
 
     def symbols_flag(self) -> str:
         """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""

@@ -1,7 +1,7 @@
 """The tendencies: a row says all that counting, measuring, tables and figures know of one.
 
 Everything that can be told of a kind of tendencies is told once, for the kind: a further share of
-a document's tokens is a row here and a function of `word_classes`.
+a document's tokens is a row here and a module with the test of its class.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary"]
 LENGTH = "length"
+_CLASSES = "beyond_perplexity.tendencies.word_classes"
 DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max"}
 
 
@@ -30,7 +31,7 @@ class Tendency(NamedTuple):
     narrow : str
         The title on lines of a narrow column, where not every word has a line.
     word_class : str
-        Of a share: the function of `word_classes` that makes the test of its class.
+        Of a share: ``module:function`` that makes the test of its class; see `word_classes`.
     figure : str
         Of a share: the figure with its density.
     note : str
@@ -83,7 +84,7 @@ TENDENCIES = {
         "share",
         "ks",
         "stop_words",
-        word_class="stop_word_test",
+        word_class=f"{_CLASSES}:stop_word_test",
         figure="figure_8",
     ),
     "symbols": Tendency(
@@ -91,7 +92,7 @@ TENDENCIES = {
         "share",
         "ks",
         "symbols",
-        word_class="symbol_test",
+        word_class=f"{_CLASSES}:symbol_test",
         figure="figure_9",
         note="punctuation and numbers",
     ),
@@ -110,5 +111,5 @@ def histogram_names() -> tuple[str, ...]:
 
 
 SHARES = tendencies_of("share")
-*_FIRST, _LAST = (row.noun for row in SHARES.values())
-SHARE_NOUNS = f"{', '.join(_FIRST)} and {_LAST}"  # as in a sentence
+_NOUNS = [row.noun for row in SHARES.values()]
+SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,6 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
-from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
@@ -172,9 +172,7 @@ class StatisticsCounter:
     ) -> None:
         self._description = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
         how = ClassOptions(stop_words, count_s_symbols)
-        self._tests = {
-            row.histogram: getattr(word_classes, row.word_class)(how) for row in SHARES.values()
-        }
+        self._tests = {row.histogram: resolve_name(row.word_class)(how) for row in SHARES.values()}
         self._types = TypeCounter(type_limit)
         self._histograms = {name: Histogram() for name in HISTOGRAMS}
 

@@ -1,7 +1,8 @@
 """Classes of types, such as stop words and symbols, whose share of a document is a tendency.
 
-The row of such a tendency names a function of this module that takes `ClassOptions` and returns the
-test of the class: types (pyarrow.StringArray of V) in, a mask (bool, of V) out.
+The row of such a tendency names a function, here or in a module of its own, that takes
+`ClassOptions` and returns the test of the class: types (pyarrow.StringArray of V) in, a mask (bool,
+of V) out.
 """
 
 from __future__ import annotations

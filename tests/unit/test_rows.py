@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -22,7 +23,6 @@ from beyond_perplexity.figures.sample_size import PANELS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.overview import LEFT_OUT, MAIN_COLUMNS
 from beyond_perplexity.report.tables import MEASURED_TABLES, TEST_SET_ROWS
-from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import bodies, folder, table  # noqa: F401 (fixtures)
@@ -49,7 +49,7 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
 @pytest.mark.parametrize("name", SHARES)
 def test_a_share_has_its_class_its_mean_and_its_figure(name: str) -> None:
     row = SHARES[name]
-    assert callable(getattr(word_classes, row.word_class))
+    assert callable(resolve_name(row.word_class))
     assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.densities:{name}"
     assert callable(getattr(densities, name))
     assert row.noun in FIGURE_TEXTS[name][0]
@@ -90,7 +90,8 @@ def test_names_stand_in_rows_alone() -> None:
 
 
 ROW = """    "shouts": Tendency(
-        "Shouts", "share", "ks", "shouts", word_class="shout_test", figure="figure_10"
+        "Shouts", "share", "ks", "shouts", word_class=f"{_CLASSES}:shout_test",
+        figure="figure_10",
     ),
     "vocabulary":"""
 TEST = '''

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -19,8 +20,13 @@ def _options(*, proposals: bool) -> dict[str, str | None]:
     }
 
 
-def _training(options: dict[str, str | None]) -> dict[str, type | str | None]:
-    return {name: TrainingOptions if reference else None for name, reference in options.items()}
+def _training(names: Iterable[str]) -> dict[str, type | str | None]:
+    """Return the options of the training of families, None where they have none of their own."""
+    rows = {name: FAMILIES[name] for name in names}
+    return {
+        name: TrainingOptions if row.reference and row.kind != "counted" else None
+        for name, row in rows.items()
+    }
 
 
 MODELS, PROPOSALS = _options(proposals=False), _options(proposals=True)

@@ -1,0 +1,184 @@
+"""What an addition changes among the fingerprints of all jobs: nothing that does not use it.
+
+Each thing is really added, in a temporary copy of the code. The oracle is what was added, and which
+jobs use it: the names of the jobs whose code differs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.toys import ROOT, add
+
+# All jobs of a run with every family of models, every decoding and all draws.
+PROGRAM = """
+import json, yaml
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.report import TABLES
+from beyond_perplexity.storage.fingerprint import fingerprint
+config, latent = (
+    yaml.safe_load(open(f"configs/smoke{name}.yaml")) for name in ("", "-importance")
+)
+split = {"train": 0.5, "valid": 0.1, "test": 0.4}
+plain = {"corpus": "wikipedia", "vocabulary": "words"}
+families = ("cnn", "gru", "transformer", "transformer-adaptive-softmax")
+config["models"] |= {name: {"family": name, **plain} for name in families} | latent["models"]
+config |= {name: latent[name] for name in ("corpora", "proposals", "importance")}
+config["corpora"] |= {
+    form: {"source": {"format": form, "paths": ["x"]}, "split": split}
+    for form in ("text", "jsonl", "parquet", "penn", "conll", "linked-wikitext")
+}
+config["external_samples"] = {"own": {"corpus": "wikipedia", "path": "x"}}
+kinds = ("ancestral", "nucleus", "top_k", "typical", "min_p")
+config["decodings"] |= {kind: {"kind": kind} for kind in kinds}
+validate(config, "rules/config.schema.yaml")
+run = Run(config)
+plan, codes = run.importance, {}
+def note(script, *others, what=""):
+    codes[f"{script} {what}".strip()] = fingerprint(f"scripts/{script}.py", *others)
+for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
+    note(script)
+for script in ("measure_tendencies", "measure_sensitivity"):
+    note(script)
+for corpus in config["corpora"]:
+    note("extract_corpus", *run.corpora.code(corpus), what=corpus)
+note("import_samples", run.corpora.external_code("own"))
+for model in config["models"]:
+    note("train", *run.models.code(model), what=model)
+    if model in latent["models"]:
+        continue
+    note("measure_perplexity", *run.models.code(model), what=model)
+    for decoding in config["decodings"]:
+        code = run.samples.decoding_code(decoding)
+        note("generate", *run.models.code(model), code, what=f"{model}/{decoding}")
+for proposal in config["proposals"]:
+    model = plan.model_of(proposal)
+    note("train", *run.models.code(proposal), what=proposal)
+    note("describe_latents", *plan.code(model, proposal), what=proposal)
+    for draw in DRAWS:
+        note("draw", *plan.code(model, proposal, draw), what=f"{proposal}/{draw}")
+    code = plan.reduction_code("scripts/reduce_weights.py", proposal)
+    codes[f"reduce_weights {proposal}"] = code
+codes["count_statistics"] = run.samples.counting_code("scripts/count_statistics.py")
+codes["write_overview"] = run.report.overview_code("scripts/write_overview.py")
+for script, rows in (("tabulate", TABLES), ("plot", FIGURES)):
+    for name in rows:
+        group, exhibit = name.split("/")
+        codes[f"{script} {name}"] = run.report.code(script, rows, group, exhibit)
+print(json.dumps(codes))
+"""
+SCHEMA = """
+import pyarrow as pa
+
+from beyond_perplexity.schemas.columns import columns
+
+TOYS = columns("toys", toy=pa.int32())
+"""
+
+
+def make_copy(folder: Path) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("beyond_perplexity", "scripts", "configs", "rules"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    return folder
+
+
+def find_codes(tree: Path) -> dict[str, str]:
+    """Return the fingerprint of every job by its script and what it is about."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tree, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory) -> dict[str, str]:
+    return find_codes(make_copy(tmp_path_factory.mktemp("before")))
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    return make_copy(tmp_path)
+
+
+def find_changed(before: dict[str, str], tree: Path) -> tuple[set[str], set[str]]:
+    """Return the jobs whose code is another than before, and those that are new."""
+    after = find_codes(tree)
+    assert before.keys() <= after.keys()
+    return {job for job in before if after[job] != before[job]}, after.keys() - before.keys()
+
+
+def pick(jobs: dict[str, str], *beginnings: str) -> set[str]:
+    return {job for job in jobs if job.startswith(beginnings)}
+
+
+def test_what_nobody_uses_changes_nothing(before, tree) -> None:
+    for kind in ("model family", "latent family", "decoding", "reader", "figure", "table"):
+        add(tree, kind)
+    changed, new = find_changed(before, tree)
+    assert changed == set()
+    assert new == {"plot tendencies/losses", "tabulate tendencies/epochs"}
+
+
+def test_schemas_change_nothing(before, tree) -> None:
+    """One in every module of a stage that there is, and one in a module of its own."""
+    for path in sorted((tree / "beyond_perplexity/schemas").glob("*.py")):
+        if path.name not in ("__init__.py", "columns.py"):
+            path.write_text(path.read_text() + SCHEMA)
+    (tree / "beyond_perplexity/schemas/toys.py").write_text(SCHEMA)
+    assert find_changed(before, tree) == (set(), set())
+
+
+def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -> None:
+    add(tree, "estimator")
+    beginnings = ("reduce_weights", "tabulate importance/", "plot importance/", "write_overview")
+    assert find_changed(before, tree) == (pick(before, *beginnings), set())
+
+
+def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tree) -> None:
+    """Figures of curves and of training, and all of importance sampling, show no tendency more."""
+    add(tree, "tendency")
+    changed, new = find_changed(before, tree)
+    assert new == {"plot tendencies/figure_digits"}
+    measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
+    shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
+    figures = {f"plot tendencies/{name}" for name in shown}
+    assert changed == measured | figures | pick(before, "tabulate tendencies/", "write_overview")
+
+
+def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:
+    add(tree, "tendency")
+    added, path = find_codes(tree), tree / "beyond_perplexity/tendencies/digits.py"
+    path.write_text(path.read_text().replace("+", "{2,}"))
+    assert find_changed(added, tree) == ({"count_statistics"}, set())
+
+
+@pytest.mark.parametrize(
+    ("file", "users"),
+    [
+        ("models/recurrent", ("lstm", "gru")),
+        ("models/kglm/tagger", ("kglm-peeking",)),
+        ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
+        ("decoding/kinds/nucleus", ("/nucleus",)),
+        ("corpus/conll", ("conll",)),
+    ],
+)
+def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:
+    path = tree / f"beyond_perplexity/{file}.py"
+    path.write_text(path.read_text() + "\nassert True\n")
+    changed, new = find_changed(before, tree)
+    assert changed
+    assert not new
+    assert all(any(user in job for user in users) for job in changed), sorted(changed)
+    assert all(any(user in job for job in changed) for user in users)

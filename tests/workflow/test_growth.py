@@ -1,0 +1,137 @@
+"""What runs when the tiny run grows or changes: jobs by rule, counted by hand.
+
+Needs the finished tiny run: 2 models with 2 decodings in 2 shards of 30 documents, 7 tables and 14
+figures of one corpus. What a changed draw reruns is in `test_importance`; edits of code are in
+`test_runs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+Config = dict[str, Any]
+SHOWN = {"tabulate": 7, "plot": 14, "write_overview": 1}  # all show the names of the models
+
+
+def add_model(config: Config) -> None:
+    config["models"]["other"] = config["models"]["trigram"]
+    config["generation"]["models"].append("other")
+
+
+def add_decoding(config: Config) -> None:
+    config["decodings"]["nucleus"] = {"kind": "nucleus"}
+    config["generation"]["decodings"].append("nucleus")
+
+
+def add_documents(config: Config) -> None:
+    config["generation"]["documents"] = 75  # a third shard, of 15
+
+
+def add_corpus(config: Config) -> None:
+    config["corpora"]["again"] = config["corpora"]["wikipedia"]
+
+
+def add_corpus_with_model(config: Config) -> None:
+    add_corpus(config)
+    add_model(config)
+    config["models"]["other"] = {**config["models"]["trigram"], "corpus": "again"}
+
+
+def change_seed(config: Config) -> None:
+    config["seed"] = 2
+
+
+def plan(finished, change: Callable[[Config], None]) -> str:
+    """Return what a dry run of the changed configuration prints."""
+    config = yaml.safe_load((finished.path / "configs" / "smoke.yaml").read_text())
+    change(config)
+    file = finished.path / "configs" / "changed.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    try:
+        printed: str = finished.snakemake("--dry-run", "-p", f"--configfile={file}").stdout
+    finally:
+        file.unlink()
+    return printed
+
+
+def count_jobs(printed: str) -> dict[str, int]:
+    jobs = Counter(re.findall(r"^rule (\w+):", printed, re.M))
+    return {rule: count for rule, count in jobs.items() if rule != "all"}
+
+
+MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_tendencies": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "jobs"),
+    [
+        (add_model, {"train": 1, "measure_perplexity": 1, **MEASURED, **SHOWN}),
+        (add_decoding, {**MEASURED, **SHOWN}),
+        (
+            add_documents,  # 4 shards more; not what shows trainings, sensitivity and models
+            {
+                "generate": 4,
+                "count_samples": 4,
+                "merge_statistics": 4,
+                "measure_tendencies": 4,
+                "tabulate": 5,
+                "plot": 12,
+                "write_overview": 1,
+            },
+        ),
+        (add_corpus, {"extract_corpus": 1, "write_overview": 1}),
+        (
+            add_corpus_with_model,
+            {
+                "extract_corpus": 1,
+                "build_vocabulary": 1,
+                "train": 1,
+                "measure_perplexity": 1,
+                **MEASURED,
+                "count_reference": 1,
+                "describe_reference": 1,
+                "measure_sensitivity": 1,
+                "count_resample": 3,
+                "measure_resample": 3,
+                "tabulate": 14,
+                "plot": 27,  # a trigram has no training
+                "write_overview": 1,
+            },
+        ),
+    ],
+)
+def test_a_larger_run_makes_what_is_new(finished, change, jobs) -> None:
+    assert count_jobs(plan(finished, change)) == jobs
+
+
+def test_a_seed_draws_everything_anew(finished) -> None:
+    """It is that of the order of the documents too, which everything else is made from."""
+    printed = plan(finished, change_seed)
+    assert count_jobs(printed) == {
+        "extract_corpus": 1,
+        "build_vocabulary": 1,
+        "train": 2,
+        "measure_perplexity": 2,
+        "generate": 8,
+        "count_samples": 8,
+        "merge_statistics": 4,
+        "measure_tendencies": 4,
+        "count_reference": 1,
+        "describe_reference": 1,
+        "measure_sensitivity": 1,
+        "count_resample": 3,
+        "measure_resample": 3,
+        **SHOWN,
+    }
+    blocks = re.findall(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", printed, re.M | re.S)
+    drawing = {rule for rule, block in blocks if re.search(r"--seed 2\b", block)}
+    assert drawing == {
+        *("extract_corpus", "train", "generate", "count_resample"),
+        *("measure_tendencies", "measure_sensitivity"),
+    }

@@ -154,7 +154,7 @@ def test_sizes():
     assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
     with pytest.raises(InputError, match="subsets: is -1"):
         SampleSizeOptions.from_config({"subsets": -1})
-    with pytest.raises(InputError, match="sizes: the smallest is 1"):
+    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
         SampleSizeOptions.from_config({"sizes": [1]})
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.xdist_group("finished")  # they share a run
+
 Config = dict[str, Any]
 SHOWN = {"tabulate": 7, "plot": 14, "write_overview": 1}  # all show the names of the models
 

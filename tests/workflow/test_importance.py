@@ -16,6 +16,8 @@ import yaml
 
 from tests.workflow.conftest import Checkout, copy_checkout, copy_results, kill_when
 
+pytestmark = pytest.mark.xdist_group("finished")  # they share a run
+
 IMPORTANCE = ["--configfile=configs/smoke-importance.yaml", "importance"]
 
 

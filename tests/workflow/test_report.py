@@ -16,7 +16,10 @@ import pytest
 from tests.workflow.conftest import SMOKE
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.xdist_group("finished"),
+]
 
 FLAGS = [
     "--headless",

@@ -13,6 +13,8 @@ import pytest
 
 from tests.workflow.conftest import SMOKE, copy_results, kill_when
 
+pytestmark = pytest.mark.xdist_group("finished")  # they share a run
+
 # A statement that runs when a module is imported: an edit that counts for whatever imports it.
 EXECUTED = ("from __future__ import annotations\n", "assert True\n")
 SHARD = "results/samples/trigram/ancestral/00001.parquet"
@@ -108,12 +110,15 @@ def test_smaller_shards_give_the_same_samples_statistics_and_tests(finished, che
 
 
 def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
+    for folder in ("corpora", "vocabularies", "references"):
+        copy_results(finished, checkout, folder)
+    run = [*SMOKE, "--rerun-triggers", "mtime"]
     checkpoints = checkout.path / "results" / "checkpoints" / "lstm"
-    kill_when(checkout, SMOKE, lambda: any(checkpoints.rglob("[0-9]*-*.safetensors")))
+    kill_when(checkout, run, lambda: any(checkpoints.rglob("[0-9]*-*.safetensors")))
     assert not (checkout.path / "results/models/lstm/model.json").exists()
     checkout.snakemake("--unlock", *SMOKE)
     samples = checkout.path / "results" / "samples"
-    kill_when(checkout, SMOKE, lambda: any(samples.rglob("*.parquet")))
+    kill_when(checkout, run, lambda: any(samples.rglob("*.parquet")))
     checkout.snakemake("--unlock", *SMOKE)
-    checkout.snakemake(*SMOKE, "--rerun-incomplete")
+    checkout.snakemake(*run, "--rerun-incomplete")
     assert checkout.results() == finished.results()

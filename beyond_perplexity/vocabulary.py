@@ -300,25 +300,28 @@ class VocabularyKind(NamedTuple):
 
     Attributes
     ----------
-    reference : str
-        ``module:class``; the class has ``from_description``, and ``build`` where it is built.
+    reference : type or str
+        A class with ``from_description``, and ``build`` where it is built. As ``module:class`` it
+        is imported late, and counts for the code of those jobs alone to which its family names it.
     options : type, optional
         What ``build`` is given besides the texts; None for one that comes with a model.
     """
 
-    reference: str
+    reference: type[Any] | str
     options: type[Any] | None = None
 
     def load(self) -> type[Any]:
-        """Import the class."""
+        """Return the class."""
+        if isinstance(self.reference, type):
+            return self.reference
         module, _, name = self.reference.partition(":")
         found: type[Any] = getattr(importlib.import_module(module), name)
         return found
 
 
 VOCABULARY_KINDS = {
-    "closed": VocabularyKind(f"{__name__}:ClosedVocabulary", ClosedOptions),
-    "bpe": VocabularyKind(f"{__name__}:BPEVocabulary", BPEOptions),
+    "closed": VocabularyKind(ClosedVocabulary, ClosedOptions),
+    "bpe": VocabularyKind(BPEVocabulary, BPEOptions),
     "huggingface": VocabularyKind(
         "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
     ),

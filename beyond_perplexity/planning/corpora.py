@@ -108,13 +108,17 @@ class Corpora:
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
-        """List the modules that a row names to read a corpus, which its jobs depend on."""
+        """List the modules that a row names to read a corpus, which its jobs depend on.
+
+        The row of the parser is among them, as its words stand in the report of the extraction.
+        """
         options = self.config["corpora"][corpus]
-        modules = [FORMATS[options["source"]["format"]].module]
+        code = [f"{FORMATS[options['source']['format']].module.replace('.', '/')}.py"]
         trees = options.get("trees", {}).get("kind")
         if trees in PARSERS:
-            modules.append(PARSERS[trees].module)
-        return [f"{module.replace('.', '/')}.py" for module in modules]
+            code.append(f"{PARSERS[trees].module.replace('.', '/')}.py")
+            code.append(f"beyond_perplexity.corpus.rows:PARSERS[{trees}]")
+        return code
 
     def external_code(self, name: str) -> str:
         """Return the source file that reads samples that were brought."""

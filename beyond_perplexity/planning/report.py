@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.figures.labels import VOCABULARY_SUFFIXES
 from beyond_perplexity.importance.estimators.registry import estimator_files
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
@@ -32,12 +34,19 @@ class Paper(NamedTuple):
     labels : dict
         Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
     code : tuple of str
-        Files that its tables and figures load by name.
+        What its tables and figures look up by name: files, and rows of families for their titles.
     """
 
     subjects: list[str]
     labels: Mapping[str, Any]
     code: tuple[str, ...] = ()
+
+
+def _titles(models: Iterable[str]) -> tuple[str, ...]:
+    """List the rows with the titles that `figures.labels` prints of models named like a family."""
+    endings = ("", *VOCABULARY_SUFFIXES)
+    names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
+    return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
 
 
 class Report:
@@ -72,9 +81,12 @@ class Report:
             "kinds": {name: config["decodings"][name]["kind"] for name in decodings},
         }
         latent = {"families": importance.families(), "data": importance.data()}
+        estimating = (*estimator_files(), *_titles(importance.models()))
         self._papers = {
-            "tendencies": Paper(samples.compared_corpora(), compared),
-            "importance": Paper([""], latent, tuple(estimator_files()))
+            "tendencies": Paper(
+                samples.compared_corpora(), compared, _titles(generation["models"])
+            ),
+            "importance": Paper([""], latent, estimating)
             if importance.proposals()
             else Paper([], latent),
         }
@@ -170,7 +182,8 @@ class Report:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""
         row = self._row(exhibits, group, exhibit)
         loaded = self._papers[group.partition("/")[0]].code
-        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path, *loaded)}"
+        inputs = (f"beyond_perplexity.report:INPUTS[{kind}]" for kind in row.inputs)
+        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path, *inputs, *loaded)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return what the report says of a table or figure."""

@@ -6,8 +6,9 @@ module it takes the functions, classes and constants that are reached from the s
 module does when it is imported. A helper, a schema or a class that is added beside them reruns
 nothing; an edit reruns just what uses it.
 
-A table of rows (an assignment that is annotated as `Rows`) is left out: its rows are looked up by
-name at run time, and a rule names the file of the row that it uses.
+Of a table of rows (an assignment that is annotated as `Rows`) the class of its rows counts alone:
+the rows are looked up by name at run time, and a rule names the file of the row that it uses, or
+the row itself, ``module:TABLE[key]``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import beyond_perplexity
 
@@ -46,19 +47,26 @@ class _Module:
     loading : list of statement
     definitions : dict of str to list of statement
         By the name; more than one where a name is defined again.
+    rows : dict of str to statement
+        Of tables of rows, by ``TABLE[key]``: not among those of the whole module.
     imports : dict of str to list of Part
         What a name that is imported at the top may stand for.
     """
 
     loading: list[ast.stmt] = field(default_factory=list)
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    rows: dict[str, ast.stmt] = field(default_factory=dict)
     imports: dict[str, list[Part]] = field(default_factory=dict)
 
     def statements(self, name: str) -> list[ast.stmt]:
         """Return the statements of one of the module's parts."""
         if name == WHOLE:
             return [*self.loading, *(s for held in self.definitions.values() for s in held)]
-        return self.loading if name == LOADING else self.definitions.get(name, [])
+        if name == LOADING:
+            return self.loading
+        if name in self.rows:
+            return [self.rows[name]]
+        return self.definitions.get(name) or self.definitions.get("__getattr__", [])
 
 
 def _module_file(name: str) -> Path | None:
@@ -128,7 +136,13 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _is_table_of_rows(node: ast.stmt) -> bool:
+def _says_again(held: list[ast.stmt], node: ast.stmt) -> bool:
+    """Return whether a statement imports just what the last one did."""
+    imports = isinstance(node, ast.Import | ast.ImportFrom)
+    return imports and bool(held) and ast.dump(held[-1]) == ast.dump(node)
+
+
+def _is_table_of_rows(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:
     return (
         isinstance(node, ast.AnnAssign)
         and isinstance(node.annotation, ast.Subscript)
@@ -137,10 +151,19 @@ def _is_table_of_rows(node: ast.stmt) -> bool:
     )
 
 
+def _rows(table: ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]]:
+    """Name the rows of a table; those that are computed have no name."""
+    if isinstance(table.value, ast.Dict):
+        for key, row in zip(table.value.keys, table.value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield f"{ast.unparse(table.target)}[{key.value}]", ast.Expr(row)
+
+
 def _is_for_types_only(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in (
-        "TYPE_CHECKING",
-        "typing.TYPE_CHECKING",
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
     )
 
 
@@ -149,14 +172,20 @@ def _read(file: Path) -> _Module:
     module = _Module()
     tree = ast.parse(file.read_bytes(), filename=str(file))
     for node in _without_docstrings(tree).body:
-        if _is_table_of_rows(node) or _is_for_types_only(node):
+        if _is_table_of_rows(node):
+            module.rows.update(_rows(node))
+            module.definitions[ast.unparse(node.target)] = [ast.Expr(node.annotation)]
+            continue
+        if _is_for_types_only(node):
             continue
         for statement in _one_name_each(node):
             for name, part in _imported(statement):
                 module.imports.setdefault(name, []).append(part)
             names = list(_defined(statement))
             for name in names:
-                module.definitions.setdefault(name, []).append(statement)
+                held = module.definitions.setdefault(name, [])
+                if not _says_again(held, statement):
+                    held.append(statement)
             if not names:
                 module.loading.append(statement)
     return module
@@ -169,7 +198,7 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     found = {Part(part.file, LOADING), *_packages(part.file)}
     statements = module.statements(part.name)
     for name, parts in module.imports.items():
-        if name == part.name or part.name == WHOLE:  # handed on to whoever imports it from here
+        if part.name == WHOLE or name in (part.name, "*"):  # handed on to who imports it from here
             found.update(parts)
         elif part.name == LOADING:  # importing a module imports these
             found.update(Part(other.file, LOADING) for other in parts)
@@ -179,15 +208,18 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
             found.update(module.imports.get(node.id, ()))
             if node.id in module.definitions:
                 found.add(Part(part.file, node.id))
-    dumps = sorted({ast.dump(s) for s in statements if not any(_imported(s))})
+    dumps = [ast.dump(statement) for statement in statements]
     return hashlib.sha256("\n".join(dumps).encode()).hexdigest() if dumps else "", frozenset(found)
 
 
 def _named(reference: str) -> Part:
     module, colon, name = reference.partition(":")
-    return (
-        Part(ROOT / f"{module.replace('.', '/')}.py", name) if colon else Part(ROOT / module, WHOLE)
-    )
+    if not colon:
+        return Part(ROOT / module, WHOLE)
+    file = _module_file(module)
+    if file is None or not _read(file).statements(name):
+        raise FileNotFoundError(f"{reference}: there is no such definition")
+    return Part(file, name)
 
 
 @cache
@@ -202,7 +234,7 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
         The script, relative to the repository.
     *others : str or path
         What it uses without naming it in an import, such as the model family of a config: files,
-        or single definitions as ``module:name``.
+        or single definitions as ``module:name``, or single rows as ``module:TABLE[key]``.
 
     Returns
     -------
@@ -212,7 +244,7 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
     Raises
     ------
     FileNotFoundError
-        When there is no such script.
+        When there is no such script, definition or row.
     """
     waiting = [_named(str(part)) for part in (script, *others)]
     seen = set(waiting)

@@ -164,6 +164,26 @@ def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:
     assert find_changed(added, tree) == ({"count_statistics"}, set())
 
 
+def test_an_edit_of_a_vocabulary_changes_what_builds_and_reads_one(before, tree) -> None:
+    path = tree / "beyond_perplexity/vocabulary.py"
+    text = path.read_text()
+    old = "class ClosedVocabulary(Vocabulary):"
+    assert old in text
+    path.write_text(text.replace(old, f"{old}\n    edited = True\n"))
+    changed, _ = find_changed(before, tree)
+    users = ("build_vocabulary", "train", "measure_perplexity", "generate", "draw", "describe_")
+    assert changed >= pick(before, *users)
+
+
+def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
+    path = tree / "beyond_perplexity/models/families.py"
+    text = path.read_text()
+    assert text.count('"LSTM"') == 1
+    path.write_text(text.replace('"LSTM"', '"Other"'))
+    beginnings = ("tabulate tendencies/", "plot tendencies/", "write_overview")
+    assert find_changed(before, tree) == (pick(before, *beginnings), set())
+
+
 @pytest.mark.parametrize(
     ("file", "users"),
     [

@@ -18,7 +18,8 @@ FILES = {
     "beyond_perplexity/other.py": "VALUE = 1\n",
     "beyond_perplexity/models/lstm.py": "from beyond_perplexity import deep\n",
     "beyond_perplexity/rows.py": (
-        "FOUND: Rows[int] = {'a': 1}\n\n\ndef find(x):\n    return FOUND[x]\n"
+        "class Row(int):\n    size = 1\n\n\n"
+        "FOUND: Rows[Row] = {'a': 1}\n\n\ndef find(x):\n    return FOUND[x]\n"
     ),
     "scripts/step.py": (
         "def main():\n    from beyond_perplexity.used import f\n"
@@ -83,6 +84,64 @@ def test_a_row_that_is_added_changes_nothing(tree):
     path.write_text(path.read_text().replace("{'a': 1}", "{'a': 1, 'b': 2}"))
     assert take() == before
     path.write_text(path.read_text().replace("FOUND[x]", "FOUND[x] + 1"))
+    assert take() != before
+
+
+def test_the_class_of_rows_counts_and_a_row_that_is_named(tree):
+    alone, row = take(), take("beyond_perplexity.rows:FOUND[a]")
+    path = tree / "beyond_perplexity/rows.py"
+    path.write_text(path.read_text().replace("{'a': 1}", "{'a': 2}"))
+    assert take() == alone
+    assert take("beyond_perplexity.rows:FOUND[a]") != row
+    path.write_text(path.read_text().replace("size = 1", "size = 2"))
+    assert take() != alone
+
+
+@pytest.mark.parametrize("name", ["beyond_perplexity.rows:FOUND[c]", "beyond_perplexity.gone:f"])
+def test_what_is_named_must_be_there(tree, name):
+    with pytest.raises(FileNotFoundError, match=r"there is no such definition"):
+        take(name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "def f(x):\n    return 1\n\n\ndef f(x):\n    return 2\n",
+            "def f(x):\n    return 2\n\n\ndef f(x):\n    return 1\n",
+        ),
+        (
+            "from beyond_perplexity.two import a as f\nfrom beyond_perplexity.two import b as g\n",
+            "from beyond_perplexity.two import b as f\nfrom beyond_perplexity.two import a as g\n",
+        ),
+        (
+            "if TYPE_CHECKING:\n    f = 1\nelse:\n    f = 1\n",
+            "if TYPE_CHECKING:\n    f = 1\nelse:\n    f = 2\n",
+        ),
+        ("def __getattr__(name):\n    return 1\n", "def __getattr__(name):\n    return 2\n"),
+    ],
+    ids=["order", "alias", "else", "getattr"],
+)
+def test_what_a_name_stands_for_counts(tree, before, after):
+    """The script imports f and uses both functions of module two, whatever they are called."""
+    (tree / "beyond_perplexity/two.py").write_text("def a():\n    pass\n\n\ndef b():\n    pass\n")
+    step = tree / "scripts/step.py"
+    step.write_text(
+        step.read_text() + "\n\ndef more():\n    from beyond_perplexity.two import a, b\n"
+    )
+    path = tree / "beyond_perplexity/used.py"
+    path.write_text(before)
+    first = take()
+    path.write_text(after)
+    assert take() != first
+
+
+def test_a_star_hands_on_all(tree):
+    (tree / "beyond_perplexity/used.py").write_text("from beyond_perplexity.moved import *\n")
+    moved = tree / "beyond_perplexity/moved.py"
+    moved.write_text("def f(x):\n    return x\n")
+    before = take()
+    moved.write_text("def f(x):\n    return 1\n")
     assert take() != before
 
 

@@ -7,7 +7,6 @@ and ``<unk>``; no text yields 0 or 1: a literal ``</s>`` in a text is a word lik
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -314,8 +314,7 @@ class VocabularyKind(NamedTuple):
         """Return the class."""
         if isinstance(self.reference, type):
             return self.reference
-        module, _, name = self.reference.partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
+        found: type[Any] = resolve_name(self.reference)
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.errors import InputError
@@ -65,6 +65,5 @@ def make_exhibit(
     """
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
-    module, _, function = rows[name].code.partition(":")
-    make = getattr(import_module(f"beyond_perplexity.{module}"), function)
+    make = resolve_name(f"beyond_perplexity.{rows[name].code}")
     return make(*(given[kind] for kind in rows[name].inputs), labels)

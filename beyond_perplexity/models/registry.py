@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.families import FAMILIES, find_row
-
-
-def _load(reference: str) -> Any:
-    module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def find(family: object) -> type[TrainedModel]:
@@ -28,7 +24,7 @@ def find(family: object) -> type[TrainedModel]:
     row = find_row(family)
     if row.reference is None:
         raise InputError(f"family: {family!r} is trained within its model, not by itself")
-    found: type[TrainedModel] = _load(row.reference)
+    found: type[TrainedModel] = resolve_name(row.reference)
     return found
 
 
@@ -55,7 +51,7 @@ def find_bring(family: object) -> Callable[..., Any] | None:
         When there is no such family.
     """
     reference = find_row(family).bring
-    bring: Callable[..., Any] | None = _load(reference) if reference else None
+    bring: Callable[..., Any] | None = resolve_name(reference) if reference else None
     return bring
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal
 
 from beyond_perplexity.options import OMITTED, Limit, Section
@@ -174,9 +174,7 @@ class Definitions(dict[str, Schema]):
             if isinstance(mark, DependsOn):
                 for value, kind in mark.choices.items():
                     if isinstance(kind, str):
-                        module, _, attribute = kind.partition(":")
-                        loaded = getattr(importlib.import_module(module), attribute)
-                        reference = self.refer(loaded, f"{name}-{value}")
+                        reference = self.refer(resolve_name(kind), f"{name}-{value}")
                     else:
                         reference = self.refer(kind or Nothing)
                     yield _when(mark.key, value, {"properties": {name: reference}})

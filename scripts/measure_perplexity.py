@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
-from beyond_perplexity.perplexity import measure
+from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.storage.provenance import finished, run_record
 from beyond_perplexity.storage.shards import read_texts, write_json
 

@@ -13,7 +13,7 @@ from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import load_model
-from beyond_perplexity.perplexity import measure
+from beyond_perplexity.perplexity.summary import measure
 
 
 def main() -> None:

@@ -7,182 +7,20 @@ stands beside its N, what N counts, the share of unknown words, and the context.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
-
-import numpy as np
-import torch
+from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, Vocabulary, split_words
-
-# Documents that are sorted by length together, so that a batch has rows of like length.
-POOL = 1024
-# Positions whose logits are held at once: 2,048 positions times 50,000 ids are 400 MB.
-LOGIT_ROWS = 2048
-
-
-class DocumentScore(NamedTuple):
-    """What a model says of one document.
-
-    Attributes
-    ----------
-    log_prob : float
-        log P of the tokens and ``</s>``, nats; −inf when one of them is impossible.
-    tokens : int
-        Tokens of the model, ``<s>`` and ``</s>`` not counted.
-    unknown : int
-        How many of them are ``<unk>``.
-    impossible : int
-        Predictions, ``</s>`` included, of probability zero.
-    """
-
-    log_prob: float
-    tokens: int
-    unknown: int
-    impossible: int
-
-
-class _Window(NamedTuple):
-    document: int
-    tokens: np.ndarray  # the inputs and, one place on, the targets
-    counted: int  # only the last so many predictions count
-
-
-def check_window(
-    model: LanguageModel, context_length: int | None, stride: int | None
-) -> tuple[int | None, int | None]:
-    """Settle the context of a scoring.
-
-    Parameters
-    ----------
-    model : LanguageModel
-    context_length : int, optional
-        Tokens that a prediction sees at most; None: as many as the model can.
-    stride : int, optional
-        Predictions that a window adds to the one before it; None: half the context.
-
-    Returns
-    -------
-    context_length, stride : int or None
-        None, None when there is no limit.
-
-    Raises
-    ------
-    InputError
-        When they are not possible.
-    """
-    limit = model.context_length
-    if context_length is not None and (context_length < 1 or context_length > (limit or math.inf)):
-        raise InputError(f"context_length: is {context_length}, expected 1 to {limit or 'any'}")
-    context = context_length or limit
-    if context is None:
-        if stride is not None:
-            raise InputError("stride: has no meaning without a context_length; give one")
-        return None, None
-    stride = stride or max(1, context // 2)
-    if not 1 <= stride <= context:
-        raise InputError(f"stride: is {stride}, expected 1 to the context length, {context}")
-    return context, stride
-
-
-def _windows(
-    document: int, ids: np.ndarray, context: int | None, stride: int | None
-) -> Iterator[_Window]:
-    """Cut a document of n + 1 predictions into windows; each prediction counts once."""
-    whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
-    last = len(whole) - 1
-    if context is None or stride is None or last <= context:
-        yield _Window(document, whole, last)
-        return
-    end = context
-    yield _Window(document, whole[: end + 1], context)
-    while end < last:
-        counted = min(stride, last - end)
-        end += counted
-        yield _Window(document, whole[end - context : end + 1], counted)
-
-
-def _score_batch(model: LanguageModel, windows: Sequence[_Window]) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64."""
-    width = max(len(window.tokens) for window in windows) - 1
-    inputs = np.full((len(windows), width), EOS, np.int64)
-    targets = np.full((len(windows), width), EOS, np.int64)
-    for row, window in enumerate(windows):
-        inputs[row, : len(window.tokens) - 1] = window.tokens[:-1]
-        targets[row, : len(window.tokens) - 1] = window.tokens[1:]
-    device = model.device
-    pair = torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
-    flat = torch.cat(list(model.target_log_probs(*pair, LOGIT_ROWS)))
-    scores = flat.view(len(windows), width).cpu().numpy()
-    for row, window in enumerate(windows):
-        end = len(window.tokens) - 1
-        yield scores[row, end - window.counted : end]
-
-
-@torch.no_grad()
-def score_encoded(
-    model: LanguageModel,
-    encoded: Iterable[np.ndarray],
-    *,
-    context_length: int | None = None,
-    stride: int | None = None,
-    batch_tokens: int = 8192,
-) -> Iterator[DocumentScore]:
-    """Score documents given as token ids, in their order, without holding them all.
-
-    Parameters
-    ----------
-    model : LanguageModel
-        Put to evaluation mode.
-    encoded : iterable of ndarray
-        Token ids of each document, without ``<s>`` and ``</s>``.
-    context_length, stride : int, optional
-        See `check_window`.
-    batch_tokens : int
-        Positions of a batch at most; changes results by rounding only.
-
-    Yields
-    ------
-    DocumentScore
-    """
-    model.eval()
-    context, stride = check_window(model, context_length, stride)
-    stream = iter(encoded)
-    while pool := list(islice(stream, POOL)):
-        windows = [
-            window
-            for document, ids in enumerate(pool)
-            for window in _windows(document, ids, context, stride)
-        ]
-        totals = np.zeros(len(pool))
-        impossible = np.zeros(len(pool), np.int64)
-        windows.sort(key=lambda window: len(window.tokens))
-        while windows:
-            rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
-            batch, windows = windows[-rows:], windows[:-rows]
-            for window, scores in zip(batch, _score_batch(model, batch), strict=True):
-                totals[window.document] += scores.sum()
-                impossible[window.document] += np.count_nonzero(np.isneginf(scores))
-        for ids, total, zeros in zip(pool, totals, impossible, strict=True):
-            unknown = int(np.count_nonzero(ids == UNK))
-            yield DocumentScore(float(total), len(ids), unknown, int(zeros))
-
-
-def score_documents(
-    model: LanguageModel, vocabulary: Vocabulary, texts: Iterable[str], **options: Any
-) -> Iterator[DocumentScore]:
-    """Score texts (tokens joined by one blank), in their order; options as in `score_encoded`."""
-
-    def encoded() -> Iterator[np.ndarray]:
-        stream = iter(texts)
-        while part := list(islice(stream, POOL)):
-            yield from vocabulary.encode(part)
-
-    return score_encoded(model, encoded(), **options)
+from beyond_perplexity.perplexity.scores import (
+    POOL,
+    DocumentScore,
+    check_window,
+    score_documents,
+)
+from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 
 @dataclass

@@ -33,6 +33,7 @@ HEAVY = {
 NEEDS = {
     "build_vocabulary": set(),
     "compare": {"pandas", "matplotlib", "scipy"},
+    "compare_perplexity": {"pandas", "scipy"},
     "count_statistics": set(),
     "describe_latents": {"torch"},
     "draw": {"torch"},

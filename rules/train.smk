@@ -1,6 +1,6 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder
+# requires  documents, a vocabulary, and a speller of a closed one (corpus.smk); a huggingface model, if it is in a folder
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.{json,parquet}
 # steps     train -> measure_perplexity
@@ -59,6 +59,7 @@ rule measure_perplexity:
     input:
         documents=documents_of_model,
         model="<results>/models/{model}/model.json",
+        speller=lambda wildcards: RUN.models.speller_files(wildcards.model),
     output:
         summary=whole("<results>/perplexity/{model}.json"),
         documents=whole("<results>/perplexity/{model}.parquet"),
@@ -84,6 +85,7 @@ rule measure_perplexity:
             --documents {input.documents:q} \
             --split {params.split} \
             --split-unit {params.split_unit} \
+            --speller {input.speller:q} \
             --threads {threads} \
             --device auto \
             --output {output.summary:q} \

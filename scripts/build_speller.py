@@ -1,4 +1,4 @@
-"""Build the speller of a closed vocabulary from the documents that the vocabulary was built from."""
+"""Build the speller of a closed vocabulary from the documents that it was built from."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def main() -> None:
     vocabulary = load_vocabulary(options.vocabulary)
     if not isinstance(vocabulary, ClosedVocabulary):
         raise InputError(
-            f"{options.vocabulary}: is an open vocabulary ({vocabulary.kind}), which has no unknown "
-            "words to spell; give a closed one"
+            f"{options.vocabulary}: is an open vocabulary ({vocabulary.kind}), which has no "
+            "unknown words to spell; give a closed one"
         )
     trained, validated = (
         count_words(read_texts([options.documents], split)) for split in ("train", "valid")

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
+from beyond_perplexity.perplexity.speller.speller import load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import finished, run_record
@@ -29,6 +30,7 @@ def main() -> None:
         default="document",
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
+    add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", required=True, help="JSON file to write")
@@ -36,6 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
+    spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
     record = run_record(
         "scripts/measure_perplexity.py",
         {"split": options.split, "split_unit": options.split_unit},
@@ -48,6 +51,7 @@ def main() -> None:
             model,
             vocabulary,
             tqdm(texts, unit="document", mininterval=2.0),
+            spell=spellers[0].spell if spellers else None,
             write=partial(write_rows, writer),
         )
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

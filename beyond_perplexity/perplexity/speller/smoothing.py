@@ -104,9 +104,8 @@ def _log_likelihood(
     by = []
     for step in reversed(steps):
         # Not @: the sums of a BLAS depend on its threads.
-        by.append(
-            [float((slope * part).sum()) for part in (step.by_discount, step.by_concentration)]
-        )
+        sides = (step.by_discount, step.by_concentration)
+        by.append([float((slope * side).sum()) for side in sides])
         slope = slope * step.backing
     return float(np.log(steps[-1].p).sum()), np.array(by[::-1]).T.ravel()
 

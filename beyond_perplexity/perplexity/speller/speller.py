@@ -47,10 +47,10 @@ from beyond_perplexity.perplexity.speller.counts import Events, NgramCounts, wor
 from beyond_perplexity.perplexity.speller.smoothing import Smoothing, probabilities
 from beyond_perplexity.storage.provenance import value_hash
 from beyond_perplexity.storage.shards import write_json
-from beyond_perplexity.vocabulary import ClosedVocabulary, split_words
+from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 KIND = "character n-grams"
-WORDS_AT_ONCE = 16_384
+SPELLED_AT_ONCE = 16_384
 # With less left for unknown words, 1 - Σ p(v) has no digits to rely on.
 LEAST_LEFT = 1e-9
 
@@ -89,9 +89,9 @@ class CharacterModel:
         InputError
             When something is no word.
         """
-        found = [np.zeros(0)]
-        for start in range(0, len(words), WORDS_AT_ONCE):
-            part = words[start : start + WORDS_AT_ONCE]
+        found: list[np.ndarray] = [np.zeros(0)]
+        for start in range(0, len(words), SPELLED_AT_ONCE):
+            part = words[start : start + SPELLED_AT_ONCE]
             events = word_events(part, self._alphabet)
             logs = np.log(self._probabilities(events)) + events.log_escapes
             found.append(np.bincount(events.words, logs, len(part)) - self._log_some)
@@ -171,9 +171,8 @@ class Speller:
         InputError
             When the model read another number of words as ``<unk>`` than the vocabulary lacks.
         """
-        lacking = [
-            [word for word in split_words(text) if word not in self._known] for text in texts
-        ]
+        known = self._known
+        lacking = [[word for word in split_words(text) if word not in known] for text in texts]
         for text, words, read in zip(texts, lacking, unknown, strict=True):
             if len(words) != read:
                 raise InputError(
@@ -213,14 +212,14 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     return held
 
 
-def load_speller(path: str | os.PathLike[str], vocabulary: ClosedVocabulary) -> Speller:
+def load_speller(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Speller:
     """Read a speller that `Speller.save` wrote.
 
     Parameters
     ----------
     path : path
-    vocabulary : ClosedVocabulary
-        Of the model whose words are to be spelled.
+    vocabulary : Vocabulary
+        Of the model whose words are to be spelled: a closed one.
 
     Raises
     ------
@@ -228,6 +227,10 @@ def load_speller(path: str | os.PathLike[str], vocabulary: ClosedVocabulary) -> 
         When the file is missing, damaged, no speller, or made for another vocabulary.
     """
     held = _read(path)
+    if not isinstance(vocabulary, ClosedVocabulary):
+        raise InputError(
+            f"{path}: the model's vocabulary is open and needs no speller; leave it out"
+        )
     if held["vocabulary_sha256"] != vocabulary.hash:
         raise InputError(f"{path}: was made for another vocabulary; build one for this model's")
     smoothing = Smoothing(tuple(held["discounts"]), tuple(held["concentrations"]))
@@ -235,7 +238,7 @@ def load_speller(path: str | os.PathLike[str], vocabulary: ClosedVocabulary) -> 
     return Speller(model, vocabulary, held["mass"], held["origin"])
 
 
-def find_speller(folder: str | os.PathLike[str], vocabulary: ClosedVocabulary) -> Path | None:
+def find_speller(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
     """Find the speller of a model: ``speller.json`` in its folder, or that of the run it is of.
 
     Parameters
@@ -243,8 +246,8 @@ def find_speller(folder: str | os.PathLike[str], vocabulary: ClosedVocabulary) -
     folder : path
         Of the model; in a run it is ``<results>/models/{model}``, and spellers lie in
         ``<results>/vocabularies``.
-    vocabulary : ClosedVocabulary
-        The model's: in a run, the speller made for it is taken.
+    vocabulary : Vocabulary
+        The model's: in a run, the speller made for it is taken. An open one needs none.
 
     Returns
     -------
@@ -255,6 +258,8 @@ def find_speller(folder: str | os.PathLike[str], vocabulary: ClosedVocabulary) -
     InputError
         When a speller of the run is damaged.
     """
+    if not isinstance(vocabulary, ClosedVocabulary):
+        return None
     own = Path(folder) / "speller.json"
     if own.is_file():
         return own

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,8 +14,12 @@ import torch
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import load_model
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.perplexity.documents import ScoredText, write_rows
 from beyond_perplexity.perplexity.summary import measure
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:
@@ -26,6 +32,7 @@ def main() -> None:
     add("--stride", type=int, help="predictions that each window adds (default: half the context)")
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
     add("--no-count-eos", action="store_true", help="do not count </s> in any N")
+    add("--per-document", help="Parquet file to write, one row a document")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     options = parser.parse_args()
@@ -33,15 +40,32 @@ def main() -> None:
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
     batches = read_cleaned(Path(options.text), WHITE_SPACE_ONLY if options.tokenized else cleaning)
-    summary = measure(
-        model,
-        vocabulary,
-        (text for batch in batches for text in batch if text),
-        context_length=options.context_length,
-        stride=options.stride,
-        count_eos=not options.no_count_eos,
-        count_bos=options.count_bos,
+    texts = (
+        ScoredText(place, text)
+        for place, text in enumerate(text for batch in batches for text in batch)
+        if text
     )
+    with ExitStack() as stack:
+        write = None
+        if options.per_document:
+            record = run_record(
+                "scripts/perplexity.py",
+                {"tokenized": options.tokenized},
+                device=str(model.device),
+                checkpoint=Path(options.model, WEIGHTS),
+            )
+            writer = ShardWriter(options.per_document, DOCUMENT_SCORES, record)
+            write = partial(write_rows, stack.enter_context(writer))
+        summary = measure(
+            model,
+            vocabulary,
+            texts,
+            write=write,
+            context_length=options.context_length,
+            stride=options.stride,
+            count_eos=not options.no_count_eos,
+            count_bos=options.count_bos,
+        )
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     print()
 

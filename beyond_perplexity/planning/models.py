@@ -94,6 +94,11 @@ class Models:
         """Return how many GPUs a job of a model asks for."""
         return 0 if self.row(name).kind == "counted" else 1
 
+    def split_unit(self, name: str) -> str:
+        """Return what the splits of a model's corpus keep whole: documents or pages."""
+        unit: str = self.config["corpora"][self.corpus(name)]["split"].get("unit", "document")
+        return unit
+
     def scored(self, corpus: str | None = None) -> list[str]:
         """List the models that are scored and generate (of those trained on a corpus)."""
         names: list[str] = self.config["generation"]["models"]

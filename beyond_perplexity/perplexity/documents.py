@@ -4,8 +4,9 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
 
 - *where texts come from*: whatever gives `ScoredText`, such as `texts_of_split`;
 - *which string is scored*: ``text="cleaned"`` (tokens joined by one blank) or ``text="raw"`` (the
-  string as it is), for counts and hash as well. One file may hold rows of both: its column ``text``
-  says which a row is of, and rows are compared with rows of the same text alone;
+  string as it is), for counts and hash as well. One file may hold rows of both (a document once
+  a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
+  same text alone;
 - *how unknown words are spelled*: ``spell(text)``, ln p of the spellings of those words that a
   closed vocabulary reads as ``<unk>``. Its sum with log P is ``log_likelihood_spelled``.
 """
@@ -56,7 +57,7 @@ class DocumentRow(NamedTuple):
     Attributes
     ----------
     doc_id : int
-    text : "cleaned" or "raw"
+    scored_text : "cleaned" or "raw"
         Which string was scored.
     group : str or None
         None: the document is a group of its own.
@@ -75,7 +76,7 @@ class DocumentRow(NamedTuple):
     """
 
     doc_id: int
-    text: str
+    scored_text: str
     group: str | None
     log_likelihood: float
     log_likelihood_spelled: float | None

@@ -42,7 +42,7 @@ def rows_of(texts, **options):
 
 def test_a_row_says_what_was_scored_and_what_the_model_says():
     first, second = rows_of([ScoredText(7, "é  bb ", "page"), "é x"], spell=lambda text: -3.0)
-    assert (first.doc_id, first.text, first.group) == (7, "cleaned", "page")
+    assert (first.doc_id, first.scored_text, first.group) == (7, "cleaned", "page")
     assert first.log_likelihood == pytest.approx(math.log(0.5 * 0.125 * 0.25), abs=1e-6)
     assert first.log_likelihood_spelled == pytest.approx(first.log_likelihood - 3)
     assert (first.tokens, first.words, first.characters, first.bytes) == (2, 2, 4, 5)
@@ -52,7 +52,7 @@ def test_a_row_says_what_was_scored_and_what_the_model_says():
 
 def test_raw_text_is_counted_as_it_is():
     (row,) = rows_of(["é \tbb"], text="raw")
-    assert (row.text, row.words, row.characters, row.bytes) == ("raw", 2, 5, 6)
+    assert (row.scored_text, row.words, row.characters, row.bytes) == ("raw", 2, 5, 6)
     assert row.text_hash == hash_bytes("é \tbb".encode()) != rows_of(["é bb"])[0].text_hash
     assert row.log_likelihood_spelled is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -23,6 +24,12 @@ def main() -> None:
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
+    add(
+        "--raw",
+        nargs="*",
+        default=[],
+        help="the texts before cleaning: score them, then the others",
+    )
     add("--split", default="test", help="split to score (default test)")
     add(
         "--split-unit",
@@ -45,15 +52,20 @@ def main() -> None:
         device=str(model.device),
         checkpoint=f"{options.model}/{WEIGHTS}",
     )
-    texts = texts_of_split(options.documents, options.split, grouped=options.split_unit == "page")
+    grouped = options.split_unit == "page"
+    summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
-        summary = measure(
-            model,
-            vocabulary,
-            tqdm(texts, unit="document", mininterval=2.0),
-            spell=spellers[0].spell if spellers else None,
-            write=partial(write_rows, writer),
-        )
+        for raw in [*options.raw, None]:
+            texts = texts_of_split(options.documents, options.split, grouped=grouped, raw=raw)
+            found = measure(
+                model,
+                vocabulary,
+                tqdm(texts, unit="document", mininterval=2.0),
+                text="raw" if raw else "cleaned",
+                spell=None if raw or not spellers else spellers[0].spell,
+                write=partial(write_rows, writer),
+            )
+            summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})
 
 

@@ -17,21 +17,23 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.perplexity.scores import POOL, DocumentScore, score_documents
-from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 from beyond_perplexity.vocabulary import Vocabulary, split_words
 
 TextKind = Literal["cleaned", "raw"]
 Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
+READ = 8_192  # documents that are read at once
 
 
 class ScoredText(NamedTuple):
@@ -94,7 +96,9 @@ def hash_bytes(content: bytes) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def texts_of_split(path: str, split: str, *, grouped: bool = False) -> Iterator[ScoredText]:
+def texts_of_split(
+    path: str, split: str, *, grouped: bool = False, raw: str | None = None
+) -> Iterator[ScoredText]:
     """Stream the documents of a split.
 
     Parameters
@@ -104,17 +108,32 @@ def texts_of_split(path: str, split: str, *, grouped: bool = False) -> Iterator[
     split : str
     grouped : bool
         Whether the documents of a title are a group.
+    raw : str, optional
+        Parquet file, schema ``raw``, of the same extraction: give the text before cleaning.
 
     Raises
     ------
     InputError
-        When it is no such file.
+        When it is no such file, or the two are not of the same documents.
     """
-    for batch in read_batches(path, DOCUMENTS, ["doc_id", "split", "title", "text"], 8_192):
-        for row in batch.to_pylist():
-            if row["split"] == split:
-                group = row["title"] or None if grouped else None
-                yield ScoredText(row["doc_id"], row["text"], group)
+    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
+    batches = read_batches(path, DOCUMENTS, columns, READ)
+    for batch in _add_raw(batches, path, raw) if raw else batches:
+        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
+            group = row["title"] or None if grouped else None
+            yield ScoredText(row["doc_id"], row["text"], group)
+
+
+def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.RecordBatch]:
+    """Add the texts before cleaning, which lie in the order of the documents."""
+    for batch, before in zip_longest(batches, read_batches(raw, RAW, ["doc_id", "text"], READ)):
+        whole = batch is not None and before is not None
+        if not whole or not batch.column("doc_id").equals(before.column("doc_id")):
+            raise InputError(
+                f"{raw}: does not hold the documents of {path} in their order; extract the corpus "
+                "again"
+            )
+        yield batch.append_column("text", before.column("text"))
 
 
 def _row(

@@ -47,7 +47,7 @@ def _choose_cleaning(
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-def main() -> None:
+def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
@@ -67,7 +67,11 @@ def main() -> None:
     add("--per-document", help="Parquet file to write, one row a document")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = _read_options()
     torch.set_num_threads(options.threads)
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)

@@ -1,6 +1,7 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder
+# requires  documents, a vocabulary, and a speller of a closed one (corpus.smk); a huggingface model, if it
+#           is in a folder, and the documents before cleaning to score it on
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.{json,parquet}
 #           <results>/perplexity_differences/{corpus}.parquet
@@ -59,7 +60,9 @@ rule measure_perplexity:
     """Score a split under a model: perplexity in all its definitions, and a row a document."""
     input:
         documents=documents_of_model,
+        raw=lambda wildcards: RUN.models.raw_texts(wildcards.model),
         model="<results>/models/{model}/model.json",
+        speller=lambda wildcards: RUN.models.speller_files(wildcards.model),
     output:
         summary=whole("<results>/perplexity/{model}.json"),
         documents=whole("<results>/perplexity/{model}.parquet"),
@@ -83,8 +86,10 @@ rule measure_perplexity:
         python -m scripts.measure_perplexity \
             --model {params.folder:q} \
             --documents {input.documents:q} \
+            --raw {input.raw:q} \
             --split {params.split} \
             --split-unit {params.split_unit} \
+            --speller {input.speller:q} \
             --threads {threads} \
             --device auto \
             --output {output.summary:q} \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -11,6 +12,7 @@ from tqdm import tqdm
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
+from beyond_perplexity.perplexity.speller.speller import load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import finished, run_record
@@ -22,6 +24,12 @@ def main() -> None:
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
+    add(
+        "--raw",
+        nargs="*",
+        default=[],
+        help="the texts before cleaning: score them, then the others",
+    )
     add("--split", default="test", help="split to score (default test)")
     add(
         "--split-unit",
@@ -29,6 +37,7 @@ def main() -> None:
         default="document",
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
+    add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", required=True, help="JSON file to write")
@@ -36,20 +45,27 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
+    spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
     record = run_record(
         "scripts/measure_perplexity.py",
         {"split": options.split, "split_unit": options.split_unit},
         device=str(model.device),
         checkpoint=f"{options.model}/{WEIGHTS}",
     )
-    texts = texts_of_split(options.documents, options.split, grouped=options.split_unit == "page")
+    grouped = options.split_unit == "page"
+    summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
-        summary = measure(
-            model,
-            vocabulary,
-            tqdm(texts, unit="document", mininterval=2.0),
-            write=partial(write_rows, writer),
-        )
+        for raw in [*options.raw, None]:
+            texts = texts_of_split(options.documents, options.split, grouped=grouped, raw=raw)
+            found = measure(
+                model,
+                vocabulary,
+                tqdm(texts, unit="document", mininterval=2.0),
+                text="raw" if raw else "cleaned",
+                spell=None if raw or not spellers else spellers[0].spell,
+                write=partial(write_rows, writer),
+            )
+            summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})
 
 

@@ -7,30 +7,33 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
   string as it is), for counts and hash as well. One file may hold rows of both (a document once
   a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
   same text alone;
-- *how unknown words are spelled*: ``spell(text)``, ln p of the spellings of those words that a
-  closed vocabulary reads as ``<unk>``. Its sum with log P is ``log_likelihood_spelled``.
+- *how unknown words are spelled*: ``spell(texts, unknown)``, for each text ln p of the spellings of
+  those words that a closed vocabulary reads as ``<unk>`` (`speller.speller.Speller.spell`), given
+  how many the model read so. Its sum with log P is ``log_likelihood_spelled``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.perplexity.scores import POOL, DocumentScore, score_documents
-from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 from beyond_perplexity.vocabulary import Vocabulary, split_words
 
 TextKind = Literal["cleaned", "raw"]
-Spell = Callable[[str], float]
+Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
+READ = 8_192  # documents that are read at once
 
 
 class ScoredText(NamedTuple):
@@ -87,7 +90,9 @@ class DocumentRow(NamedTuple):
     text_hash: int
 
 
-def texts_of_split(path: str, split: str, *, grouped: bool = False) -> Iterator[ScoredText]:
+def texts_of_split(
+    path: str, split: str, *, grouped: bool = False, raw: str | None = None
+) -> Iterator[ScoredText]:
     """Stream the documents of a split.
 
     Parameters
@@ -97,21 +102,36 @@ def texts_of_split(path: str, split: str, *, grouped: bool = False) -> Iterator[
     split : str
     grouped : bool
         Whether the documents of a title are a group.
+    raw : str, optional
+        Parquet file, schema ``raw``, of the same extraction: give the text before cleaning.
 
     Raises
     ------
     InputError
-        When it is no such file.
+        When it is no such file, or the two are not of the same documents.
     """
-    for batch in read_batches(path, DOCUMENTS, ["doc_id", "split", "title", "text"], 8_192):
-        for row in batch.to_pylist():
-            if row["split"] == split:
-                group = row["title"] or None if grouped else None
-                yield ScoredText(row["doc_id"], row["text"], group)
+    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
+    batches = read_batches(path, DOCUMENTS, columns, READ)
+    for batch in _add_raw(batches, path, raw) if raw else batches:
+        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
+            group = row["title"] or None if grouped else None
+            yield ScoredText(row["doc_id"], row["text"], group)
+
+
+def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.RecordBatch]:
+    """Add the texts before cleaning, which lie in the order of the documents."""
+    for batch, before in zip_longest(batches, read_batches(raw, RAW, ["doc_id", "text"], READ)):
+        whole = batch is not None and before is not None
+        if not whole or not batch.column("doc_id").equals(before.column("doc_id")):
+            raise InputError(
+                f"{raw}: does not hold the documents of {path} in their order; extract the corpus "
+                "again"
+            )
+        yield batch.append_column("text", before.column("text"))
 
 
 def _row(
-    item: ScoredText, kind: TextKind, score: DocumentScore, spell: Spell | None
+    item: ScoredText, kind: TextKind, score: DocumentScore, spelling: float | None
 ) -> DocumentRow:
     if math.isnan(score.log_prob):
         raise InputError(
@@ -124,7 +144,7 @@ def _row(
         kind,
         item.group,
         score.log_prob,
-        score.log_prob + spell(item.text) if spell else None,
+        None if spelling is None else score.log_prob + float(spelling),
         score.tokens,
         len(split_words(item.text) if kind == "cleaned" else item.text.split()),
         len(item.text),
@@ -176,8 +196,13 @@ def score_rows(
     if text == "cleaned":
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
-        scores = score_documents(model, vocabulary, [item.text for item in part], **options)
-        yield [_row(item, text, score, spell) for item, score in zip(part, scores, strict=True)]
+        strings = [item.text for item in part]
+        scores = list(score_documents(model, vocabulary, strings, **options))
+        spellings: Iterable[float | None] = [None] * len(part)
+        if spell:
+            spellings = spell(strings, [score.unknown for score in scores])
+        of_each = zip(part, scores, spellings, strict=True)
+        yield [_row(item, text, score, spelling) for item, score, spelling in of_each]
 
 
 def write_rows(writer: ShardWriter, rows: list[DocumentRow]) -> None:

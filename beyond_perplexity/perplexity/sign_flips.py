@@ -29,7 +29,7 @@ def _all_sums(columns: np.ndarray) -> Iterator[np.ndarray]:
 
 def _drawn_sums(columns: np.ndarray, flips: int, seed: int) -> Iterator[np.ndarray]:
     """Yield the sums of drawn signs; shape (n, M). Flip k has the same signs for every model."""
-    groups = len(columns)
+    groups, total = len(columns), columns.sum(axis=0)
     words = -(-groups // 64)
     rows = max(1, CELLS // groups)
     for block in range(-(-flips // BLOCK)):
@@ -39,7 +39,7 @@ def _drawn_sums(columns: np.ndarray, flips: int, seed: int) -> Iterator[np.ndarr
             count = min(rows, left)
             drawn = random.random_raw(count * words).astype("<u8").view(np.uint8)
             bits = np.unpackbits(drawn.reshape(count, -1), axis=1, count=groups, bitorder="little")
-            yield (1.0 - 2.0 * bits) @ columns
+            yield total - 2 * (bits.astype(np.float64) @ columns)
             left -= count
 
 

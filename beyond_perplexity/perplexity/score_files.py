@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import TableFile
 from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.table_files import TableFile
 
 _NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
 _SPELLED = "log_likelihood_spelled"

@@ -62,7 +62,7 @@ def main() -> None:
     options = PairOptions(given.flips, given.seed, not given.no_count_eos, given.leave_out_infinite)
     names = _names(paths)
     table = compare_scores(files, names, options)
-    frame = table.to_pandas()
+    frame = table.to_pandas().astype({"groups": "Int64"})
     called = list(names.values())
     labels = Labels(models=called, names={name: name for name in called})
     print(describe_differences(frame, labels, given.flips))

@@ -107,7 +107,7 @@ def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
     Table
         A row for every model, then one for every pair.
     """
-    ordered = sorted_differences(differences, labels)
+    ordered = sorted_differences(differences, labels).astype({"groups": "Int64"})
     body = [_cells(row, labels) for _, row in ordered.iterrows()]
     return Table("perplexity_differences", _TITLE, f"{_NOTE} {_CLAIM}", _HEADS, body, ordered)
 

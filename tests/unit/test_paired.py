@@ -163,6 +163,18 @@ def test_files_of_other_programs_need_two_columns(tmp_path):
     assert abs(no_end["value"]) > abs(by_order["value"])
 
 
+def test_documents_may_have_names(tmp_path):
+    first, second = scores()
+    expected = compared(saved(tmp_path, [first, second]))[2]
+    order = np.random.default_rng(1).permutation(60)
+    second = {name: np.asarray(column)[order] for name, column in second.items()}
+    parts = [{**one, "doc_id": [f"№ {n}" for n in one["doc_id"]]} for one in (first, second)]
+    for suffix in ("csv", "parquet"):
+        found = compared(saved(tmp_path, parts, suffix))[2]
+        assert found["value"] == pytest.approx(expected["value"])
+        assert found["low"] == pytest.approx(expected["low"])
+
+
 def test_groups_of_one_file_are_those_of_all_and_names_may_be_numbers(tmp_path):
     first, second = scores()
     plain = {name: column for name, column in second.items() if name != "group"}

@@ -54,6 +54,7 @@ def test_the_table_has_a_row_for_every_model_and_every_pair(tmp_path):
     assert table.rows[3][8] == f"30 ({pair['groups_effective']:.0f} effective)"
     assert "two trained models" in table.note
     assert len(table.tidy) == 4
+    assert ",30," in table.tidy.to_csv()  # a count, though an infinite model has none
 
 
 def test_names_are_no_markup(tmp_path):

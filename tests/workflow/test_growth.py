@@ -93,6 +93,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
             {
                 "extract_corpus": 1,
                 "build_vocabulary": 1,
+                "build_speller": 1,
                 "train": 1,
                 "measure_perplexity": 1,
                 **MEASURED,
@@ -118,6 +119,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     assert count_jobs(printed) == {
         "extract_corpus": 1,
         "build_vocabulary": 1,
+        "build_speller": 1,
         "train": 2,
         "measure_perplexity": 2,
         "generate": 8,

@@ -14,7 +14,6 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
@@ -28,6 +27,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.perplexity.scores import POOL, DocumentScore, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 from beyond_perplexity.vocabulary import Vocabulary, split_words
 
@@ -88,12 +88,6 @@ class DocumentRow(NamedTuple):
     unknown: int
     impossible: int
     text_hash: int
-
-
-def hash_bytes(content: bytes) -> int:
-    """Hash bytes to a signed 64-bit integer, the same on every machine."""
-    digest = hashlib.blake2b(content, digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
 
 
 def texts_of_split(

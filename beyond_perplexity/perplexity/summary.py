@@ -21,7 +21,6 @@ from beyond_perplexity.perplexity.documents import (
     ScoredText,
     Spell,
     TextKind,
-    hash_bytes,
     score_rows,
 )
 from beyond_perplexity.perplexity.intervals import (
@@ -32,6 +31,7 @@ from beyond_perplexity.perplexity.intervals import (
     sum_groups,
 )
 from beyond_perplexity.perplexity.scores import check_window
+from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
 
 UNITS = ("token", "word", "character", "byte")

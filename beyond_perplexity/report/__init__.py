@@ -59,6 +59,9 @@ INPUTS: Rows[Input] = {
     "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
+    "perplexity_differences": Input(
+        "differences of models in bits per byte", f"{_SCHEMAS}.perplexity:PERPLEXITY_DIFFERENCES"
+    ),
     "training": Input(
         "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
     ),
@@ -89,6 +92,16 @@ TABLES: Rows[Exhibit] = {
         "words, and bits per byte with their spelling, in which models of any vocabulary compare. "
         "All count the end of each document, not its beginning.",
         optional=_MODELS,
+    ),
+    "tendencies/perplexity_differences": Exhibit(
+        "report.perplexity_differences:differences_table",
+        ("perplexity_differences",),
+        "Differences in bits per byte",
+        "Bits per byte of every model and the differences of all pairs that are scored on the same "
+        "text, with 95% intervals over documents (over pages, where pages were split), p-values by "
+        "sign-flips, and the smallest difference that this test split can show. A difference is a "
+        "claim about two trained models; about two architectures only several trainings of each "
+        "can say something.",
     ),
     "tendencies/table_2": Exhibit(
         "report.tables:table_2",

@@ -19,7 +19,6 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.perplexity.documents import (
     ScoredText,
-    hash_bytes,
     score_rows,
     texts_of_split,
     write_rows,
@@ -28,6 +27,7 @@ from beyond_perplexity.perplexity.intervals import effective_groups, ratio_inter
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_perplexity import Fixed

@@ -133,7 +133,7 @@ def test_bits_per_byte_of_the_raw_text_are_the_models_own(
         assert found["n"]["character"] == sum(map(len, texts)) + len(texts)
         assert found["n"]["word"] == sum(len(text.split()) for text in texts) + len(texts)
         assert found["bits"]["byte"] == pytest.approx(their_bits(source, texts) / size, rel=1e-5)
-    assert [row["text"] for row in rows] == ["raw"] * len(raw) + ["cleaned"] * len(raw)
+    assert [row["scored_text"] for row in rows] == ["raw"] * len(raw) + ["cleaned"] * len(raw)
     assert [row["bytes"] for row in rows[: len(raw)]] == [len(text.encode()) for text in raw]
     assert summary["bits"]["byte"] != pytest.approx(summary["cleaned"]["bits"]["byte"], rel=0.01)
 

@@ -34,6 +34,7 @@ NEEDS = {
     "build_speller": set(),
     "build_vocabulary": set(),
     "compare": {"pandas", "matplotlib", "scipy"},
+    "compare_perplexity": {"pandas", "scipy"},
     "count_statistics": set(),
     "describe_latents": {"torch"},
     "draw": {"torch"},

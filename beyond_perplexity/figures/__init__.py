@@ -115,6 +115,16 @@ FIGURES: Rows[Exhibit] = {
         "probability of 0.8, relative to the value of the test split (unigrams: share of the "
         "documents whose words are exchanged).",
     ),
+    "tendencies/perplexity_differences": Exhibit(
+        "figures.perplexity_differences:perplexity_differences",
+        ("perplexity_differences",),
+        "Differences in bits per byte",
+        "Left: bits per byte of every model with 95% intervals. Right: model of the row less model "
+        "of the column, ± half its 95% interval; white where no difference was found (adjusted "
+        "p of at least 0.05), blue where the row's model is better. The intervals on the left "
+        "overlap even where a difference is certain: documents are hard or easy for all models "
+        "alike.",
+    ),
     "tendencies/training": Exhibit(
         "figures.training:training",
         ("training",),

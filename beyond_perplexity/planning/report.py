@@ -106,6 +106,10 @@ class Report:
             "perplexities": lambda corpus: [
                 f"<results>/perplexity/{name}.json" for name in models.scored(corpus)
             ],
+            "perplexity_differences": lambda corpus: [
+                f"<results>/perplexity_differences/{corpus}.parquet"
+                for _ in models.scored(corpus)[:1]
+            ],
             "training": self.training_files,
             "estimates": lambda _: importance.estimate_files("estimates"),
             "importance_curves": lambda _: importance.estimate_files("curves"),

@@ -59,6 +59,9 @@ INPUTS: Rows[Input] = {
     "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
+    "perplexity_differences": Input(
+        "differences of models in bits per byte", f"{_SCHEMAS}.perplexity:PERPLEXITY_DIFFERENCES"
+    ),
     "training": Input(
         "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
     ),
@@ -85,9 +88,20 @@ TABLES: Rows[Exhibit] = {
         "report.tables:model_table",
         _MODELS,
         "Models",
-        "Trained parameters and perplexity of the test split, with and without the penalty for "
-        "unknown words. Perplexity counts the end of each document, not its beginning." + _STARS,
+        "Trained parameters, perplexity of the test split with and without the penalty for unknown "
+        "words, and bits per byte with their spelling, in which models of any vocabulary compare. "
+        "All count the end of each document, not its beginning.",
         optional=_MODELS,
+    ),
+    "tendencies/perplexity_differences": Exhibit(
+        "report.perplexity_differences:differences_table",
+        ("perplexity_differences",),
+        "Differences in bits per byte",
+        "Bits per byte of every model and the differences of all pairs that are scored on the same "
+        "text, with 95% intervals over documents (over pages, where pages were split), p-values by "
+        "sign-flips, and the smallest difference that this test split can show. A difference is a "
+        "claim about two trained models; about two architectures only several trainings of each "
+        "can say something.",
     ),
     "tendencies/table_2": Exhibit(
         "report.tables:table_2",

@@ -19,7 +19,6 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.perplexity.documents import (
     ScoredText,
-    hash_bytes,
     score_rows,
     texts_of_split,
     write_rows,
@@ -28,6 +27,7 @@ from beyond_perplexity.perplexity.intervals import effective_groups, ratio_inter
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_perplexity import Fixed
@@ -41,7 +41,9 @@ def rows_of(texts, **options):
 
 
 def test_a_row_says_what_was_scored_and_what_the_model_says():
-    first, second = rows_of([ScoredText(7, "é  bb ", "page"), "é x"], spell=lambda text: -3.0)
+    first, second = rows_of(
+        [ScoredText(7, "é  bb ", "page"), "é x"], spell=lambda texts, unknown: [-3.0] * len(texts)
+    )
     assert (first.doc_id, first.scored_text, first.group) == (7, "cleaned", "page")
     assert first.log_likelihood == pytest.approx(math.log(0.5 * 0.125 * 0.25), abs=1e-6)
     assert first.log_likelihood_spelled == pytest.approx(first.log_likelihood - 3)
@@ -127,7 +129,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
         ScoredText(place, " ".join(random.choice(["é", "bb", "x"], 5)), f"page {place // 2}")
         for place in range(60)
     ]
-    found = measure(MODEL, VOCABULARY, texts, spell=lambda text: -2.0 * text.count("x"))
+    found = measure(MODEL, VOCABULARY, texts, spell=lambda _, unknown: -2.0 * np.array(unknown))
     interval = found["interval"]
     assert (interval["groups"], interval["level"], interval["note"]) == (30, 0.95, "")
     rows = rows_of(texts)

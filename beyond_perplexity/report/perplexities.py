@@ -54,7 +54,7 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
     """
     if result is not None and result.get("text", "cleaned") != text:
         result = result.get("cleaned") if text == "cleaned" else None
-    if result is None or "bits" not in result:
+    if result is None or "byte" not in result.get("bits", {}):
         return None
     interval = result.get("interval", {})
     if "spelled" in result:

@@ -305,8 +305,8 @@ def model_table(
                 shown(paper_size / MILLION if paper_size else None),
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
                 shown(record["perplexity_per_word_unknown_penalized"], 2),
-                *(shown(record[f"bits_per_byte_{text}"]) for text in texts),
                 shown(record[f"perplexity {COLUMN}"], 2),
+                *(shown(record[f"bits_per_byte_{text}"]) for text in texts),
             ]
         )
     heads = [
@@ -317,8 +317,8 @@ def model_table(
         Column("per token", "Perplexity of the test set"),
         Column("per word", "Perplexity of the test set"),
         Column("per word, unknown penalized", "Perplexity of the test set"),
-        *(Column(BITS_HEADINGS[text], "Bits of the test set") for text in texts),
         Column(PAPER, "Perplexity of the test set", published=True),
+        *(Column(BITS_HEADINGS[text], "Bits of the test set") for text in texts),
     ]
     note = (
         f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "

@@ -11,12 +11,15 @@ import itertools
 import json
 import math
 import random
+import sys
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.perplexity.documents import score_rows
 from beyond_perplexity.perplexity.speller.alphabet import Alphabet, code_points
 from beyond_perplexity.perplexity.speller.building import (
@@ -40,7 +43,9 @@ from beyond_perplexity.perplexity.speller.speller import (
     load_speller,
 )
 from beyond_perplexity.perplexity.summary import measure
-from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.test_perplexity import Fixed
 
 THREE = Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
@@ -470,3 +475,61 @@ def test_a_model_folder_finds_its_speller(tmp_path):
     (folder / "speller.json").write_bytes(path.read_bytes())
     assert find_speller(folder, vocabulary) == folder / "speller.json"
     assert find_speller("/", vocabulary) is None
+
+
+def run(module, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+    module.main()
+
+
+def written_documents(tmp_path):
+    words = small_corpus()
+    splits = {"train": words[:500], "valid": words[400:], "test": words[300:600]}
+    rows = [(split, word) for split, found in splits.items() for word in found]
+    size = len(rows)
+    columns = {
+        **{name: [0] * size for name in DOCUMENTS.names},
+        "doc_id": list(range(size)),
+        "split": [split for split, _ in rows],
+        "title": [""] * size,
+        "text": [f"{word} the" for _, word in rows],
+    }
+    path = tmp_path / "documents.parquet"
+    write_shard(path, DOCUMENTS, {name: columns[name] for name in DOCUMENTS.names}, {})
+    counted = ClosedVocabulary.build([[f"{word} the" for word in splits["train"]]], maximum_size=80)
+    vocabulary = tmp_path / "results/vocabularies/corpus/words.json"
+    vocabulary.parent.mkdir(parents=True)
+    counted.save(vocabulary)
+    return path, vocabulary
+
+
+def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeypatch, capsys):
+    from scripts import build_speller as build
+    from scripts import perplexity as command
+
+    documents, path = written_documents(tmp_path)
+    speller = path.with_suffix(".speller.json")
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    vocabulary = load_vocabulary(path)
+    folder = tmp_path / "results/models/lstm"
+    save_model(folder, registry.build(config, vocabulary.size), vocabulary, {})
+    (tmp_path / "text.txt").write_text("the quux\nzzz the\n", encoding="utf-8")
+    flags = ["--model", folder, "--text", tmp_path / "text.txt", "--tokenized", "--device", "cpu"]
+    run(command, monkeypatch, *flags)
+    free = capsys.readouterr()
+    assert "leave the spelling of 2 unknown words free" in free.err
+    assert json.loads(free.out)["speller"] is None
+    built = ["--documents", documents, "--vocabulary", path, "--output", speller]
+    run(build, monkeypatch, *built)
+    for given in ([], ["--speller", speller]):
+        run(command, monkeypatch, *flags, *given)
+        found = capsys.readouterr()
+        assert "free" not in found.err
+        summary = json.loads(found.out)
+        assert summary["speller"] == str(speller)
+        spelled = load_speller(speller, vocabulary).log_probs(["quux", "zzz"]).sum()
+        assert summary["spelled"]["log_prob"] - summary["log_prob"] == pytest.approx(spelled)
+    built[3] = tmp_path / "bpe.json"
+    BPEVocabulary.build([["a"]], 259).save(built[3])
+    with pytest.raises(InputError, match="is an open vocabulary"):
+        run(build, monkeypatch, *built)

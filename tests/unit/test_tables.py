@@ -11,6 +11,7 @@ import json
 import math
 import statistics
 from html.parser import HTMLParser
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -21,6 +22,8 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import MINUS, shown, shown_interval, shown_p, stars
 from beyond_perplexity.report.layout import Column, Table, escape_latex, to_html_table, to_latex
 from beyond_perplexity.report.layout import to_text as as_text
+from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED
 from beyond_perplexity.report.published import (
     COLUMN,
     PUBLISHED_FAMILIES,
@@ -173,6 +176,70 @@ def test_models_table() -> None:
     assert math.isinf(table.tidy["perplexity_per_word"].iloc[1])
     with pytest.raises(InputError, match="model 'small' lacks 'parameters'"):
         model_table({"small": {"family": "lstm"}}, {}, Labels())
+
+
+def scored(byte: float | None, size: int = 90, unknown: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "perplexity": {"token": 3.0, "word": 4.0},
+        "bits": {"character": 1.0, "byte": byte},
+        "documents": 2,
+        "n": {"byte": size},
+        "unknown": unknown,
+        "unknown_share": unknown / 10,
+        "text": "cleaned",
+        **more,
+    }
+
+
+PERPLEXITIES = {
+    "closed": scored(
+        1.3,
+        unknown=3,
+        spelled={"bits": {"byte": 2.1}},
+        interval={"bits": {"byte": [1.2, 1.4]}, "spelled": {"bits": {"byte": [2.0, 2.2]}}},
+    ),
+    "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
+    "free": scored(1.2, unknown=3),
+    "impossible": scored(None, unknown=3, spelled={"bits": {"byte": None}}),
+    "brought": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
+}
+
+
+def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
+    models = {name: _description("lstm", 7) for name in PERPLEXITIES}
+    table = model_table(models, PERPLEXITIES, Labels())
+    heads = [column.title for column in table.columns]
+    cleaned, raw = heads.index(SPELLED), heads.index(RAW_BITS)
+    shown_bits = {row[0]: (row[cleaned], row[raw]) for row in table.rows}
+    assert shown_bits == {
+        "closed": ("2.100", ""),
+        "open": ("2.300", ""),
+        "free": ("", ""),
+        "impossible": ("∞", ""),
+        "brought": ("1.900", "0.900"),
+    }
+    tidy = table.tidy.set_index("model")
+    limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
+    assert limits.tolist() == [2.0, 2.2]
+    assert "one segmentation" in table.note
+    alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
+    assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
+
+
+def test_numbers_of_different_texts_share_no_column() -> None:
+    models = {name: _description("lstm", 7) for name in ("closed", "longer")}
+    mixed = {"closed": PERPLEXITIES["closed"], "longer": scored(2.0, size=91)}
+    with pytest.raises(InputError, match=r"'closed' and 'longer' .* \(90 and 91 bytes\)"):
+        model_table(models, mixed, Labels())
+
+
+def test_the_first_page_shows_bits_per_byte_with_their_interval() -> None:
+    text = render_overview({}, PERPLEXITIES, None, None, [])
+    cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
+    assert {SPELLED, RAW_BITS} <= set(cells)
+    assert "2.10 [2.00, 2.20]" in cells
+    assert cells.count("—") == 5
+    assert "per character" not in text
 
 
 def test_latex_is_escaped_and_rectangular() -> None:

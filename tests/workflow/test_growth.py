@@ -102,6 +102,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
             {
                 "extract_corpus": 1,
                 "build_vocabulary": 1,
+                "build_speller": 1,
                 "train": 1,
                 "measure_perplexity": 1,
                 "compare_perplexity": 1,
@@ -128,6 +129,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     assert count_jobs(printed) == {
         "extract_corpus": 1,
         "build_vocabulary": 1,
+        "build_speller": 1,
         "train": 2,
         "measure_perplexity": 2,
         "compare_perplexity": 1,

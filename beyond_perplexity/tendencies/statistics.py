@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -39,6 +38,8 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 HISTOGRAMS = histogram_names()
 _VALUE_BITS = 32
+_KEY_BITS = 63
+_BLOCK = 1024  # documents that are counted at a time
 
 
 @dataclass
@@ -83,19 +84,9 @@ class Histogram:
         )
 
 
-def _distinct_per_document(keys: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Count distinct keys of each document; the document must be the leading part of the key."""
-    keys.sort()
-    new = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return _sum_per_document(new.astype(np.int32), offsets)
-
-
-def _sum_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sum integer marks (shape (T,)) over each document: int64, shape (D,)."""
-    total = np.zeros(len(marks) + 1, marks.dtype)
-    np.cumsum(marks, out=total[1:])
-    return np.diff(total[offsets]).astype(np.int64)
+def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Count the marks (bool, shape (T,)) of each document: int64, shape (D,)."""
+    return np.diff(np.searchsorted(np.flatnonzero(marks), offsets))
 
 
 def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
@@ -111,19 +102,43 @@ def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
     unigrams, bigrams : numpy.ndarray of int64, shape (D,)
         A document of fewer than two tokens has no bigram.
     """
-    n_types = len(batch.types)
-    n_documents = len(batch.offsets) - 1
-    small = n_documents * n_types < 2**32
-    kind = np.uint32 if small else np.int64
-    starts = (np.arange(n_documents) * n_types).astype(kind)
-    keys = np.repeat(starts, batch.lengths) + batch.ids.astype(kind)  # (T,)
-    following = np.full(len(keys), n_types, np.int64)  # (T,); n_types marks the end of a document
-    following[:-1] = batch.ids[1:]
+    # Blocks whose arrays stay in the processor's cache; fewer documents where keys would overflow.
+    width = len(batch.types).bit_length()
+    size = min(_BLOCK, 1 << max(0, _KEY_BITS - 1 - 2 * width))
+    n_documents = len(batch.lengths)
+    found = np.zeros((2, n_documents), np.int64)
+    for start in range(0, n_documents, size):
+        end = min(start + size, n_documents)
+        found[:, start:end] = _count_types(batch.documents(start, end), width)
+    return found[0], found[1]
+
+
+def _count_types(batch: TokenBatch, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Do the same by sorting one key a token: document, type, following type (V: none)."""
+    ids = batch.ids.astype(np.int64)
+    keys = np.repeat(np.arange(len(batch.lengths)) << 2 * width, batch.lengths)  # (T,)
+    keys |= ids << width
     filled = batch.lengths > 0
-    following[batch.offsets[1:][filled] - 1] = n_types
-    pairs = keys * np.int64(n_types + 1) + following  # (T,)
-    bigrams = _distinct_per_document(pairs, batch.offsets) - filled
-    return _distinct_per_document(keys, batch.offsets), bigrams
+    last = batch.offsets[1:][filled] - 1
+    ids[:-1] = ids[1:]
+    ids[last] = len(batch.types)
+    keys |= ids
+    keys.sort()
+    changed = np.full(len(keys), 2**_KEY_BITS - 1)
+    np.bitwise_xor(keys[1:], keys[:-1], out=changed[1:])
+    unigrams = _marks_per_document(changed >> width != 0, batch.offsets)
+    return unigrams, _marks_per_document(changed != 0, batch.offsets) - filled
+
+
+def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
+    """Add up a number of each type (int64, shape (V,)) over each document, modulo 2^64."""
+    sums = np.zeros(len(batch.lengths), np.int64)
+    for start in range(0, len(sums), _BLOCK):
+        part = batch.documents(start, min(start + _BLOCK, len(sums)))
+        total = np.zeros(len(part.ids) + 1, np.int64)
+        np.cumsum(numbers.take(part.ids), out=total[1:])
+        sums[start : start + _BLOCK] = np.diff(total[part.offsets])
+    return sums
 
 
 def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -140,17 +155,19 @@ def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[st
     -------
     dict of str to numpy.ndarray of int64, shape (D,)
     """
+    width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
+    names, together = list(masks), _KEY_BITS // width
     found = {}
-    names = list(masks)
-    # Two classes in one pass: the first in the lower 32 bits, the second in the upper ones.
-    for low, high in zip_longest(names[::2], names[1::2]):
-        packed = masks[low].astype(np.int64)  # (V,)
-        if high:
-            packed |= masks[high].astype(np.int64) << _VALUE_BITS
-        both = _sum_per_document(packed[batch.ids], batch.offsets)
-        found[low] = both & (2**_VALUE_BITS - 1)
-        if high:
-            found[high] = both >> _VALUE_BITS
+    for start in range(0, len(names), together):
+        # Several classes in one pass, each in bits of its own. Running totals may pass 64 bits: the
+        # difference between two of them is exact all the same.
+        chosen = names[start : start + together]
+        packed = np.zeros(len(batch.types), np.int64)
+        for place, name in enumerate(chosen):
+            packed |= masks[name].astype(np.int64) << place * width
+        sums = _sum_per_document(packed, batch)
+        for place, name in enumerate(chosen):
+            found[name] = sums >> place * width & (1 << width) - 1
     return found
 
 

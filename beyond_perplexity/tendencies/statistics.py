@@ -12,14 +12,14 @@ a share           ``length``, ``value`` tokens of the class, ``count`` documents
 ``unigram``       ``type``, ``count`` occurrences (``length`` and ``value`` null)
 =============== ==================================================================================
 
-`rows.TENDENCIES` names the shares. The run record of the file has two keys more: ``stop_words``,
-the name of the list, and ``count_s_symbols``. Statistics are added, so the result does not depend
-on shards or their order.
+`rows.TENDENCIES` names the shares. The run record of the file has the keys of `COUNTED_SO` more:
+the name of the list of stop words, whether Unicode's S* are symbols, and how the texts were read
+(see `views.TextView`). Statistics are added: the result does not depend on shards or their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
@@ -31,15 +31,15 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
+from beyond_perplexity.tendencies.counting import count_classes, count_types
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+from beyond_perplexity.tendencies.views import WHOLE, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 HISTOGRAMS = histogram_names()
+COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE.describe())
 _VALUE_BITS = 32
-_KEY_BITS = 63
-_BLOCK = 1024  # documents that are counted at a time
 
 
 @dataclass
@@ -84,93 +84,6 @@ class Histogram:
         )
 
 
-def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Count the marks (bool, shape (T,)) of each document: int64, shape (D,)."""
-    return np.diff(np.searchsorted(np.flatnonzero(marks), offsets))
-
-
-def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Count the distinct unigrams and bigrams of every document.
-
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents.
-
-    Returns
-    -------
-    unigrams, bigrams : numpy.ndarray of int64, shape (D,)
-        A document of fewer than two tokens has no bigram.
-    """
-    # Blocks whose arrays stay in the processor's cache; fewer documents where keys would overflow.
-    width = len(batch.types).bit_length()
-    size = min(_BLOCK, 1 << max(0, _KEY_BITS - 1 - 2 * width))
-    n_documents = len(batch.lengths)
-    found = np.zeros((2, n_documents), np.int64)
-    for start in range(0, n_documents, size):
-        end = min(start + size, n_documents)
-        found[:, start:end] = _count_types(batch.documents(start, end), width)
-    return found[0], found[1]
-
-
-def _count_types(batch: TokenBatch, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Do the same by sorting one key a token: document, type, following type (V: none)."""
-    ids = batch.ids.astype(np.int64)
-    keys = np.repeat(np.arange(len(batch.lengths)) << 2 * width, batch.lengths)  # (T,)
-    keys |= ids << width
-    filled = batch.lengths > 0
-    last = batch.offsets[1:][filled] - 1
-    ids[:-1] = ids[1:]
-    ids[last] = len(batch.types)
-    keys |= ids
-    keys.sort()
-    changed = np.full(len(keys), 2**_KEY_BITS - 1)
-    np.bitwise_xor(keys[1:], keys[:-1], out=changed[1:])
-    unigrams = _marks_per_document(changed >> width != 0, batch.offsets)
-    return unigrams, _marks_per_document(changed != 0, batch.offsets) - filled
-
-
-def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
-    """Add up a number of each type (int64, shape (V,)) over each document, modulo 2^64."""
-    sums = np.zeros(len(batch.lengths), np.int64)
-    for start in range(0, len(sums), _BLOCK):
-        part = batch.documents(start, min(start + _BLOCK, len(sums)))
-        total = np.zeros(len(part.ids) + 1, np.int64)
-        np.cumsum(numbers.take(part.ids), out=total[1:])
-        sums[start : start + _BLOCK] = np.diff(total[part.offsets])
-    return sums
-
-
-def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Count the tokens of some classes in every document.
-
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents of V types.
-    masks : mapping of str to numpy.ndarray of bool, shape (V,)
-        Which types are of each class.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray of int64, shape (D,)
-    """
-    width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
-    names, together = list(masks), _KEY_BITS // width
-    found = {}
-    for start in range(0, len(names), together):
-        # Several classes in one pass, each in bits of its own. Running totals may pass 64 bits: the
-        # difference between two of them is exact all the same.
-        chosen = names[start : start + together]
-        packed = np.zeros(len(batch.types), np.int64)
-        for place, name in enumerate(chosen):
-            packed |= masks[name].astype(np.int64) << place * width
-        sums = _sum_per_document(packed, batch)
-        for place, name in enumerate(chosen):
-            found[name] = sums >> place * width & (1 << width) - 1
-    return found
-
-
 class StatisticsCounter:
     """Count the sufficient statistics of documents, batch after batch; a context manager.
 
@@ -180,14 +93,22 @@ class StatisticsCounter:
         The list.
     count_s_symbols : bool
         Whether Unicode's S* counts as symbol.
+    view : TextView
+        How texts are read.
     type_limit : int
         Types held in memory; see `spill.TypeCounter`.
     """
 
     def __init__(
-        self, stop_words: StopWords, count_s_symbols: bool = True, type_limit: int = 4_000_000
+        self,
+        stop_words: StopWords,
+        count_s_symbols: bool = True,
+        view: TextView = WHOLE,
+        type_limit: int = 4_000_000,
     ) -> None:
-        self._description = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
+        how_counted = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
+        self._description = {**how_counted, **view.describe()}
+        self._view = view
         how = ClassOptions(stop_words, count_s_symbols)
         self._tests = {row.histogram: resolve_name(row.word_class)(how) for row in SHARES.values()}
         self._types = TypeCounter(type_limit)
@@ -202,7 +123,7 @@ class StatisticsCounter:
 
     def add(self, texts: pa.Array) -> None:
         """Count documents (string, shape (D,)), tokens separated by white space."""
-        batch = tokenize_batch(texts)
+        batch = self._view.batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
         unigrams, bigrams = count_types(batch)
@@ -283,10 +204,10 @@ def _read_histograms(path: str | Path) -> dict[str, Histogram]:
 
 
 def description(path: str | Path) -> dict[str, object]:
-    """Return how a statistics file was counted: ``stop_words`` and ``count_s_symbols``."""
+    """Return how a statistics file was counted: the keys of `COUNTED_SO`."""
     record = read_record(path)
     try:
-        return {key: record[key] for key in ("stop_words", "count_s_symbols")}
+        return {key: record[key] for key in COUNTED_SO}
     except KeyError as error:
         raise InputError(
             f"{path}: its run record lacks {error}; write it with scripts.count_statistics"
@@ -299,15 +220,16 @@ def check_comparable(*paths: str | Path) -> dict[str, object]:
     Raises
     ------
     InputError
-        When they were counted with different stop words or symbols.
+        When they were counted with different stop words or symbols, or read in different ways.
     """
     described = description(paths[0])
     for path in paths[1:]:
-        if description(path) != described:
-            raise InputError(
-                f"{path}: counted with {description(path)}, but {paths[0]} with {described}; "
-                "count both with the same stop words and symbols"
-            )
+        for key, value in description(path).items():
+            if value != described[key]:
+                raise InputError(
+                    f"{path}: counted with {key} {value!r}, but {paths[0]} with "
+                    f"{described[key]!r}; count both in the same way"
+                )
     return described
 
 
@@ -328,7 +250,7 @@ def merge_statistics(
     Raises
     ------
     InputError
-        When there is no file, or files were counted with different stop words or symbols.
+        When there is no file, or files were counted in different ways.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")

@@ -34,11 +34,11 @@ from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_rec
 from beyond_perplexity.tendencies.counting import count_classes, count_types
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.views import WHOLE, TextView
+from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 HISTOGRAMS = histogram_names()
-COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE.describe())
+COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
 
 
@@ -103,7 +103,7 @@ class StatisticsCounter:
         self,
         stop_words: StopWords,
         count_s_symbols: bool = True,
-        view: TextView = WHOLE,
+        view: TextView = WHOLE_TEXT,
         type_limit: int = 4_000_000,
     ) -> None:
         how_counted = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}

@@ -107,7 +107,7 @@ class TextView:
         }
 
 
-WHOLE = TextView()
+WHOLE_TEXT = TextView()
 
 
 def _described_words(path: Path, held: dict[str, object]) -> pa.Array | None:

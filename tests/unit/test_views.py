@@ -25,7 +25,7 @@ from beyond_perplexity.tendencies.statistics import (
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.views import (
     UNKNOWN_WORD,
-    WHOLE,
+    WHOLE_TEXT,
     TextView,
     vocabulary_words,
 )
@@ -84,7 +84,7 @@ def test_a_closed_vocabulary_reads_the_text_as_its_model_does():
 def test_short_documents_are_told_before_any_cut():
     texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
     assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
-    assert WHOLE.admits(texts).all()
+    assert WHOLE_TEXT.admits(texts).all()
 
 
 @pytest.mark.parametrize("size", [1, 3, 1024])
@@ -129,7 +129,7 @@ def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path
     view = TextView(pa.array(["the", "cat"]), 4)
     closed = count(tmp_path / "closed.parquet", texts, view)
     by_hand = [" ".join(read_by_hand(text, {"the", "cat"}, 4)) for text in texts]
-    plain = count(tmp_path / "plain.parquet", by_hand, WHOLE)
+    plain = count(tmp_path / "plain.parquet", by_hand, WHOLE_TEXT)
     found, expected = read_statistics(closed), read_statistics(plain)
     assert found.types.equals(expected.types)
     assert found.counts.tolist() == expected.counts.tolist()

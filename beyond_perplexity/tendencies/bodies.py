@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_rows
@@ -79,6 +80,13 @@ class DocumentFiles:
     def texts(self) -> Iterator[pa.Array]:
         """Stream the texts in batches."""
         return (batch.column("text") for batch in self.rows("text"))
+
+    def are_generated(self) -> bool:
+        """Say whether a model of the run wrote them, so that it is known which are finished."""
+        if "log_prob" not in pq.read_schema(self.paths[0]).names:
+            return False
+        first = next(self.rows("log_prob"), None)
+        return first is not None and first.column("log_prob").null_count < first.num_rows
 
     def groups(self) -> np.ndarray | None:
         """Return the group of every document (int32, shape (D,)), or None where there are none.

@@ -138,6 +138,10 @@ class StatisticsCounter:
         for name, value in values.items():
             self._histograms[name] += Histogram.of(batch.lengths, value, ones)
 
+    def result(self) -> Statistics:
+        """Return what was counted."""
+        return _statistics(list(self._types.sorted_counts()), self._histograms)
+
     def write(self, path: str | Path, record: dict[str, object]) -> None:
         """Write the statistics file atomically; `record` is the run record for its footer."""
         _write(path, self._histograms, self._types.sorted_counts(), {**record, **self._description})
@@ -296,6 +300,13 @@ class Statistics:
         return np.sort(self.counts)[::-1][:ranks]
 
 
+def _statistics(unigrams: list[pa.Table], histograms: dict[str, Histogram]) -> Statistics:
+    table = pa.concat_tables(unigrams) if unigrams else None
+    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
+    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
+    return Statistics(types, counts, histograms)
+
+
 def read_statistics(path: str | Path) -> Statistics:
     """Read a statistics file.
 
@@ -304,11 +315,7 @@ def read_statistics(path: str | Path) -> Statistics:
     InputError
         When it is no statistics file or holds no document.
     """
-    unigrams = list(_read_unigrams(path))
-    table = pa.concat_tables(unigrams) if unigrams else None
-    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
-    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
-    statistics = Statistics(types, counts, _read_histograms(path))
+    statistics = _statistics(list(_read_unigrams(path)), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")
     return statistics

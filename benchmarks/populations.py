@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from beyond_perplexity.tendencies.statistics import (
     count_types,
 )
 from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 UNKNOWN = "<unk>"
 _FACTORS = np.array([0.6, 0.8, 1.0, 1.2, 1.4])  # of the lengths of a group's documents
@@ -76,24 +78,12 @@ class Drawn:
         return replace(self, types=types, ids=np.minimum(self.ids, vocabulary).astype(np.int32))
 
 
-def is_stop_word(types: pa.Array) -> np.ndarray:
-    """Say which types of a population count as stop words: bool, (V,)."""
-    return np.asarray(pc.starts_with(types, "s"), bool)
-
-
-def is_symbol(types: pa.Array) -> np.ndarray:
-    """Say which types of a population count as symbols: bool, (V,)."""
-    return np.asarray(pc.match_substring_regex(types, r"^[^\w<]|^\d"), bool)
-
-
-_CLASSES = dict(zip(SHARES, (is_stop_word, is_symbol), strict=True))
-
-
-def count(drawn: Drawn) -> Statistics:
+def count(drawn: Drawn, classes: ClassOptions) -> Statistics:
     """Count the sufficient statistics of documents in memory, as `StatisticsCounter` does."""
     batch = TokenBatch(drawn.types, drawn.ids, drawn.offsets)
     unigrams, bigrams = count_types(batch)
-    masks = {SHARES[name].histogram: test(drawn.types) for name, test in _CLASSES.items()}
+    tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
+    masks = {name: test(drawn.types) for name, test in tests.items()}
     nothing = np.zeros(len(drawn), np.int64)
     values = {LENGTH: nothing, "types": unigrams, "bigram_types": bigrams}
     values |= count_classes(batch, masks)
@@ -103,6 +93,10 @@ def count(drawn: Drawn) -> Statistics:
     order = pc.sort_indices(drawn.types).to_numpy()
     order = order[counts[order] > 0]
     return Statistics(drawn.types.take(pa.array(order)), counts[order], histograms)
+
+
+def _classes(stop_words: list[str]) -> ClassOptions:
+    return ClassOptions(StopWords("calibration", frozenset(stop_words)), True)
 
 
 class Topics:
@@ -127,8 +121,9 @@ class Topics:
         exponent: float = 1.1,
     ) -> None:
         rng = np.random.default_rng(2026)
-        names = [f"s{k}" if k % 3 == 0 and k < 60 else f"w{k}" for k in range(n_types)]
-        self.types = pa.array([f"{k}" if k % 7 == 3 else name for k, name in enumerate(names)])
+        names = [f"{k}" if k % 7 == 3 else f"w{k}" for k in range(n_types)]  # symbols and words
+        self.types = pa.array(names)
+        self.classes = _classes(names[:60:3])
         law = (np.arange(n_types) + 3.0) ** -exponent
         self._law = law / law.sum()
         topical = np.arange(1, own + 1.0) ** -1
@@ -208,18 +203,11 @@ class Articles:
         offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
         sizes = np.array([len(article) for article in held])
         codes = np.repeat(np.arange(len(held)), sizes).astype(np.int32)
-        named = self._classed(encoded.dictionary.take(pa.array(order)))
-        self._all = Drawn(named, rank[encoded.indices.to_numpy()].astype(np.int32), offsets, codes)
+        types = encoded.dictionary.take(pa.array(order))
+        self.classes = _classes(types.to_pylist()[:120])
+        self._all = Drawn(types, rank[encoded.indices.to_numpy()].astype(np.int32), offsets, codes)
         self._ends = np.cumsum(sizes)
         self._sizes = sizes
-
-    @staticmethod
-    def _classed(types: pa.Array) -> pa.Array:
-        """Mark frequent words as stop words, as `is_stop_word` knows them."""
-        words = types.to_pylist()
-        marked = [f"s_{w}" if k < 120 and w[0].isalpha() else f"w_{w}" for k, w in enumerate(words)]
-        plain = zip(words, marked, strict=True)
-        return pa.array([word if not word[0].isalpha() else mark for word, mark in plain])
 
     @property
     def everything(self) -> Drawn:

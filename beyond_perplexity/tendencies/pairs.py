@@ -179,16 +179,14 @@ def subset(
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
-    groups = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
-
-    def choose(n: int) -> np.ndarray:
-        return groups.next_block(n) <= place
-
+    first = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
+    chosen = np.where(first.next_block(total) <= place, 1, -1)
+    whole = np.zeros(pair.reference.n_documents, int)
     histograms = {
         name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
         for name, held in pair.samples.histograms.items()
     }
-    with pair.documents.restricted(choose) as documents:
+    with pair.documents.selected((whole, chosen)) as documents:
         counts = documents.totals(1)
         types = pair.types.filter(pa.array(counts > 0))
         samples = Statistics(types, counts[counts > 0], histograms)

@@ -117,6 +117,7 @@ class Covered:
     limits: tuple[float, float] = (0.93, 1.0)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both sides and measure them: which limits hold."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
         human = Shifted(self.shifted.population, 0.0, 1.0).draw(rng, self.units, self.grouped[0])
         n = self.units if self.grouped[1] else len(human)

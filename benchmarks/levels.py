@@ -34,7 +34,10 @@ def opened(
     reference: Drawn, samples: Drawn, classes: ClassOptions, grouped: tuple[bool, bool]
 ) -> Iterator[BodyPair]:
     """Bring drawn documents together as the package does, with groups where they have them."""
-    groups = [side.groups if own else None for side, own in zip((reference, samples), grouped)]
+    groups = [
+        side.groups if own else None
+        for side, own in zip((reference, samples), grouped, strict=True)
+    ]
     bodies = count(reference, classes), count(samples, classes)
     texts = ([reference.texts], [samples.texts])
     with paired(*bodies, texts, groups=(groups[0], groups[1]), classes=classes) as pair:
@@ -68,6 +71,7 @@ class EqualTexts:
     limits: tuple[float, float] = (0.0, 0.075)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both sides and test them: which measures reject."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
         draw = self.population.groups if self.grouped[0] else self.population.documents
         human = draw(rng, self.units)

@@ -23,6 +23,7 @@ from beyond_perplexity.tendencies.document_measures import permuted_documents
 from beyond_perplexity.tendencies.inference.halves import Halved, halved
 from beyond_perplexity.tendencies.inference.human_text import (
     HumanText,
+    fewer_documents,
     first_tokens,
     further_pair,
 )
@@ -57,11 +58,41 @@ def split_floors(
     dict of (tendency, measure) to Floor
         Of distances; `Floor.excess` is None.
     """
-    how = replace(options, permutations=SPLITS)
+    how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
     draws = dict(permuted_documents(human, how, seed))
-    with first_tokens(human, tokens) as cut:
-        if cut.defined:
-            draws |= permuted_words(cut, how, seed)
+    draws |= _split_words(human, tokens, how, seed)
+    return _floors(draws)
+
+
+def smaller_floors(
+    further: BodyPair, n: int, tokens: int, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Floor]:
+    """Compute the floors of the reference and n documents, or `tokens` tokens of either.
+
+    Parameters
+    ----------
+    further : BodyPair
+        See `human_text.further_pair`.
+    n, tokens : int
+        Documents of the second text; tokens that the measures of words are taken at, at most.
+    options, seed
+        As for `split_floors`.
+    """
+    how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
+    with fewer_documents(further, n, seed) as few:
+        draws = dict(permuted_documents(few, how, seed))
+    draws |= _split_words(further, tokens, how, seed)
+    return _floors(draws)
+
+
+def _split_words(
+    human: BodyPair, tokens: int, how: MeasurementOptions, seed: int
+) -> dict[MeasureKey, np.ndarray]:
+    with first_tokens(human, min(tokens, least_tokens(human))) as cut:
+        return permuted_words(cut, how, seed) if cut.defined else {}
+
+
+def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:
     return {key: _floor(drawn) for key, drawn in draws.items() if _is_known(key, drawn)}
 
 

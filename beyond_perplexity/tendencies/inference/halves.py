@@ -13,7 +13,12 @@ import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_values import histograms_of
-from beyond_perplexity.tendencies.inference.human_text import body_of, renumbered, within
+from beyond_perplexity.tendencies.inference.human_text import (
+    body_of,
+    renumbered,
+    split_histogram,
+    within,
+)
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
@@ -64,19 +69,7 @@ def _draw_masks(pair: BodyPair, seed: int) -> list[np.ndarray]:
     return [*masks, _draw_part(codes[1], orders[1], wanted)]
 
 
-def _split(histogram: Histogram, sizes: list[int], rng: np.random.Generator) -> list[Histogram]:
-    """Draw disjoint sets of documents of these sizes without replacement."""
-    left, parts = histogram.counts, []
-    for size in sizes:
-        drawn = rng.multivariate_hypergeometric(left, size)
-        parts.append(Histogram(histogram.keys[drawn > 0], drawn[drawn > 0]))
-        left = left - drawn
-    return parts
-
-
-def _histograms(
-    pair: BodyPair, masks: list[np.ndarray], seed: int
-) -> list[dict[str, Histogram]]:
+def _histograms(pair: BodyPair, masks: list[np.ndarray], seed: int) -> list[dict[str, Histogram]]:
     """Count the documents of the three parts by length and value.
 
     Of documents that stand alone one draw of a histogram is enough. It does not know which
@@ -90,8 +83,10 @@ def _histograms(
     found: list[dict[str, Histogram]] = [{}, {}, {}]
     sizes = [int(mask.sum()) for mask in masks]
     for name, held in pair.reference.histograms.items():
-        human = _split(held, sizes[:2], stream(seed, f"floor/{name}", 0))
-        cut = _split(pair.samples.histograms[name], sizes[2:], stream(seed, f"floor/{name}", 1))
+        human = split_histogram(held, sizes[:2], stream(seed, f"floor/{name}", 0))
+        cut = split_histogram(
+            pair.samples.histograms[name], sizes[2:], stream(seed, f"floor/{name}", 1)
+        )
         for part, histogram in zip(found, [*human, *cut], strict=True):
             part[name] = histogram
     return found

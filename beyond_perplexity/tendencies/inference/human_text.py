@@ -8,15 +8,16 @@ again. Without further text, the reference is cut in two: see `halves`.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_values import histograms_of
 from beyond_perplexity.tendencies.pairs import BodyPair, aligned_counts
 from beyond_perplexity.tendencies.rows import LENGTH
@@ -60,8 +61,20 @@ def body_of(types: pa.Array, counts: np.ndarray, histograms: dict[str, Histogram
 
 
 def renumbered(codes: np.ndarray) -> np.ndarray:
-    """Number groups (D,) from 0 on without gaps."""
+    """Give groups (D,) the numbers from 0 on, without gaps."""
     return np.unique(codes, return_inverse=True)[1]
+
+
+def split_histogram(
+    histogram: Histogram, sizes: Sequence[int], rng: np.random.Generator
+) -> list[Histogram]:
+    """Draw disjoint sets of documents of these sizes, without replacement."""
+    left, parts = histogram.counts, []
+    for size in sizes:
+        drawn = rng.multivariate_hypergeometric(left, size)
+        parts.append(Histogram(histogram.keys[drawn > 0], drawn[drawn > 0]))
+        left = left - drawn
+    return parts
 
 
 def within(lengths: np.ndarray, tokens: int) -> np.ndarray:
@@ -186,3 +199,41 @@ def first_tokens(pair: BodyPair, tokens: int) -> Iterator[BodyPair]:
             for body in (0, 1)
         ]
         yield BodyPair(*bodies, pair.types, counts, documents, (groups[0], groups[1]))
+
+
+@contextmanager
+def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
+    """Keep n documents of the second text of a pair, for measures of one number per document.
+
+    Parameters
+    ----------
+    further : BodyPair
+        See `further_pair`.
+    n : int
+        Documents; of a text with groups the first whole groups, as many documents as come nearest.
+    seed : int
+        Documents without groups are drawn at random.
+
+    Yields
+    ------
+    BodyPair
+        With documents where there are groups.
+    """
+    codes, histograms = further.groups[1], {}
+    if codes is None:
+        for name, held in further.samples.histograms.items():
+            rng = stream(seed, f"floor/fewer/{name}", n)
+            histograms[name] = split_histogram(held, [n], rng)[0]
+        few = replace(further.samples, histograms=histograms)
+        yield BodyPair(further.reference, few, further.types, further.counts)
+        return
+    assert further.documents is not None
+    kept = np.zeros(len(codes), bool)
+    wanted = _wanted(codes, n)
+    kept[: len(wanted)] = wanted
+    places = np.zeros(further.reference.n_documents, int), np.where(kept, 1, -1)
+    with further.documents.selected(places) as documents:
+        counts = np.stack([further.counts[0], documents.totals(1)])
+        few = body_of(further.types, counts[1], histograms_of(documents.values(1)))
+        groups = further.groups[0], renumbered(codes[kept])
+        yield BodyPair(further.reference, few, further.types, counts, documents, groups)

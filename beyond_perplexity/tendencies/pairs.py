@@ -103,9 +103,8 @@ def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
     pooled = add_up(tables)
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    return BodyPair(
-        reference, samples, types, np.stack([aligned_counts(types, body) for body in bodies])
-    )
+    counts = np.stack([aligned_counts(types, body) for body in bodies])
+    return BodyPair(reference, samples, types, counts)
 
 
 @contextmanager

@@ -19,7 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_measures import permuted_documents
+from beyond_perplexity.tendencies.histograms import blocks
 from beyond_perplexity.tendencies.inference.halves import Halved, halved
 from beyond_perplexity.tendencies.inference.human_text import (
     HumanText,
@@ -27,6 +30,7 @@ from beyond_perplexity.tendencies.inference.human_text import (
     first_tokens,
     further_pair,
 )
+from beyond_perplexity.tendencies.inference.units import scheme_of
 from beyond_perplexity.tendencies.measured import Floor, MeasureKey, is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -59,7 +63,7 @@ def split_floors(
         Of distances; `Floor.excess` is None.
     """
     how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
-    draws = dict(permuted_documents(human, how, seed))
+    draws = _split_documents(human, how, seed)
     draws |= _split_words(human, tokens, how, seed)
     return _floors(draws)
 
@@ -80,9 +84,40 @@ def smaller_floors(
     """
     how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
     with fewer_documents(further, n, seed) as few:
-        draws = dict(permuted_documents(few, how, seed))
+        draws = _split_documents(few, how, seed)
     draws |= _split_words(further, tokens, how, seed)
     return _floors(draws)
+
+
+def _split_documents(
+    human: BodyPair, how: MeasurementOptions, seed: int
+) -> dict[MeasureKey, np.ndarray]:
+    """Draw the distances of one number per document under random splits.
+
+    The test of types by length permutes documents of equal length; a floor is of splits of all.
+    """
+    draws = dict(permuted_documents(human, how, seed))
+    if scheme_of(human.groups) == "documents":
+        for tendency in type_token.HISTOGRAM_OF:
+            drawn = _split_cells(human, tendency, how, seed)
+            if drawn is not None:
+                draws[tendency, "ks_empirical"] = drawn
+    return draws
+
+
+def _split_cells(
+    human: BodyPair, tendency: str, how: MeasurementOptions, seed: int
+) -> np.ndarray | None:
+    paired = type_token.pair_by_length(*human.bodies, tendency, how.heaps_maximum_length)
+    if paired is None:
+        return None
+    pooled, n = paired.reference + paired.samples, int(paired.reference.sum())
+    found = []
+    for items in blocks(how.permutations, len(pooled)):
+        rngs = (stream(seed, f"floor/{tendency}", b) for b in items)
+        first = np.stack([rng.multivariate_hypergeometric(pooled, n) for rng in rngs])  # (b, C)
+        found.append(type_token.summarize_lengths(paired, first, pooled - first, {}))
+    return np.concatenate([part["ks_empirical"] for part in found])
 
 
 def _split_words(

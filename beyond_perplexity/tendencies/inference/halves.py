@@ -83,10 +83,9 @@ def _histograms(pair: BodyPair, masks: list[np.ndarray], seed: int) -> list[dict
     found: list[dict[str, Histogram]] = [{}, {}, {}]
     sizes = [int(mask.sum()) for mask in masks]
     for name, held in pair.reference.histograms.items():
-        human = split_histogram(held, sizes[:2], stream(seed, f"floor/{name}", 0))
-        cut = split_histogram(
-            pair.samples.histograms[name], sizes[2:], stream(seed, f"floor/{name}", 1)
-        )
+        rngs = [stream(seed, f"floor/{name}", body) for body in (0, 1)]
+        human = split_histogram(held, sizes[:2], rngs[0])
+        cut = split_histogram(pair.samples.histograms[name], sizes[2:], rngs[1])
         for part, histogram in zip(found, [*human, *cut], strict=True):
             part[name] = histogram
     return found

@@ -34,8 +34,13 @@ _LATEX = {
     "Σ": r"$\Sigma$",
     "–": "--",
     "—": "---",
+    "†": r"\textdagger{}",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "\N{REPLACEMENT CHARACTER}": "?",
 }
 
+LATEX_COLUMNS = 10  # that a page has room for
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
@@ -44,6 +49,8 @@ caption { caption-side: top; text-align: left; padding-bottom: .6rem; }
 th, td { padding: .25rem .7rem; text-align: right; white-space: nowrap; }
 th { font-weight: 600; vertical-align: bottom; }
 th.text, td.text { text-align: left; }
+th.wraps, td.wraps { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+td.wraps { min-width: 22rem; }
 th.group { text-align: center; border-bottom: 1px solid #9995; }
 thead tr:last-child th { border-bottom: 2px solid currentColor; }
 tbody tr:nth-child(even) { background: #8881; }
@@ -75,12 +82,15 @@ class Column:
         Whether it holds text (left) rather than numbers (right).
     published : bool
         Whether its values are the paper's and not this run's.
+    wraps : bool
+        Whether it holds passages, which are broken into lines.
     """
 
     title: str
     group: str = ""
     text: bool = False
     published: bool = False
+    wraps: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,18 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
+def escape_rst(text: str) -> str:
+    """Escape text so that reStructuredText prints it as it is, on one line."""
+    line = " ".join(text.split())
+    return "".join(
+        letter if letter.isalnum() or letter == " " else f"\\{letter}" for letter in line
+    )
+
+
 def to_latex(table: Table) -> str:
-    """Write a table as a LaTeX float; the document needs the package booktabs.
+    """Write a table as a LaTeX float; the document needs the packages booktabs and graphicx.
+
+    A table of many columns is made as wide as the page.
 
     Parameters
     ----------
@@ -135,7 +155,7 @@ def to_latex(table: Table) -> str:
     str
         A ``table*`` environment with caption and label.
     """
-    groups = _groups(table.columns)
+    groups, wide = _groups(table.columns), len(table.columns) > LATEX_COLUMNS
     spans, rules, place = [], [], 1
     for name, width in groups:
         spans.append(rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" if name else "")
@@ -155,18 +175,25 @@ def to_latex(table: Table) -> str:
             r"\small",
             rf"\caption{{{escape_latex(table.title)}. {escape_latex(table.note)}}}",
             rf"\label{{tab:{table.name}}}",
-            rf"\begin{{tabular}}{{{''.join('l' if c.text else 'r' for c in table.columns)}}}",
+            *([r"\resizebox{\textwidth}{!}{%"] if wide else []),
+            rf"\begin{{tabular}}{{{''.join(map(_latex_column, table.columns))}}}",
             r"\toprule",
             *lines,
             rf"{header} \\",
             r"\midrule",
             *(rf"{row} \\" for row in body),
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}" + ("}" if wide else ""),
             r"\end{table*}",
             "",
         ]
     )
+
+
+def _latex_column(column: Column) -> str:
+    if column.wraps:
+        return r"p{0.5\textwidth}"
+    return "l" if column.text else "r"
 
 
 def _latex_cell(column: Column, cell: str) -> str:
@@ -206,7 +233,7 @@ def to_html_table(table: Table) -> str:
 
 
 def _classes(column: Column) -> str:
-    names = [name for name in ("text", "published") if getattr(column, name)]
+    names = [name for name in ("text", "published", "wraps") if getattr(column, name)]
     return f" class='{' '.join(names)}'" if names else ""
 
 

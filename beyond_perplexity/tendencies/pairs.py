@@ -5,7 +5,7 @@ Documents are read once, for permutations, resamples and random subsets alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,11 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
+from beyond_perplexity.tendencies.word_classes import ClassOptions
+
+Groups = tuple[np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class BodyPair:
         Occurrences in the reference and in the samples.
     documents : DocumentCounts or None
         Counts of every document; None when no draw needs them.
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document of the reference and of the samples.
     """
 
     reference: Statistics
@@ -42,6 +48,7 @@ class BodyPair:
     types: pa.Array
     counts: np.ndarray
     documents: DocumentCounts | None = None
+    groups: Groups = (None, None)
 
     @property
     def bodies(self) -> tuple[Statistics, Statistics]:
@@ -84,6 +91,10 @@ def paired(
     reference: Statistics,
     samples: Statistics,
     texts: tuple[Iterable[pa.Array], Iterable[pa.Array]] | None,
+    *,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+    groups: Groups = (None, None),
+    classes: ClassOptions | None = None,
 ) -> Iterator[BodyPair]:
     """Bring two bodies of text together; their documents lie on disk as long as the context.
 
@@ -94,6 +105,13 @@ def paired(
     texts : tuple of two iterables of pyarrow.StringArray, or None
         The documents of the reference and of the samples, in batches of any size; read once. None
         leaves `BodyPair.documents` out.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document of either body, from 0 on, in the order of the texts; None where
+        every document is one of its own.
+    classes : ClassOptions, optional
+        What the shares of tokens were counted by; needed where a body has groups.
 
     Yields
     ------
@@ -108,7 +126,7 @@ def paired(
     if texts is None or not pair.defined:
         yield pair
         return
-    with DocumentCounts(pair.types, pair.pooled) as documents:
+    with DocumentCounts(pair.types, pair.pooled, read) as documents:
         names = ("reference", "sample")
         for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
             wrong = InputError(
@@ -123,7 +141,7 @@ def paired(
                 raise wrong
             if not np.array_equal(documents.totals(body), pair.counts[body]):
                 raise wrong
-        yield replace(pair, documents=documents)
+        yield replace(pair, documents=documents, groups=groups)
 
 
 def _draw_documents(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:

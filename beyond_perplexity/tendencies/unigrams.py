@@ -26,7 +26,7 @@ from beyond_perplexity.tendencies.document_draws import (
     DocumentResample,
     draw_columns,
 )
-from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
 SIDE_BY_SIDE = 16  # permutations at a time: 16 floats are one line of the processor's cache
@@ -80,11 +80,19 @@ class DocumentCounts:
         stay in the cache.
     pooled : numpy.ndarray of int64, shape (V,)
         Their counts in both bodies together, which decide on the floating-point type.
+    read : callable
+        Makes tokens of a batch of texts.
     """
 
-    def __init__(self, types: pa.Array, pooled: np.ndarray) -> None:
+    def __init__(
+        self,
+        types: pa.Array,
+        pooled: np.ndarray,
+        read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+    ) -> None:
         self._types = types
         self._pooled = pooled
+        self._read = read
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[_Block] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -110,7 +118,7 @@ class DocumentCounts:
 
     def _store(self, body: int, texts: pa.Array) -> _Block:
         assert self._folder is not None
-        batch = tokenize_batch(texts)
+        batch = self._read(texts)
         found = pc.index_in(batch.types, value_set=self._types)
         if found.null_count:
             raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
@@ -150,7 +158,7 @@ class DocumentCounts:
         DocumentCounts
             Lives as long as the context.
         """
-        with DocumentCounts(self._types, self._pooled) as kept:
+        with DocumentCounts(self._types, self._pooled, self._read) as kept:
             for block in self._blocks:
                 if block.body == 0:
                     kept._blocks.append(block)

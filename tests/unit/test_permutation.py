@@ -45,9 +45,13 @@ def matrix(texts: list[str], types: list[str]) -> np.ndarray:
     return np.array([[text.split().count(word) for word in types] for text in texts])
 
 
-def test_p_value_counts_centred_absolute_statistics():
+def test_p_value_counts_the_upper_tail_or_absolute_values():
     permuted = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
-    assert permutation_p(2.0, permuted) == pytest.approx((2 + 1) / 6)  # centre 1/3: -2 and 2
+    assert permutation_p(2.0, permuted) == pytest.approx((1 + 1) / 6)
+    assert permutation_p(-1.0, permuted) == pytest.approx((4 + 1) / 6)
+    assert permutation_p(-1.0, permuted, two_sided=True) == pytest.approx((4 + 1) / 6)
+    assert permutation_p(-2.0, permuted, two_sided=True) == pytest.approx((2 + 1) / 6)
+    assert permutation_p(0.1, np.array([np.nan, 0.0])) == pytest.approx((1 + 1) / 3)
     assert permutation_p(9.0, np.zeros(99)) == pytest.approx(1 / 100)
     assert permutation_p(0.0, np.zeros(9)) == 1
     assert np.isnan(permutation_p(1.0, np.zeros(0)))
@@ -190,9 +194,12 @@ def test_histogram_test_converges_to_all_relabelings(measure):
         exact.append(float(histograms.compare(data.support, data.reference, data.samples)[measure]))
     values = np.array(exact)
     observed = values[0]
-    expected = np.mean(np.abs(values - values.mean()) >= abs(observed - values.mean()) - 1e-12)
+    two_sided = measure == "mean_difference"
+    compared = np.abs(values) if two_sided else values
+    expected = np.mean(compared >= compared[0] - 1e-12)
     drawn = histograms.permute(paired(first, second), 4000, 1, "test")[measure]
-    assert permutation_p(observed, drawn) == pytest.approx(expected, abs=0.03)
+    found = permutation_p(observed, drawn, two_sided=two_sided)
+    assert found == pytest.approx(expected, abs=0.03)
 
 
 def test_mean_difference_agrees_with_scipy():
@@ -211,7 +218,8 @@ def test_mean_difference_agrees_with_scipy():
     )
     drawn = histograms.permute(data, 4000, 1, "test")["mean_difference"]
     assert observed == pytest.approx(theirs.statistic)
-    assert permutation_p(observed, drawn) == pytest.approx(theirs.pvalue, abs=0.03)
+    found = permutation_p(observed, drawn, two_sided=True)
+    assert found == pytest.approx(theirs.pvalue, abs=0.03)
     assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
 
 
@@ -222,7 +230,8 @@ def test_p_values_under_the_null_are_uniform():
         data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
         observed = histograms.compare(data.support, data.reference, data.samples)
         drawn = histograms.permute(data, 99, trial, "test")
-        p_values.append(permutation_p(float(observed["mean_difference"]), drawn["mean_difference"]))
+        apart = float(observed["mean_difference"])
+        p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
     assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
     assert min(p_values) >= 1 / 100
 

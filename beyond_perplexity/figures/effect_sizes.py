@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -14,10 +14,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import RAW, Labels, parse_source
-from beyond_perplexity.figures.numbers import STAR_NOTE, shown, shown_range
+from beyond_perplexity.figures.labels import RAW_READING, Labels, parse_source
+from beyond_perplexity.figures.numbers import STAR_NOTE, shown
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
-from beyond_perplexity.figures.verdicts import WITHHELD, beyond_floor, verdict_mark
+from beyond_perplexity.figures.verdicts import (
+    WITHHELD,
+    beyond_floor,
+    effect_table,
+    human_floors,
+    verdict_mark,
+)
 from beyond_perplexity.tendencies.rows import TENDENCIES
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
@@ -35,45 +41,15 @@ EDGE = "#DADADA"
 _Row = Mapping[Any, Any]
 
 
-def effect_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Take the rows that measure a distance to the test set: one per source and tendency."""
-    chosen = [key in EFFECTS for key in zip(table["tendency"], table["measure"], strict=True)]
-    return table[np.array(chosen, dtype=bool)]
-
-
-def human_floors(rows: pd.DataFrame, key: tuple[str, str]) -> dict[str, str]:
-    """Write the floor of a distance for each vocabulary: one number, or the range of its sources.
-
-    Floors differ where the compared texts have different sizes.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Schema ``tendencies``.
-    key : tuple of str
-        Tendency and measure.
-
-    Returns
-    -------
-    dict of str to str
-        By vocabulary; an empty text where none has a floor.
-    """
-    chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
-    return {
-        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"])
-        for name in dict.fromkeys(rows["vocabulary"])
-    }
-
-
-def _fill(row: _Row, norm: PowerNorm) -> tuple[Any, str]:
+def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     """Choose the colour of a cell and the ink of its number."""
-    if pd.isna(row["floor"]):
+    if math.isnan(row["floor"]):
         return UNKNOWN, "#000000"
     place = beyond_floor(row)
     if place <= 0:
         return (CLOSER if place else INSIDE), "#000000"
     excess = max(0.0, row["value"] - row["floor"])
-    darkness = float(np.asarray(norm(excess)))
+    darkness = math.sqrt(excess / largest)
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
 
@@ -144,14 +120,14 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     top = len(floors)
     figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
     excess = (rows["value"] - rows["floor"]).max()
-    norm = PowerNorm(0.5, 0, max(0.1, 0.0 if pd.isna(excess) else float(excess)))
+    largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
     _draw_floors(axis, rows, columns)
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
             row = held.get((source, *key))
             if row is not None:
-                mark, (fill, ink) = verdict_mark(row), _fill(row, norm)
+                mark, (fill, ink) = verdict_mark(row), _fill(row, largest)
                 _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
@@ -163,7 +139,9 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)
     if len(sources) > FEW_SOURCES:
-        bar = figure.colorbar(ScalarMappable(norm, FARTHER), ax=axis, fraction=0.022, pad=0.015)
+        bar = figure.colorbar(
+            ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
+        )
         bar.set_label("Excess: distance minus floor")
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
@@ -173,7 +151,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
 def _floor_name(vocabulary: str, labels: Labels, count: int) -> str:
     if count == 1:
         return "Human text (floor)"
-    said = "raw" if vocabulary == RAW else vocabulary
+    said = "raw" if vocabulary == RAW_READING else vocabulary
     return f"Human text (floor), {said}"
 
 

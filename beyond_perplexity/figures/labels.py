@@ -14,7 +14,7 @@ from beyond_perplexity.options import json_object, parse_options
 Style = str | tuple[int, tuple[float, ...]]
 
 REFERENCE = "reference"
-RAW = "raw"  # text in which no word is replaced
+RAW_READING = "raw"  # text in which no word is replaced
 EXTERNAL = "external"
 
 # Okabe and Ito (2008) without black, which is the test set's; wine instead of the yellow, which is
@@ -96,7 +96,7 @@ def is_reference(name: str) -> bool:
 
 def reference_in(vocabulary: str) -> str:
     """Return the source of the test set as it is read in a vocabulary; ``"raw"``: as it is."""
-    return REFERENCE if vocabulary == RAW else f"{REFERENCE}/{vocabulary}"
+    return REFERENCE if vocabulary == RAW_READING else f"{REFERENCE}/{vocabulary}"
 
 
 def _in_vocabulary(source: str) -> str:

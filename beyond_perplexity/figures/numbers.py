@@ -45,6 +45,14 @@ def shown(value: object, digits: int = 3) -> str:
     return _digits(number, digits).replace("-", MINUS)
 
 
+def shown_signed(value: float | None, digits: int = 3) -> str:
+    """Write a number with its sign and a fixed number of decimals, so that a column is level."""
+    if value is None or pd.isna(value):
+        return ""
+    rounded = round(value, digits) + 0.0  # no negative zero
+    return f"{rounded:+.{digits}f}".replace("-", MINUS) if rounded else f"{0:.{digits}f}"
+
+
 def _digits(number: float, digits: int) -> str:
     size = abs(number)
     if number == int(number) and (size >= 100 or size == 0):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.figures.numbers import stars
+from beyond_perplexity.figures.numbers import shown, shown_range, stars
+from beyond_perplexity.tendencies.measured import compares_texts
+from beyond_perplexity.tendencies.rows import TENDENCIES
 
-# Distances have a floor: how far human text is from human text of the same size.
-FLOORED = ("ks_empirical", "ks", "tvd", "tvd_1000", "max_difference", "max_difference_known")
-TESTED = (*FLOORED, "mean_difference")
+_DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD = "†"
 DIFFERS, ALIKE, NO_VERDICT, UNTESTED = "differs", "no difference found", "no verdict", "not tested"
 # What the note of a largest difference says besides: which word it is.
@@ -37,7 +37,11 @@ def reason_withheld(row: Mapping[Any, Any]) -> str:
     str
         Empty where it was made, where nobody asked for it, and where the row compares no texts.
     """
-    if row["measure"] not in TESTED or _is_known(row["p_value"]) or not _is_known(row["note"]):
+    if (
+        not compares_texts(row["measure"])
+        or _is_known(row["p_value"])
+        or not _is_known(row["note"])
+    ):
         return ""
     reason = _WORD.sub("", _SHARED.sub("", str(row["note"]))).strip()
     return reason.removeprefix(f"{NO_VERDICT}: ")
@@ -56,7 +60,7 @@ def verdict(row: Mapping[Any, Any]) -> str:
     str
         One of `DIFFERS`, `ALIKE`, `NO_VERDICT`, `UNTESTED`.
     """
-    if _is_known(row["p_adjusted"]) and row["measure"] in TESTED:
+    if _is_known(row["p_adjusted"]) and compares_texts(row["measure"]):
         return DIFFERS if stars(row["p_adjusted"]) else ALIKE
     return NO_VERDICT if reason_withheld(row) else UNTESTED
 
@@ -80,3 +84,37 @@ def beyond_floor(row: Mapping[Any, Any]) -> int:
     if not (_is_known(row["floor_low"]) and _is_known(row["floor_high"])):
         return 0
     return int(row["value"] > row["floor_high"]) - int(row["value"] < row["floor_low"])
+
+
+def effect_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Take the rows that measure a distance to the test set: one per source and tendency."""
+    chosen = [key in _DISTANCES for key in zip(table["tendency"], table["measure"], strict=True)]
+    return table[pd.Series(chosen, table.index, dtype=bool)]
+
+
+def human_floors(
+    rows: pd.DataFrame, key: tuple[str, str], write: Callable[[float], str] = shown
+) -> dict[str, str]:
+    """Write the floor of a distance for each vocabulary: one number, or the range of its sources.
+
+    Floors differ where the compared texts have different sizes.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Schema ``tendencies``.
+    key : tuple of str
+        Tendency and measure.
+    write : callable
+        How a number is written.
+
+    Returns
+    -------
+    dict of str to str
+        By vocabulary; an empty text where none has a floor.
+    """
+    chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
+    return {
+        name: shown_range(chosen[chosen["vocabulary"] == name]["floor"], write)
+        for name in dict.fromkeys(rows["vocabulary"])
+    }

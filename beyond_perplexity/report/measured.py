@@ -17,17 +17,17 @@ from beyond_perplexity.figures.numbers import (
     shown_interval,
     shown_range,
     shown_share,
+    shown_signed,
     stars,
 )
 from beyond_perplexity.figures.verdicts import (
-    FLOORED,
-    TESTED,
     WITHHELD,
     reason_withheld,
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.tendencies.measured import compares_texts, is_distance
 from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
 
 OWN, PAPER = "this run", "published"
@@ -39,7 +39,7 @@ TEXT_SHARES = {
     "unknown_share": "unknown words",
     "unfinished_share": "unfinished",
     "duplicate_share": "duplicates",
-    "training_8grams": "8-grams of the training text",
+    "training_8grams": "copied 8-grams",
 }
 FLOOR_NOTE = (
     "First row: the floor, the mean distance of two human texts of the same size, read in the same "
@@ -47,9 +47,9 @@ FLOOR_NOTE = (
     "documents."
 )
 TEXT_NOTE = (
-    "Share of the text: unknown words of all tokens, documents cut at the longest length, documents "
-    "that repeat an earlier one word for word, sequences of 8 tokens that stand in the training "
-    "text."
+    "Share of the text: unknown words of all tokens, documents that did not end by themselves, "
+    "documents that repeat an earlier one word for word, sequences of 8 tokens that stand in the "
+    "training text."
 )
 FLOOR = "floor"
 EXCESS, LIMITS, RANKS = "excess", "95% interval", "ranks"
@@ -106,7 +106,7 @@ MEASURED_TABLES = {
         "KS: Kolmogorov-Smirnov distance over the first ranks; those to a Zipf fit test a law and "
         "not the text, and so have no stars (their p is in the CSV). TVD: total variation, half of "
         "the sum of all differences. Largest difference: of the probability of a single word (the "
-        "paper prints it under the name tvd); the last column leaves the sign of unknown words out.",
+        "paper prints it under the name tvd); the last column leaves unknown words out.",
         (
             Measured("rank_frequency", "ks_zipf_model", "KS to the samples' Zipf fit"),
             Measured("rank_frequency", "ks_zipf_reference", "KS to the test set's Zipf fit"),
@@ -206,7 +206,7 @@ def _heads(specification: Specification) -> list[Column]:
 
 def _parts(specification: Specification, column: Measured) -> list[str]:
     """Name the columns of a quantity."""
-    floored, ranked = column.measure in FLOORED, column.measure in RANKS_OF
+    floored, ranked = is_distance(column.measure), column.measure in RANKS_OF
     in_paper = specification.of_paper and is_published(*column.key)
     return [OWN, *[EXCESS] * floored, *[LIMITS, RANKS] * ranked, *[PAPER] * in_paper]
 
@@ -220,7 +220,7 @@ def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
     paper = shown(row[COLUMN], column.digits)
     return {
         OWN: shown(row["value"], column.digits) + row["mark"],
-        EXCESS: shown(row[EXCESS], column.digits),
+        EXCESS: shown_signed(row[EXCESS], column.digits),
         LIMITS: shown_interval(row["low"], row["high"]),
         RANKS: shown_range(_each(found, [source], ranks, "value")),
         PAPER: paper + row["published stars"] if paper else "",
@@ -346,7 +346,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
-    tested = any(column.measure in TESTED for column in specification.columns)
+    tested = any(compares_texts(column.measure) for column in specification.columns)
     said += [
         f"{STAR_NOTE}." if tested else "",
         TEXT_NOTE,

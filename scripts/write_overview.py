@@ -29,7 +29,8 @@ def main() -> None:
     )
     parser.add_argument(
         "--compared",
-        default='{"corpora": {}, "kinds": []}',
+        type=json_object,
+        default={"corpora": {}, "kinds": []},
         help="JSON: bodies of text by compared corpus, and kinds of the models that wrote them",
     )
     parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
@@ -37,17 +38,16 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True)
-    told = json_object(options.compared)
     text = render_overview(
         extractions,
         read_input("perplexities", options.perplexities),
         by_corpus(
-            told["corpora"],
+            options.compared["corpora"],
             extractions,
             read_input("measures", options.measures),
             [read_input("sensitivity", [path]) for path in options.sensitivity],
         ),
-        told["kinds"],
+        options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,
     )

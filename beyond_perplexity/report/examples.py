@@ -121,7 +121,7 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
         record["model"],
         record["decoding"],
         str(record["document"]),
-        shown(record["tokens"]),
+        f"{record['tokens']:,}",
         {None: "", True: "yes", False: "no"}[record["finished"]],
         shown(record["log_likelihood_a_token"], 2),
         record["text"],

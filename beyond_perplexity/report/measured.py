@@ -52,7 +52,8 @@ TEXT_NOTE = (
     "training text."
 )
 FLOOR = "floor"
-EXCESS, LIMITS, RANKS = "excess", "95% interval", "ranks"
+EXCESS, INTERVAL, RANKED = "excess", "95% interval", "ranks"
+_COUNT = "{:,.0f}".format
 REASONS = 4  # that a note lists; all are in the CSV
 
 
@@ -208,7 +209,7 @@ def _parts(specification: Specification, column: Measured) -> list[str]:
     """Name the columns of a quantity."""
     floored, ranked = is_distance(column.measure), column.measure in RANKS_OF
     in_paper = specification.of_paper and is_published(*column.key)
-    return [OWN, *[EXCESS] * floored, *[LIMITS, RANKS] * ranked, *[PAPER] * in_paper]
+    return [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
 
 
 def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
@@ -221,8 +222,8 @@ def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
     return {
         OWN: shown(row["value"], column.digits) + row["mark"],
         EXCESS: shown_signed(row[EXCESS], column.digits),
-        LIMITS: shown_interval(row["low"], row["high"]),
-        RANKS: shown_range(_each(found, [source], ranks, "value")),
+        INTERVAL: shown_interval(row["low"], row["high"]),
+        RANKED: shown_range(_each(found, [source], ranks, "value"), _COUNT),
         PAPER: paper + row["published stars"] if paper else "",
     }
 
@@ -258,8 +259,8 @@ def _human_cells(
     low, high = (_each(found, members[:1], own, end) or [math.nan] for end in ("low", "high"))
     return {
         OWN: shown_range(_each(found, members, own, "value"), write),
-        LIMITS: shown_interval(low[0], high[0]),
-        RANKS: shown_range(_each(found, members, ranks, "value")),
+        INTERVAL: shown_interval(low[0], high[0]),
+        RANKED: shown_range(_each(found, members, ranks, "value"), _COUNT),
     }
 
 

@@ -109,6 +109,10 @@ class Comparison:
         Schemas ``tendencies`` and ``curves``.
     labels : Labels
         What the two are called in the figures.
+    raw : pandas.DataFrame or None
+        Schema ``tendencies``, of the raw texts where `measures` are of a closed vocabulary.
+    groups : tuple of int or None
+        Groups of the reference and of the samples; None: documents are not grouped.
     """
 
     reference: Body
@@ -116,6 +120,8 @@ class Comparison:
     measures: pd.DataFrame
     curves: pd.DataFrame
     labels: Labels
+    raw: pd.DataFrame | None = None
+    groups: tuple[int | None, int | None] = (None, None)
 
 
 def read_body(

@@ -20,7 +20,8 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES, densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
-from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
+from beyond_perplexity.report.comparison_page import MAIN_ROWS
+from beyond_perplexity.report.comparison_text import FIGURE_TEXTS
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.overview import LEFT_OUT, MAIN_COLUMNS
 from beyond_perplexity.report.tables import TEST_SET_ROWS

@@ -40,6 +40,11 @@ class TokenBatch:
         """Tokens of every document: int64, shape (D,)."""
         return np.diff(self.offsets)
 
+    def documents(self, start: int, end: int | None = None) -> TokenBatch:
+        """Return the documents from `start` up to `end`, over the same types."""
+        offsets = self.offsets[start : None if end is None else end + 1]
+        return TokenBatch(self.types, self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
+
 
 def _drop_empty(types: pa.Array, ids: np.ndarray, offsets: np.ndarray) -> TokenBatch:
     """Remove the empty tokens that the split leaves at the ends of a text and in an empty one."""
@@ -78,8 +83,9 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
     # With a blank after each document, one array of offsets into the text cuts "token ", "token ".
     ended = pc.binary_join_element_wise(pc.fill_null(texts, ""), "", " ")
     data = np.frombuffer(ended.buffers()[2] or b"", np.uint8)
-    cuts = np.zeros(np.count_nonzero(data == 32) + 1, np.int32)
-    cuts[1:] = np.flatnonzero(data == 32) + 1
+    blanks = np.flatnonzero(data == 32)
+    cuts = np.zeros(len(blanks) + 1, np.int32)
+    np.add(blanks, 1, out=cuts[1:], casting="unsafe")
     text_ends = np.frombuffer(ended.buffers()[1], np.int32)[: len(texts) + 1]
     buffers = [None, pa.py_buffer(cuts), ended.buffers()[2]]
     tokens = pa.Array.from_buffers(pa.string(), len(cuts) - 1, buffers)

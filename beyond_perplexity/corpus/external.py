@@ -52,23 +52,23 @@ def check_file(path: Path) -> None:
 
 
 def read_cleaned(
-    path: Path, preprocessing: Preprocessing, kind: str = "auto"
+    path: Path, preprocessing: Preprocessing | None, kind: str = "auto"
 ) -> Iterator[list[str]]:
-    """Stream the documents of a file as tokens joined by one blank.
+    """Stream the documents of a file as tokens joined by one blank, or as they are.
 
     Parameters
     ----------
     path : pathlib.Path
         Text, JSONL or Parquet with one document a line or row; gzip and bz2 are recognized.
-    preprocessing : Preprocessing
-        The cleaning steps.
+    preprocessing : Preprocessing or None
+        The cleaning steps; None: no blank and no line feed of a document is changed.
     kind : str
         One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
 
     Yields
     ------
     list of str
-        Batches; a document without a token is an empty string.
+        Batches; a document without a token is an empty string, or blanks where nothing is cleaned.
 
     Raises
     ------
@@ -79,10 +79,11 @@ def read_cleaned(
     reader = FORMATS[guess_format(path) if kind == "auto" else kind].load()
     records = reader(path, StrictProblems(skip=False))
     texts = (
-        record.text for record in tqdm(records, desc=path.name, unit=" documents", mininterval=1)
+        record.text if preprocessing else record.as_it_is
+        for record in tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     )
     while batch := list(islice(texts, BATCH)):
-        yield preprocessing.apply(batch)
+        yield preprocessing.apply(batch) if preprocessing else batch
 
 
 def import_texts(

@@ -119,11 +119,19 @@ class Record:
         Empty when the file has none.
     text : str
         The raw text, without line breaks.
+    raw : str or None
+        The string as the file has it, with all its blanks and line breaks; None: it is `text`.
     """
 
     place: str
     title: str
     text: str
+    raw: str | None = None
+
+    @property
+    def as_it_is(self) -> str:
+        """The string as the file has it."""
+        return self.text if self.raw is None else self.raw
 
 
 def resolve_path(name: str) -> Path:
@@ -217,7 +225,11 @@ def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterato
 def read_text(path: Path, problems: Problems) -> Iterator[Record]:
     """Read plain text, one document a line; see `read_chunks` for the parameters."""
     for number, line in read_lines(path, problems):
-        yield Record(f"{path}: line {number}", "", line.strip())
+        yield _record(f"{path}: line {number}", "", line.removesuffix("\r"), line.strip())
+
+
+def _record(place: str, title: str, raw: str, text: str) -> Record:
+    return Record(place, title, text, None if raw == text else raw)
 
 
 def _fields(place: str, value: object) -> Record | str:
@@ -232,7 +244,7 @@ def _fields(place: str, value: object) -> Record | str:
         return "field 'title' is no string"
     if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
         return "holds half a surrogate pair, which is no character"
-    return Record(place, title or "", " ".join(text.split()))
+    return _record(place, title or "", text, " ".join(text.split()))
 
 
 def read_jsonl(path: Path, problems: Problems) -> Iterator[Record]:

@@ -15,6 +15,7 @@ from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
+from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -166,9 +167,9 @@ def _check_splits(config: Config) -> None:
             )
         if not given and "split" not in corpus:
             raise InputError(
-                f"corpora.{name}: key 'split' is missing; give the share of each split"
+                f"corpora.{name}: key 'split' is missing; give the share of each split, or {{}}"
             )
-        total = sum(corpus["split"].values()) if not given else 1.0
+        total = sum(corpus["split"][split] for split in SPLITS) if not given else 1.0
         if abs(total - 1.0) > 1e-9:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
 

@@ -106,9 +106,9 @@ TABLES: Rows[Exhibit] = {
         "report.tables:model_table",
         _MODELS,
         "Models",
-        "Trained parameters and perplexity of the test split, with and without the penalty for "
-        "unknown words. Perplexity counts the end of each document, not its beginning."
-        + _PUBLISHED,
+        "Trained parameters, perplexity of the test split with and without the penalty for unknown "
+        "words, and bits per byte with their spelling, in which models of any vocabulary compare. "
+        "All count the end of each document, not its beginning." + _PUBLISHED,
         optional=_MODELS,
     ),
     "tendencies/table_2": Exhibit(

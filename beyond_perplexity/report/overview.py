@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -17,6 +18,7 @@ from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.measured import TEXT, TEXT_SHARES
+from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
 # Of the two relations of types and length, the first page has the one of words.
@@ -54,8 +56,11 @@ LIKELIHOODS_TEXT = """How likely is human text under the models?
 ------------------------------------------
 
 Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
-Models of different vocabularies compare per character only. An unsmoothed n-gram model gives unseen
-n-grams no probability, so that its perplexity is infinite.
+Models of different vocabularies compare in bits per byte of one corpus: there a word that a closed
+vocabulary lacks is spelled too, by a character model that is blind to the sentence, and of subwords
+one segmentation is counted, which is an upper bound. Brackets: 95% interval over documents, or
+pages where the split keeps them whole. An unsmoothed n-gram model gives unseen n-grams no
+probability, so that its perplexity is infinite.
 
 {perplexities}
 """
@@ -144,17 +149,27 @@ def _image(figure: str | Path) -> list[str]:
 
 
 def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    header = ["Model", "per token", "per word", "bits per character", "unknown words"]
+    columns = {SPELLED: "cleaned", RAW_BITS: "raw"}
+    found = {
+        head: {name: bits_per_byte(result, text) for name, result in perplexities.items()}
+        for head, text in columns.items()
+    }
+    found = {head: column for head, column in found.items() if any(column.values())}
+    header = ["Model", "per token", "per word", *found, "unknown words"]
     rows = []
     for name, result in perplexities.items():
-        values = [
-            result["perplexity"]["token"],
-            result["perplexity"]["word"],
-            result["bits"]["character"],
-        ]
+        values = [result["perplexity"]["token"], result["perplexity"]["word"]]
         shown = ["∞" if value is None else f"{value:,.2f}" for value in values]
+        shown += [_shown_bits(column[name]) for column in found.values()]
         rows.append([name, *shown, f"{100 * result['unknown_share']:.2f}%"])
     return [header, *rows]
+
+
+def _shown_bits(bits: ByteBits | None) -> str:
+    if bits is None:
+        return "—"
+    limits = "" if bits.low is None or bits.high is None else f" [{bits.low:.2f}, {bits.high:.2f}]"
+    return "∞" if math.isinf(bits.value) else f"{bits.value:.2f}{limits}"
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:

@@ -12,10 +12,19 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.measured import OWN, PAPER, PUBLISHED_NOTE, Measured
+from beyond_perplexity.report.perplexities import (
+    BITS_NOTE,
+    RAW_BITS,
+    SPELLED,
+    ByteBits,
+    bits_per_byte,
+    check_one_text,
+)
 from beyond_perplexity.report.published import COLUMN, PARAMETERS, PERPLEXITIES, TEST_SET
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 
 MILLION = 1e6
+BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}
 
 TEST_SET_ROWS = (
     Measured("rank_frequency", "zipf_s", "Zipf s", 4),
@@ -125,6 +134,7 @@ def model_table(
     Table
     """
     records, body = [], []
+    texts = [text for text in ("cleaned", "raw") if _scored(perplexities, text)]
     for name in labels.sort_models(models):
         record = _model_record(name, models[name], perplexities.get(name))
         records.append(record)
@@ -137,6 +147,7 @@ def model_table(
                 shown(paper_size / MILLION if paper_size else None),
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
                 shown(record["perplexity_per_word_unknown_penalized"], 2),
+                *(shown(record[f"bits_per_byte_{text}"]) for text in texts),
                 shown(record[f"perplexity {COLUMN}"], 2),
             ]
         )
@@ -148,15 +159,24 @@ def model_table(
         Column("per token", "Perplexity of the test set"),
         Column("per word", "Perplexity of the test set"),
         Column("per word, unknown penalized", "Perplexity of the test set"),
+        *(Column(BITS_HEADINGS[text], "Bits of the test set") for text in texts),
         Column(PAPER, "Perplexity of the test set", published=True),
     ]
     note = (
-        "Perplexity counts the end of a document. Models of different vocabularies compare in the "
-        "column that charges a closed vocabulary for the words it does not know; none compares "
-        "with the published values: another corpus and larger models. " + PUBLISHED_NOTE
+        f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "
+        "the published one, ln U nats for one of U training types, which is less than a spelling. "
+        "None compares with the published values: another corpus and larger models. "
+        + PUBLISHED_NOTE
     )
     title = "Table 1: Parameters and perplexity of the models"
     return Table("table_1", title, note, heads, body, pd.DataFrame(records))
+
+
+def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
+    """Return the bits per byte of a text of the models that have them; checks that it is one."""
+    found = {name: bits_per_byte(result, text) for name, result in perplexities.items()}
+    check_one_text(found)
+    return {name: bits for name, bits in found.items() if bits}
 
 
 def _model_record(
@@ -171,6 +191,7 @@ def _model_record(
         # An open vocabulary has no unknown words to be charged for.
         charged = (perplexity or {}).get("unknown_penalized", perplexity)
         penalized = _perplexity(charged, "word")
+        bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"the description or perplexity of model '{name}' lacks {error}"
@@ -183,6 +204,9 @@ def _model_record(
         f"parameters {COLUMN}": PARAMETERS.get(family),
         **{f"perplexity_per_{unit}": value for unit, value in units.items()},
         "perplexity_per_word_unknown_penalized": penalized,
+        **{f"bits_per_byte_{text}": found and found.value for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_low": found and found.low for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_high": found and found.high for text, found in bits.items()},
         f"perplexity {COLUMN}": PERPLEXITIES.get(family),
     }
 

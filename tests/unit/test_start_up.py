@@ -31,6 +31,7 @@ HEAVY = {
 }
 # What a script has imported of these; which further modules it then chooses from by name.
 NEEDS = {
+    "build_speller": set(),
     "build_vocabulary": set(),
     "compare": {"pandas", "matplotlib", "scipy"},
     "count_statistics": set(),
@@ -41,11 +42,11 @@ NEEDS = {
     "extract_corpus": set(),
     "generate": {"torch"},
     "import_samples": set(),
-    "measure_perplexity": {"torch"},
+    "measure_perplexity": {"torch", "scipy"},
     "measure_sensitivity": {"scipy", "scipy.stats"},
     "measure_tendencies": {"scipy"},
     "merge_statistics": set(),
-    "perplexity": {"torch"},
+    "perplexity": {"torch", "scipy"},
     "plot": {"pandas", "matplotlib"},
     "reduce_weights": set(),
     "tabulate": {"pandas"},

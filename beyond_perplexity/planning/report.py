@@ -96,7 +96,10 @@ class Report:
             "raw_measures": lambda corpus: self._of_sources(corpus, "raw"),
             "resamples": samples.resample_measures,
             "curves": lambda corpus: [
-                f"<results>/references/{corpus}/raw/curves.parquet",
+                *(
+                    f"<results>/references/{corpus}/{vocabulary}/curves.parquet"
+                    for vocabulary in samples.compared_vocabularies(corpus)
+                ),
                 *self._of_sources(corpus, "curves"),
             ],
             "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),

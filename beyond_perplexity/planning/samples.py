@@ -71,6 +71,11 @@ class Samples:
         closed = name is not None and self.config["vocabularies"][name]["kind"] == "closed"
         return str(name) if closed else RAW
 
+    def compared_vocabularies(self, corpus: str) -> list[str]:
+        """List the readings that bodies of text are compared with a corpus in, ``raw`` first."""
+        read_in = {self.vocabulary_of(*source.split("/")) for source in self.sources(corpus)}
+        return sorted(read_in, key=lambda name: (name != RAW, name))
+
     @staticmethod
     def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
         """List the file of a vocabulary that texts are read in; none for ``raw``."""

@@ -53,6 +53,9 @@ SAMPLE_SIZE = columns(
     p_value=pa.float64(),
     p_low=pa.float64(),
     p_high=pa.float64(),
+    floor=pa.float64(),
+    floor_low=pa.float64(),
+    floor_high=pa.float64(),
 )
 
 # One row per test and number of documents; see tendencies/sensitivity.py.

@@ -5,9 +5,10 @@ Documents are read once, for permutations, resamples and random subsets alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,14 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
+from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
+from beyond_perplexity.tendencies.inference.units import Groups, scheme_of
+from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
-from beyond_perplexity.tendencies.unigrams import DocumentCounts
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, Sizes, count_lengths
 from beyond_perplexity.tendencies.word_classes import ClassOptions
-
-Groups = tuple[np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,24 @@ class BodyPair:
     documents: DocumentCounts | None = None
     groups: Groups = (None, None)
 
+    @cached_property
+    def equal_sizes(self) -> Sizes:
+        """How many of the first documents of each body hold at most the tokens of the smaller."""
+        if self.documents is None:
+            return None, None
+        tokens = min(int(body.n_tokens) for body in self.bodies)
+        sums = [np.cumsum(self.documents.values(body)[LENGTH]) for body in (0, 1)]
+        first, second = (int(np.searchsorted(held, tokens, side="right")) for held in sums)
+        return first, second
+
+    @cached_property
+    def equal_counts(self) -> np.ndarray:
+        """Occurrences in these documents: int64, shape (2, V); in all without `documents`."""
+        if self.documents is None:
+            return self.counts
+        sizes = zip((0, 1), self.equal_sizes, strict=True)
+        return np.stack([self.documents.totals(body, size) for body, size in sizes])
+
     @property
     def bodies(self) -> tuple[Statistics, Statistics]:
         """The reference and the samples."""
@@ -67,7 +87,7 @@ class BodyPair:
         return bool(np.all(self.counts.sum(axis=1) > 0))
 
 
-def _align(types: pa.Array, body: Statistics) -> np.ndarray:
+def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
     """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
     aligned = np.zeros(len(types), np.int64)
     aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
@@ -83,7 +103,8 @@ def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
     pooled = add_up(tables)
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    return BodyPair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
+    counts = np.stack([aligned_counts(types, body) for body in bodies])
+    return BodyPair(reference, samples, types, counts)
 
 
 @contextmanager
@@ -126,7 +147,12 @@ def paired(
     if texts is None or not pair.defined:
         yield pair
         return
-    with DocumentCounts(pair.types, pair.pooled, read) as documents:
+    count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
+    if scheme_of(groups) != "documents":
+        if classes is None:
+            raise ValueError("groups need the classes that shares of tokens are counted by")
+        count = value_counter(classes)
+    with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         names = ("reference", "sample")
         for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
             wrong = InputError(
@@ -179,18 +205,22 @@ def subset(
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
-    groups = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
-
-    def choose(n: int) -> np.ndarray:
-        return groups.next_block(n) <= place
-
+    first = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
+    chosen = np.where(first.next_block(total) <= place, 1, -1)
+    whole = np.zeros(pair.reference.n_documents, int)
     histograms = {
         name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
         for name, held in pair.samples.histograms.items()
     }
-    with pair.documents.restricted(choose) as documents:
+    with pair.documents.selected((whole, chosen)) as documents:
         counts = documents.totals(1)
         types = pair.types.filter(pa.array(counts > 0))
+        groups = pair.groups
+        if scheme_of(groups) != "documents":  # then the numbers of documents go with their groups
+            histograms = histograms_of(documents.values(1))
+            if groups[1] is not None:
+                own = np.unique(groups[1][chosen > 0], return_inverse=True)[1]
+                groups = groups[0], own
         samples = Statistics(types, counts[counts > 0], histograms)
         both = np.stack([pair.counts[0], counts])
-        yield BodyPair(pair.reference, samples, pair.types, both, documents)
+        yield BodyPair(pair.reference, samples, pair.types, both, documents, groups)

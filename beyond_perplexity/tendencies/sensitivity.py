@@ -6,8 +6,8 @@ documents, the other from that population with a shift of one tendency (the shif
 level. The smallest shift is the one that is detected with the given probability, the power; with
 few documents a tendency may have none.
 
-A permutation test with many permutations rejects when the measure lies farther from the centre of
-its permutation distribution than the quantile of the level does. Given the pooled documents,
+A permutation test of a distance with many permutations rejects when the distance lies beyond the
+upper quantile of the level of its permutation distribution. Given the pooled documents,
 permutations are the random splits of them, so that pairs of samples of one population, half of
 which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
 shift near the one that is found. Tests compare all this with permutation tests of drawn pairs.
@@ -131,13 +131,11 @@ class _Search:
         self._null = self._shift.draw(self._draw(NULL_PAIRS * self._pairs), x, null=True)
 
     def threshold(self, measure: str) -> float:
-        """Return the value beyond which the measure is significant."""
+        """Return the value beyond which the distance is significant: tests are one-sided."""
         null = self._null[measure]
         if self._shift.is_sum:
-            return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
-        apart = np.abs(null - null.mean())
-        quantile = np.quantile(apart, 1 - self._how.level, method="higher")
-        return float(null.mean() + quantile)
+            return float(null.mean() + norm.isf(self._how.level) * null.std(ddof=1))
+        return float(np.quantile(null, 1 - self._how.level, method="higher"))
 
     def excess(self, measure: str, x: float) -> float:
         """Return how far the quantile of the power lies above the threshold at shift x.

@@ -14,8 +14,8 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.resampling import monte_carlo_p, replicate_interval
-from beyond_perplexity.tendencies.unigrams import (
-    DocumentCounts,
+from beyond_perplexity.tendencies.unigrams import DocumentCounts
+from beyond_perplexity.tendencies.word_distances import (
     permuted_distances,
     top_ranks,
     unigram_distances,

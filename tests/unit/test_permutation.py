@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies import histograms, type_token, unigrams
+from beyond_perplexity.tendencies import histograms, type_token, unigrams, word_distances
 from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
@@ -81,7 +81,7 @@ def test_all_relabelings_of_unigram_counts_appear_equally_often():
     counts, n = stored(TEXTS, N_REFERENCE), 4000
     found: dict[tuple[float, float], int] = {}
     for first in counts.permutations(n, 3, "test"):
-        both = unigrams.permuted_distances(first, pooled)
+        both = word_distances.permuted_distances(first, pooled)
         for pair in zip(both["tvd"], both["max_difference"], strict=True):
             key = (round(float(pair[0]), 12), round(float(pair[1]), 12))
             found[key] = found.get(key, 0) + 1
@@ -96,8 +96,8 @@ def test_permuted_distances_are_those_of_the_definition():
     rng = np.random.default_rng(0)
     pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
     first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
-    fast = unigrams.permuted_distances(first.astype(np.float32), pooled)
-    general = unigrams.unigram_distances(first, pooled[:, None] - first)
+    fast = word_distances.permuted_distances(first.astype(np.float32), pooled)
+    general = word_distances.unigram_distances(first, pooled[:, None] - first)
     for found in (fast, general):
         tvd, largest = by_definition(first.T, (pooled[:, None] - first).T)
         assert found["tvd"] == pytest.approx(tvd)
@@ -113,7 +113,7 @@ def test_equal_distances_are_equal_floats(n, n_first):
     splits = list(combinations(range(n), n_first))[:200]
     pooled = X.sum(axis=0)
     sides = np.stack([X[list(chosen)].sum(axis=0) for chosen in splits], axis=1)
-    found = unigrams.permuted_distances(sides.astype(np.float32), pooled)
+    found = word_distances.permuted_distances(sides.astype(np.float32), pooled)
     exact: dict[str, list[Fraction]] = {"tvd": [], "max_difference": []}
     for first in sides.T:
         ones, twos = int(first.sum()), int(pooled.sum() - first.sum())
@@ -128,7 +128,7 @@ def test_equal_distances_are_equal_floats(n, n_first):
 def test_top_ranks_are_the_first_of_a_full_sort(ranks):
     counts = np.random.default_rng(0).integers(0, 1000, (200, 4))
     expected = -np.sort(-counts.T, axis=1)[:, :ranks]
-    assert np.array_equal(unigrams.top_ranks(counts, ranks), expected)
+    assert np.array_equal(word_distances.top_ranks(counts, ranks), expected)
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):

@@ -231,6 +231,8 @@ rule measure_sensitivity:
         code=fingerprint("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
+        first=config["generation"]["documents"],
+        lengths=RUN.samples.length_flags(),
         seed=config["seed"],
     shell:
         """
@@ -238,6 +240,8 @@ rule measure_sensitivity:
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
             --split test \
+            --first {params.first} \
+            {params.lengths} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.tendencies.hashes import string_hashes
+from beyond_perplexity.tendencies.tokens import draw_documents
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 
 
@@ -80,6 +81,11 @@ class DocumentFiles:
     def texts(self) -> Iterator[pa.Array]:
         """Stream the texts in batches."""
         return (batch.column("text") for batch in self.rows("text"))
+
+    def drawn(self, most: int, seed: int) -> Iterator[pa.Array]:
+        """Stream the texts of a random subset of so many documents at most."""
+        total = sum(batch.num_rows for batch in self.rows("text"))
+        return draw_documents(self.texts(), total, min(most, total), 0, seed)
 
     def are_generated(self) -> bool:
         """Say whether a model of the run wrote them, so that it is known which are finished."""

@@ -40,7 +40,7 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
 )
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
 _SMALLEST = 1e-9
@@ -50,7 +50,11 @@ _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shif
 _STEPS = 2  # steps inside a wider bracket
 
 
-def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
+def count_documents_by_type(
+    texts: Iterable[pa.Array],
+    types: pa.Array,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+) -> csc_matrix:
     """Count types in documents.
 
     Parameters
@@ -59,13 +63,15 @@ def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_m
         D documents.
     types : pyarrow.StringArray, shape (V,)
         All types that occur.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
 
     Returns
     -------
     scipy.sparse.csc_matrix of float64, shape (V, D)
     """
     columns, lengths = [], []
-    for batch in map(tokenize_batch, texts):
+    for batch in map(read, texts):
         found = pc.index_in(batch.types, value_set=types).to_numpy()
         columns.append(found[batch.ids])
         lengths.append(batch.lengths)
@@ -222,6 +228,7 @@ def smallest_shifts(
     how: SensitivityOptions,
     seed: int,
     source: str,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
 ) -> pa.Table:
     """Find the smallest detectable shift of every tendency.
 
@@ -239,6 +246,8 @@ def smallest_shifts(
         Seed of all draws.
     source : str
         Name of the reference.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
 
     Returns
     -------
@@ -247,7 +256,7 @@ def smallest_shifts(
         the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
         unigrams the share of the documents that are exchanged). Null where there is none.
     """
-    counts = count_documents_by_type(texts, reference.types)
+    counts = count_documents_by_type(texts, reference.types, read)
     records: list[Mapping[str, object]] = []
     for shift in _shifts(reference, counts, options, seed):
         for measure, n, x in _found(shift, how, seed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,9 +128,16 @@ def read_resample(
             f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
             f"give a size from 1 to {total}"
         )
+    yield from draw_documents(read_texts(paths, split), total, size, resample, seed)
+
+
+def draw_documents(
+    texts: Iterable[pa.Array], total: int, size: int, resample: int, seed: int
+) -> Iterator[pa.Array]:
+    """Keep `size` of `total` documents, drawn as for `read_resample`, of a stream."""
     drawn = np.zeros(total, bool)
     drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
     start = 0
-    for texts in read_texts(paths, split):
-        yield texts.filter(pa.array(drawn[start : start + len(texts)]))
-        start += len(texts)
+    for batch in texts:
+        yield batch.filter(pa.array(drawn[start : start + len(batch)]))
+        start += len(batch)

@@ -48,8 +48,7 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     place = beyond_floor(row)
     if place <= 0:
         return (CLOSER if place else INSIDE), "#000000"
-    excess = max(0.0, row["value"] - row["floor"])
-    darkness = math.sqrt(excess / largest)
+    darkness = math.sqrt(max(0.0, row["excess"]) / largest)
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
 
@@ -119,14 +118,14 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     floors = list(dict.fromkeys(rows["vocabulary"]))
     top = len(floors)
     figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
-    excess = (rows["value"] - rows["floor"]).max()
+    excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
     _draw_floors(axis, rows, columns)
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
             row = held.get((source, *key))
-            if row is not None:
+            if row is not None and not math.isnan(row["value"]):
                 mark, (fill, ink) = verdict_mark(row), _fill(row, largest)
                 _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
                 marks.add(mark)

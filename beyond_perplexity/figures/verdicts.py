@@ -15,9 +15,9 @@ from beyond_perplexity.tendencies.rows import TENDENCIES
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD = "†"
 DIFFERS, ALIKE, NO_VERDICT, UNTESTED = "differs", "no difference found", "no verdict", "not tested"
+_WITHHELD_NOTE = f"{NO_VERDICT}: "
 # What the note of a largest difference says besides: which word it is.
-_WORD = re.compile(r"(^|; )word \".*\": [^;]*$", flags=re.DOTALL)
-_SHARED = re.compile(r"^[0-9,]+ shared lengths with [0-9,]+ of [0-9,]+ documents(; |$)")
+_WORD = re.compile(r"; word \".*$", flags=re.DOTALL)
 
 
 def _is_known(value: Any) -> bool:
@@ -37,14 +37,11 @@ def reason_withheld(row: Mapping[Any, Any]) -> str:
     str
         Empty where it was made, where nobody asked for it, and where the row compares no texts.
     """
-    if (
-        not compares_texts(row["measure"])
-        or _is_known(row["p_value"])
-        or not _is_known(row["note"])
-    ):
+    note = row["note"] if _is_known(row["note"]) else ""
+    tested = _is_known(row["p_value"]) or not compares_texts(row["measure"])
+    if tested or not note.startswith(_WITHHELD_NOTE):
         return ""
-    reason = _WORD.sub("", _SHARED.sub("", str(row["note"]))).strip()
-    return reason.removeprefix(f"{NO_VERDICT}: ")
+    return _WORD.sub("", note.removeprefix(_WITHHELD_NOTE)).strip()
 
 
 def verdict(row: Mapping[Any, Any]) -> str:
@@ -76,6 +73,8 @@ def verdict_mark(row: Mapping[Any, Any]) -> str:
 def beyond_floor(row: Mapping[Any, Any]) -> int:
     """Say where a distance lies: 1 above the middle 95% of human text against itself, -1 below it.
 
+    The distance is that at the size of the floor: floor plus excess.
+
     Returns
     -------
     int
@@ -83,7 +82,8 @@ def beyond_floor(row: Mapping[Any, Any]) -> int:
     """
     if not (_is_known(row["floor_low"]) and _is_known(row["floor_high"])):
         return 0
-    return int(row["value"] > row["floor_high"]) - int(row["value"] < row["floor_low"])
+    distance = row["floor"] + row["excess"]
+    return int(distance > row["floor_high"]) - int(distance < row["floor_low"])
 
 
 def effect_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -99,8 +99,9 @@ def _about(row: Mapping[Any, Any]) -> str:
 def _standing_out(row: Mapping[Any, Any]) -> float:
     """Measure an excess by the upper half of the floor's band; NaN without a floor."""
     width = row["floor_high"] - row["floor"]
-    excess = row["value"] - row["floor"]
-    return math.inf if width == 0 and excess > 0 else float(excess / width) if width else math.nan
+    if width == 0:
+        return math.inf if row["excess"] > 0 else math.nan
+    return float(row["excess"] / width)
 
 
 def _farthest(rows: Sequence[Mapping[Any, Any]]) -> str:
@@ -116,7 +117,7 @@ def _farthest(rows: Sequence[Mapping[Any, Any]]) -> str:
     )
     if not outside:
         return f"no distance lies above the band of human text against itself. {counts}"
-    most = max(outside, key=lambda row: (_standing_out(row), row["value"] - row["floor"]))
+    most = max(outside, key=lambda row: (_standing_out(row), row["excess"]))
     mark = escape_rst(verdict_mark(most))
     band = f"{shown(most['floor_low'])} to {shown(most['floor_high'])}"
     return (

@@ -44,7 +44,7 @@ TEXT_ROWS = {
     "fragment_share": 0.06,
     "fragment_share_reference": 0.05,
 }
-WITHHELD_NOTE = "fewer than 20 effective groups"
+WITHHELD_NOTE = "the reference has 12.3 effective groups, fewer than 20"
 WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 
 
@@ -141,7 +141,21 @@ def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     changed = measures.copy()
     changed.loc[chosen, ["p_value", "p_adjusted"]] = np.nan
-    changed.loc[chosen, "note"] = reason
+    changed.loc[chosen, "note"] = f"no verdict: {reason}"
+    return changed
+
+
+def place(
+    measures: pd.DataFrame, tendency: str, measure: str, value: float, source: str | None = None
+) -> pd.DataFrame:
+    """Set a distance, and its excess with it."""
+    chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
+    if source is not None:
+        chosen &= measures["source"] == source
+    assert chosen.any()
+    changed = measures.copy()
+    changed.loc[chosen, "value"] = value
+    changed.loc[chosen, "excess"] = value - changed.loc[chosen, "floor"]
     return changed
 
 

@@ -33,6 +33,7 @@ from tests.unit.synthetic_tables import (
     make_sample_size,
     make_sensitivity,
     make_training,
+    place,
     sources_of,
     withhold,
 )
@@ -188,8 +189,9 @@ def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
 def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> None:
     measures = make_measures(["lstm/ancestral", "lstm/beam", "lstm/nucleus", "lstm/top_k"])
     for source, value in zip(measures["source"].unique(), (0.06, 0.2, 0.4, 0.01), strict=True):
-        chosen = (measures["source"] == source) & (measures["measure"] == "ks")
-        measures.loc[chosen, ["value", "p_value", "p_adjusted"]] = [value, 0.0005, 0.2]
+        measures = place(measures, "length", "ks", value, source)
+    chosen = measures["measure"] == "ks"
+    measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
     measures = withhold(measures, "symbols", "ks", "too few groups")
     figure = draw("main", measures, Labels(decodings=["ancestral", "beam", "nucleus", "top_k"]))
     found = cells(figure)

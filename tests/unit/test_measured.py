@@ -68,7 +68,8 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
-        ({"p_adjusted": None, "p_value": None, "note": "too few groups"}, NO_VERDICT, WITHHELD),
+        ({"p_adjusted": None, "p_value": None, "note": "no verdict: few"}, NO_VERDICT, WITHHELD),
+        ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
         ({"p_adjusted": np.nan, "p_value": np.nan, "note": WORD_NOTE}, UNTESTED, ""),
         ({"measure": "ks_zipf_model"}, UNTESTED, ""),  # of a law, not of the text
         ({"measure": "zipf_s", "p_value": np.nan, "p_adjusted": np.nan, "note": "x"}, UNTESTED, ""),
@@ -81,22 +82,25 @@ def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: st
 
 def test_the_reason_is_told_from_what_else_a_note_says() -> None:
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}
+    lengths = "3 shared lengths with 5 of 400 documents (4 of the reference), fewer than 20"
     for note, reason in (
-        (f"{WITHHELD_NOTE}; {WORD_NOTE}", WITHHELD_NOTE),
+        (f"no verdict: {WITHHELD_NOTE}; {WORD_NOTE}", WITHHELD_NOTE),
         (f"no verdict: {WITHHELD_NOTE}", WITHHELD_NOTE),
-        ('word "a; b": 0.1 here, 0.2 in the reference', ""),
+        (f"no verdict: {lengths}", lengths),
+        ('word "no verdict: b": 0.1 here, 0.2 in the reference', ""),
         ("180 shared lengths with 390 of 400 documents", ""),
-        ("1 shared lengths with 2 of 4 documents; fewer than 20", "fewer than 20"),
+        (None, ""),
     ):
         assert reason_withheld({**untested, "note": note}) == reason
-    assert reason_withheld({**ROW, "note": WITHHELD_NOTE}) == ""
+    assert reason_withheld({**ROW, "note": f"no verdict: {WITHHELD_NOTE}"}) == ""
 
 
 def test_a_distance_is_held_against_the_band_of_the_floor() -> None:
-    row = {"value": 0.2, "floor_low": 0.1, "floor_high": 0.2}
-    places = [beyond_floor(row | {"value": value}) for value in (0.09, 0.1, 0.2, 0.21)]
+    """Where the texts were made smaller for the floor, the value itself is of other sizes."""
+    row = {"value": 9.0, "floor": 0.125, "floor_low": 0.0625, "floor_high": 0.25}
+    places = [beyond_floor(row | {"excess": excess}) for excess in (-0.07, -0.0625, 0.125, 0.13)]
     assert places == [-1, 0, 0, 1]
-    assert beyond_floor({"value": 1.0, "floor_low": np.nan, "floor_high": np.nan}) == 0
+    assert beyond_floor(row | {"floor_low": np.nan, "excess": 1.0}) == 0
 
 
 @pytest.mark.parametrize("specification", [*MEASURED_TABLES.values(), RAW_TABLE])
@@ -174,7 +178,7 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     assert r"\textdagger{}" in to_latex(table)
     assert "No verdict" not in table_3(make_measures(SOURCES), Labels()).note
     (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["note"])
-    assert held == WITHHELD_NOTE
+    assert held == f"no verdict: {WITHHELD_NOTE}"
 
 
 def test_many_reasons_are_counted() -> None:

@@ -22,6 +22,7 @@ from tests.unit.synthetic_tables import (
     WITHHELD_NOTE,
     make_measures,
     make_sensitivity,
+    place,
     withhold,
 )
 from tests.unit.test_exhibits import planned
@@ -48,11 +49,12 @@ def measures() -> pd.DataFrame:
     table = make_measures(["lstm/beam", "trigram/beam"])
     floored = table["floor"].notna()
     table.loc[floored, "value"] = table["floor"]
+    table.loc[floored, "excess"] = 0.0
     table.loc[floored, ["p_value", "p_adjusted"]] = [0.01, 0.4]
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
-    table.loc[far, ["value", "p_value", "p_adjusted"]] = [0.35, 0.0005, 0.004]
-    return table
+    table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
+    return place(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
 def lines(measures: pd.DataFrame, unit: str = "document", sensitivity=None) -> list[str]:
@@ -61,17 +63,14 @@ def lines(measures: pd.DataFrame, unit: str = "document", sensitivity=None) -> l
 
 def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
-    types = (measures["tendency"] == "type_token_unigrams") & (
-        measures["measure"] == "ks_empirical"
-    )
-    measures.loc[types, "value"] = 0.6
+    measures = place(measures, "type_token_unigrams", "ks_empirical", 0.6)
     said = lines(measures)[0]
     assert "stop words (KS) of trigram beam, 0.350**" in said
     assert "is 0.050 from itself (95% of the draws: 0.040 to 0.060)" in said
     assert (
         "Of 14 distances 1 lie above the band of human text against itself, 1 have a star." in said
     )
-    near = measures.assign(value=measures["floor"].fillna(measures["value"]))
+    near = measures.assign(excess=0.0)
     assert "no distance lies above the band" in lines(near)[0]
     assert "no distance has a floor" in lines(measures.assign(floor=np.nan))[0]
 
@@ -199,7 +198,8 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     figure.write_text(drawing)
     perplexity = {
         "perplexity": {"token": 93.5, "word": None},
-        "bits": {"character": 1.5},
+        "bits": {"character": 1.5, "byte": 1.25},
+        "unknown": 0,
         "unknown_share": 0.01,
     }
     common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}

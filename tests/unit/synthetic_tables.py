@@ -145,7 +145,7 @@ def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -
     return changed
 
 
-def place(
+def set_distance(
     measures: pd.DataFrame, tendency: str, measure: str, value: float, source: str | None = None
 ) -> pd.DataFrame:
     """Set a distance, and its excess with it."""

@@ -33,7 +33,7 @@ from tests.unit.synthetic_tables import (
     make_sample_size,
     make_sensitivity,
     make_training,
-    place,
+    set_distance,
     sources_of,
     withhold,
 )
@@ -189,7 +189,7 @@ def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
 def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> None:
     measures = make_measures(["lstm/ancestral", "lstm/beam", "lstm/nucleus", "lstm/top_k"])
     for source, value in zip(measures["source"].unique(), (0.06, 0.2, 0.4, 0.01), strict=True):
-        measures = place(measures, "length", "ks", value, source)
+        measures = set_distance(measures, "length", "ks", value, source)
     chosen = measures["measure"] == "ks"
     measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
     measures = withhold(measures, "symbols", "ks", "too few groups")

@@ -22,7 +22,7 @@ from tests.unit.synthetic_tables import (
     WITHHELD_NOTE,
     make_measures,
     make_sensitivity,
-    place,
+    set_distance,
     withhold,
 )
 from tests.unit.test_exhibits import planned
@@ -54,7 +54,7 @@ def measures() -> pd.DataFrame:
     far = (table["source"] == "trigram/beam") & (table["measure"] == "ks")
     far &= table["tendency"] == "stop_words"
     table.loc[far, ["p_value", "p_adjusted"]] = [0.0005, 0.004]
-    return place(table, "stop_words", "ks", 0.35, "trigram/beam")
+    return set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
 def lines(measures: pd.DataFrame, unit: str = "document", sensitivity=None) -> list[str]:
@@ -63,7 +63,7 @@ def lines(measures: pd.DataFrame, unit: str = "document", sensitivity=None) -> l
 
 def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
-    measures = place(measures, "type_token_unigrams", "ks_empirical", 0.6)
+    measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
     said = lines(measures)[0]
     assert "stop words (KS) of trigram beam, 0.350**" in said
     assert "is 0.050 from itself (95% of the draws: 0.040 to 0.060)" in said
@@ -200,6 +200,8 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
         "perplexity": {"token": 93.5, "word": None},
         "bits": {"character": 1.5, "byte": 1.25},
         "unknown": 0,
+        "documents": 60,
+        "n": {"byte": 9000},
         "unknown_share": 0.01,
     }
     common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}

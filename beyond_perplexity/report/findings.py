@@ -155,8 +155,9 @@ def _missed(sensitivity: pd.DataFrame | None, documents: int) -> str:
             best = own.sort_values("shift").to_dict("records")[0]
             said.append(f"{TENDENCIES[tendency].noun} {_shift(best)}")
     level, power = sensitivity[["level", "power"]].iloc[0]
+    fewer = ", which find less" if size > documents else ""
     return (
-        f"with {size:,} documents in each text (compared were {documents:,}) a test finds at "
+        f"with {size:,} documents in each text (compared were {documents:,}{fewer}) a test finds at "
         f"p < {level:g} in {100 * power:g}% of the cases a shift of: {', '.join(said)}. Anything "
         "smaller may be there and have no star."
     )

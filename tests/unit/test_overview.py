@@ -99,7 +99,8 @@ def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
     assert "with 10,000 documents" in lines(measures, sensitivity=table)[2]
     tiny = measures.assign(n_reference=40)
     assert (
-        "with 1,000 documents in each text (compared were 40)" in lines(tiny, sensitivity=table)[2]
+        "with 1,000 documents in each text (compared were 40, which find less)"
+        in lines(tiny, sensitivity=table)[2]
     )
     assert "was not measured" in lines(measures)[2]
     none = table.assign(shift=np.nan)

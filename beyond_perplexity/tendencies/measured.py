@@ -58,6 +58,7 @@ class MeasureRow(NamedTuple):
     p_value_law: float = math.nan
     floor_low: float = math.nan
     floor_high: float = math.nan
+    withheld: bool = False  # no test of this measure gives a verdict; the note says why
 
     @property
     def key(self) -> MeasureKey:

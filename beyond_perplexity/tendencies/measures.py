@@ -50,25 +50,19 @@ from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_measures import (
     histogram_rows,
-    permuted_documents,
+    randomized_documents,
     type_token_rows,
 )
-from beyond_perplexity.tendencies.measured import (
-    SIGNED,
-    Floor,
-    MeasureKey,
-    MeasureRow,
-)
+from beyond_perplexity.tendencies.inference.limits import spreads
+from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
+from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units
+from beyond_perplexity.tendencies.inference.verdicts import tested_rows
+from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
-from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.word_measures import (
-    observed_words,
-    permuted_words,
-    word_rows,
-)
+from beyond_perplexity.tendencies.word_measures import randomized_words, word_rows
 
 
 def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
@@ -93,7 +87,8 @@ def null_draws(
     Parameters
     ----------
     pair : BodyPair
-        With its documents, or no unigram is permuted.
+        With its documents, or no unigram is randomized. Its groups say what is exchanged; see
+        `inference.units`.
     options : MeasurementOptions
         Number of permutations and what the measures are restricted to.
     seed : int
@@ -102,32 +97,31 @@ def null_draws(
     Returns
     -------
     dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        Of all documents; a draw that is not defined is NaN. Measures that the bodies do not have
-        are left out.
+        Of all documents; a draw that is not defined is NaN. Measures that the bodies do not have,
+        and those on which the randomization gives no verdict, are left out.
     """
     if not options.permutations:
         return {}
-    return permuted_words(pair, options, seed) | permuted_documents(pair, options, seed)
+    units = _units(pair, seed)
+    words = randomized_words(pair, units, options, seed)
+    return words | randomized_documents(pair, units, options, seed)
+
+
+def _units(pair: BodyPair, seed: int) -> ExchangedUnits | None:
+    sizes = pair.reference.n_documents, pair.samples.n_documents
+    return exchanged_units(pair.groups, sizes, seed)
 
 
 def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure everything; p-values of comparisons are left out."""
-    yield from word_rows(pair, options, seed)
+    held = None if pair.documents is None else pair.document_lengths
+    both = spreads(pair.groups, held)
+    yield from word_rows(pair, options, both, seed)
     for tendency in type_token.HISTOGRAM_OF:
-        yield from type_token_rows(pair, tendency, options, seed)
+        yield from type_token_rows(pair, tendency, options, both, seed)
     for tendency in tendencies_of("length", "share"):
-        yield from histogram_rows(pair, tendency, options, seed)
+        yield from histogram_rows(pair, tendency, options, both, seed)
     yield from _vocabulary_rows(*pair.bodies)
-
-
-def _tested(
-    row: MeasureRow, observed: Mapping[MeasureKey, float], null: Mapping[MeasureKey, np.ndarray]
-) -> MeasureRow:
-    if row.key not in null:
-        return row
-    value = observed.get(row.key, row.value)
-    p_value = permutation_p(value, null[row.key], two_sided=row.measure == SIGNED)
-    return row._replace(p_value=p_value)
 
 
 def _above_floor(row: MeasureRow, floors: Mapping[MeasureKey, Floor]) -> MeasureRow:
@@ -161,9 +155,9 @@ def measure_rows(
     bodies : int
         Bodies of text whose tests are one family.
     """
-    null = null_draws(pair, options, seed)
-    observed = observed_words(pair, options)
-    rows = (_tested(row, observed, null) for row in _described(pair, options, seed))
+    rows = list(_described(pair, options, seed))
+    rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
+    rows = adjusted_rows(rows, options.permutations, bodies)
     return [_above_floor(row, floors or {}) for row in rows]
 
 
@@ -183,7 +177,7 @@ def measure_table(
         "source": [source] * n,
         "n_reference": [pair.reference.n_documents] * n,
         "n_samples": [pair.samples.n_documents] * n,
-        "groups_reference": [None] * n,
+        "groups_reference": [pair.n_groups(0)] * n,
         "note": [row.note or None for row in rows],
         "vocabulary": [vocabulary] * n,
     }

@@ -53,12 +53,23 @@ class BodyPair:
     groups: Groups = (None, None)
 
     @cached_property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of each document of the reference and of the samples: int32, shape (D,)."""
+        assert self.documents is not None
+        return self.documents.values(0)[LENGTH], self.documents.values(1)[LENGTH]
+
+    def n_groups(self, body: int) -> int | None:
+        """Count the groups of a body; None where it has none."""
+        groups = self.groups[body]
+        return None if groups is None else len(np.unique(groups))
+
+    @cached_property
     def equal_sizes(self) -> Sizes:
         """How many of the first documents of each body hold at most the tokens of the smaller."""
         if self.documents is None:
             return None, None
         tokens = min(int(body.n_tokens) for body in self.bodies)
-        sums = [np.cumsum(self.documents.values(body)[LENGTH]) for body in (0, 1)]
+        sums = map(np.cumsum, self.document_lengths)
         first, second = (int(np.searchsorted(held, tokens, side="right")) for held in sums)
         return first, second
 

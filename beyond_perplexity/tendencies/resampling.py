@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-
-from beyond_perplexity.tendencies.measured import DISTANCES
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 
@@ -92,13 +88,3 @@ def interval(observed: float, replicates: np.ndarray, confidence: float) -> tupl
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     shift = observed - defined.mean()
     return float(low + shift), float(high + shift)
-
-
-def replicate_interval(
-    measure: str, value: float, replicates: Mapping[str, np.ndarray], confidence: float
-) -> tuple[float, float]:
-    """Return the `interval` of a measure by its name; that of a distance lies between 0 and 1."""
-    low, high = interval(float(value), replicates.get(measure, np.zeros(0)), confidence)
-    if measure.startswith(DISTANCES):
-        return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
-    return low, high

@@ -146,6 +146,11 @@ class DocumentCounts:
                         kept._values.append({name: x[chosen] for name, x in values.items()})
             yield kept
 
+    @property
+    def n_types(self) -> int:
+        """Types V."""
+        return len(self._types)
+
     def _of(self, body: int) -> list[DocumentBlock]:
         return [block for block in self._blocks if block.body == body]
 
@@ -239,32 +244,32 @@ class DocumentCounts:
         for block in self._of(body):
             yield block.per_document(marks)
 
-    def resamples(
-        self, n: int, seed: int, purpose: str, sizes: Sizes = (None, None)
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Resample the documents of both bodies with replacement.
+    def weighted_sums(self, body: int, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Add up counts times the weight (U, w), a float, of each document's unit: (V, w)."""
+        return self._weighted(self._of(body), weights.shape[1], take_rows(weights, codes))
+
+    def resampled(
+        self, body: int, items: range, seed: int, purpose: str, size: int | None = None
+    ) -> np.ndarray:
+        """Resample the documents of a body with replacement.
 
         Parameters
         ----------
-        n : int
-            Replicates.
+        body : int
+            0 or 1.
+        items : range
+            Numbers of the replicates; replicate r draws from the stream (`seed`, `purpose`, r).
         seed, purpose : int, str
-            Replicate r of a body draws from a stream keyed by them, the body and r.
-        sizes : tuple of two int or None
-            How many of the first documents of each body are resampled.
+            See `items`.
+        size : int, optional
+            How many of the first documents are resampled.
 
-        Yields
-        ------
-        reference, samples : numpy.ndarray of float, shape (V, w)
-            Counts (whole numbers) of the next w replicates.
+        Returns
+        -------
+        numpy.ndarray of float, shape (V, w)
+            Counts (whole numbers) of the replicates.
         """
-        for start in range(0, n, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, n))
-            found = []
-            for body, name in enumerate(("reference", "samples")):
-                size = sizes[body]
-                drawn = self.n_documents(body) if size is None else size
-                streams = [stream(seed, f"{purpose}/{name}", r) for r in items]
-                draw = draw_weights([DocumentResample(rng, drawn) for rng in streams], self._dtype)
-                found.append(self._weighted(self._of(body), len(items), draw))
-            yield found[0], found[1]
+        drawn = self.n_documents(body) if size is None else size
+        drawers = [DocumentResample(stream(seed, purpose, r), drawn) for r in items]
+        draw = draw_weights(drawers, self._dtype)
+        return self._weighted(self._of(body), len(items), draw)

@@ -9,13 +9,17 @@ _FOLD = 64  # rows that a reduction takes side by side, for long inner loops
 FIRST_RANKS = 1_000  # of the distance over the most frequent types
 
 
-def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+def unigram_distances(
+    first: np.ndarray, second: np.ndarray, without: int | None = None
+) -> dict[str, np.ndarray]:
     """Compute ``tvd`` and ``max_difference`` of unigram distributions for w pairs at once.
 
     Parameters
     ----------
     first, second : numpy.ndarray, shape (V, w)
         Counts.
+    without : int, optional
+        A type that ``max_difference_known`` leaves out.
 
     Returns
     -------
@@ -26,7 +30,7 @@ def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.nda
     width = first.shape[1]
     shares, others = np.empty((2, _ROWS, width))
     scales = [np.tile(1 / side.sum(axis=0, dtype=float), (_ROWS, 1)) for side in (first, second)]
-    total, largest = np.zeros((2, _FOLD * width))
+    total, largest, known = np.zeros((3, _FOLD * width))
     for start in range(0, len(first), _ROWS):
         n = min(_ROWS, len(first) - start)
         for buffer, side, scale in zip((shares, others), (first, second), scales, strict=True):
@@ -38,10 +42,16 @@ def unigram_distances(first: np.ndarray, second: np.ndarray) -> dict[str, np.nda
         folded = shares.reshape(_ROWS // _FOLD, _FOLD * width)
         total += folded.sum(axis=0)
         np.maximum(largest, folded.max(axis=0), out=largest)
-    return {
+        if without is not None and start <= without < start + n:
+            shares[without - start] = 0
+        np.maximum(known, folded.max(axis=0), out=known)
+    found = {
         "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
         "max_difference": largest.reshape(_FOLD, width).max(axis=0),
     }
+    if without is not None:
+        found["max_difference_known"] = known.reshape(_FOLD, width).max(axis=0)
+    return found
 
 
 def permuted_distances(
@@ -111,7 +121,7 @@ def largest_differences(
     """Find the largest differences of shares alone; see `permuted_distances`."""
     total, n_first = float(pooled.sum()), _column_sums(first)
     smaller, product = np.minimum(n_first, total - n_first), n_first * (total - n_first)
-    most = np.maximum.accumulate(pooled[::-1])[::-1]  # (V,): the largest count from here on
+    most = bounds_from(pooled)
     largest, known = np.zeros((2, first.shape[1]))
     step = 256
     for start in range(0, len(first), step):
@@ -154,7 +164,7 @@ def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
 
 
 def first_ranks_distance(
-    first: np.ndarray, pooled: np.ndarray, ranks: int = FIRST_RANKS
+    first: np.ndarray, second: np.ndarray, most: np.ndarray, ranks: int = FIRST_RANKS
 ) -> np.ndarray:
     """Compute the total variation over the union of both sides' first ranks, renormalized there.
 
@@ -162,11 +172,10 @@ def first_ranks_distance(
 
     Parameters
     ----------
-    first : numpy.ndarray, shape (V, w)
-        Counts of one side.
-    pooled : numpy.ndarray, shape (V,)
-        Counts of both sides, most frequent first; of equal counts on a side the first ones rank
-        first.
+    first, second : numpy.ndarray, shape (V, w)
+        Counts; of equal ones on a side the first rank first.
+    most : numpy.ndarray, shape (V,)
+        What no count from here on exceeds; see `bounds_from`.
     ranks : int
         How many; types that a side does not have have no rank there.
 
@@ -174,23 +183,29 @@ def first_ranks_distance(
     -------
     numpy.ndarray of float64, shape (w,)
     """
-    looked = min(2 * ranks, len(pooled))
+    looked = min(2 * ranks, len(most))
     while True:
-        sides = [first[:looked].astype(float), pooled[:looked, None] - first[:looked]]
+        sides = [side[:looked].astype(float) for side in (first, second)]
         least = [_rank_counts(side, ranks) for side in sides]
-        if looked == len(pooled) or pooled[looked] < min(np.min(held) for held in least):
+        if looked == len(most) or most[looked] < min(np.min(held) for held in least):
             break
-        looked = min(2 * looked, len(pooled))
+        looked = min(2 * looked, len(most))
     chosen = np.zeros(sides[0].shape, bool)
     for side, bound in zip(sides, least, strict=True):
         above, equal = side > bound, (side == bound) & (bound > 0)
         missing = ranks - above.sum(axis=0)
         chosen |= above | (equal & (np.cumsum(equal, axis=0) <= missing))
     with np.errstate(invalid="ignore"):
-        shares = [np.where(chosen, side, 0) for side in sides]
-        shares = [side / side.sum(axis=0) for side in shares]
+        kept = [np.where(chosen, side, 0) for side in sides]
+        shares = [side / side.sum(axis=0) for side in kept]
     distance: np.ndarray = np.abs(shares[0] - shares[1]).sum(axis=0) / 2
     return distance
+
+
+def bounds_from(counts: np.ndarray) -> np.ndarray:
+    """Return the largest count from each place on, of counts (V,): (V,)."""
+    found: np.ndarray = np.maximum.accumulate(counts[::-1])[::-1]
+    return found
 
 
 def _rank_counts(counts: np.ndarray, rank: int) -> np.ndarray:

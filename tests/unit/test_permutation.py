@@ -7,6 +7,7 @@ permutation test, exact binomial sums, uniformity of p-values under the null, cl
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -140,8 +141,8 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
         counts = stored(texts, 41, cut)
         assert counts.n_documents(0) == 41
         found.append(np.concatenate(list(counts.permutations(20, 5, "test")), axis=1))
-        resamples = list(counts.resamples(20, 5, "test"))
-        found.append(np.concatenate([side for pair in resamples for side in pair], axis=1))
+        resamples = [counts.resampled(body, range(20), 5, f"test/{body}") for body in (0, 1)]
+        found.append(np.concatenate(resamples, axis=1))
         counts.__exit__()
     for i in (0, 1):
         assert np.array_equal(found[i], found[i + 2])
@@ -239,7 +240,13 @@ def test_p_values_under_the_null_are_uniform():
 def test_bootstrap_of_a_mean_has_its_standard_error():
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
-    drawn = histograms.bootstrap(paired(first.tolist(), second.tolist()), 2000, 0, "test")
+    data = paired(first.tolist(), second.tolist())
+    drawers = (
+        histograms.document_resampler(data.reference, 0, "test/reference"),
+        histograms.document_resampler(data.samples, 0, "test/samples"),
+    )
+    compare = partial(histograms.compare, data.support)
+    drawn = histograms.bootstrap_both(drawers, len(data.support), compare, 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
     assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)

@@ -189,7 +189,9 @@ def test_order_and_neighbours_do_not_matter(monkeypatch):
         assert (CharacterModel(shuffled, THREE).log_probs(words) == expected).all()
     alone = np.concatenate([CharacterModel(TYPES, THREE).log_probs([word]) for word in words])
     assert (alone == expected).all()
-    monkeypatch.setattr("beyond_perplexity.perplexity.speller.speller.SPELLED_AT_ONCE", 7)
+    module = "beyond_perplexity.perplexity.speller.speller"
+    monkeypatch.setattr(f"{module}.SPELLED_AT_ONCE", 7)
+    monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", 4)
     assert (CharacterModel(TYPES, THREE).log_probs(words) == expected).all()
     assert len(CharacterModel(TYPES, THREE).log_probs([])) == 0
 

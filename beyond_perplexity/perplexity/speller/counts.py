@@ -45,6 +45,10 @@ class Events(NamedTuple):
         """The predicted symbols, int64, shape (E,)."""
         return self.text[self.places]
 
+    def cut(self, start: int, stop: int) -> Events:
+        """Return the predictions from one place to another."""
+        return Events(self.text, *(column[start:stop] for column in self[1:]))
+
 
 def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
     """Lay out the predictions of words, in their order; raises as `code_points`."""

@@ -58,6 +58,7 @@ from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_wor
 
 KIND = "character n-grams"
 SPELLED_AT_ONCE = 16_384
+EVENTS_AT_ONCE = 1 << 18  # a word may be a file without a blank
 # With less left for unknown words, 1 - Σ p(v) has no digits to rely on.
 LEAST_LEFT = 1e-9
 
@@ -86,7 +87,12 @@ class CharacterModel:
         self._log_some = math.log1p(-float(self._probabilities(empty)[0]))
 
     def _probabilities(self, events: Events) -> np.ndarray:
-        return probabilities(self._counts.look_up(events), self.smoothing, self._alphabet.size)
+        found: list[np.ndarray] = []
+        for start in range(0, len(events.places), EVENTS_AT_ONCE):
+            part = events.cut(start, start + EVENTS_AT_ONCE)
+            levels = self._counts.look_up(part)
+            found.append(probabilities(levels, self.smoothing, self._alphabet.size))
+        return np.concatenate(found)
 
     def log_probs(self, words: Sequence[str]) -> np.ndarray:
         """Return ln p of each word, float64; the same whatever is asked for beside it.

@@ -99,20 +99,16 @@ def test_wrong_shares_are_errors(values: dict[str, object], message: str) -> Non
 # ---- splits of whole corpora ----
 
 
-def chapters(count: int) -> list[str]:
-    """Return pages of four paragraphs, one of which all pages have."""
-    return [
-        page_xml(f"Page {n}", "\n\n".join([*(f"Line {k} of it is {n}." for k in range(3)), "One!"]))
-        for n in range(count)
-    ]
+def chapters(count: int, *shared: str) -> list[str]:
+    """Return pages of three paragraphs of their own, and those that all pages have."""
+    own = ([f"Line {k} of it is {n}." for k in range(3)] for n in range(count))
+    return [page_xml(f"Page {n}", "\n\n".join([*lines, *shared])) for n, lines in enumerate(own)]
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])
 def test_a_bigger_dump_keeps_splits_and_order(unit: str, tmp_path: Path) -> None:
-    # the smaller dump in its order, so that of a text on many pages the same one is the first
     small = write_dump(tmp_path / "s.xml", *chapters(80))
-    more = [*chapters(80), *reversed(chapters(200)[80:])]
-    big = write_dump(tmp_path / "b.xml", *more)
+    big = write_dump(tmp_path / "b.xml", *reversed(chapters(200)))
     options = {"split": {"unit": unit}}
     found = run(tmp_path / "s", [str(small)], **options)
     kept = found["documents"]
@@ -144,7 +140,8 @@ def test_cleaning_does_not_decide_the_split(unit: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", ["document", "page"])
 def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit: str, tmp_path: Path) -> None:
     # forty pages share a paragraph, and every second page is there twice
-    dump = write_dump(tmp_path / "d.xml", *chapters(40), *chapters(40)[::2])
+    forty = chapters(40, "One for all.")
+    dump = write_dump(tmp_path / "d.xml", *forty, *forty[::2])
     both = {}
     for deduplicate in (True, False):
         result = run(

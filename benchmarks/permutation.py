@@ -19,7 +19,8 @@ from scipy.stats import permutation_test
 from benchmarks.statistics import synthetic_texts
 from beyond_perplexity.tendencies import histograms
 from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, permuted_distances
+from beyond_perplexity.tendencies.unigrams import DocumentCounts
+from beyond_perplexity.tendencies.word_distances import permuted_distances
 
 
 def _unigrams(n_documents: int, n_scipy: int, n_ours: int) -> None:

@@ -28,6 +28,7 @@ from beyond_perplexity.schemas.corpora import (
 from beyond_perplexity.storage.shards import ShardWriter, atomic_path
 
 ROWS = 16_384
+CHARACTERS = 1 << 24
 EVALUATED = tuple(split for split in SPLITS if split != "train")
 MENTION_SOURCES = ("link", "title", "alias")
 ANNOTATION_COUNTS = (
@@ -65,19 +66,21 @@ class Gathered:
 
 
 class _Rows:
-    """Rows on their way to one table, written `ROWS` at a time."""
+    """Rows on their way to one table, written `ROWS` or about `CHARACTERS` at a time."""
 
     def __init__(self, writer: ShardWriter, *columns: str) -> None:
         self._writer = writer
         self._columns = columns
         self._rows: list[tuple[object, ...]] = []
+        self._characters = 0
         self.count = 0
 
     def add(self, *row: object) -> None:
         """Add one row, its values in the order of the columns."""
         self._rows.append(row)
         self.count += 1
-        if len(self._rows) >= ROWS:
+        self._characters += sum(len(value) for value in row if isinstance(value, str))
+        if len(self._rows) >= ROWS or self._characters >= CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
@@ -85,6 +88,7 @@ class _Rows:
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._columns)
         self._writer.write(dict(zip(self._columns, map(list, columns), strict=True)))
         self._rows = []
+        self._characters = 0
 
 
 def write_tables(

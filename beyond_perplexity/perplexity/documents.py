@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -118,16 +118,25 @@ def texts_of_split(
             yield ScoredText(row["doc_id"], row["text"], group)
 
 
-def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.RecordBatch]:
+def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
     """Add the texts before cleaning, which lie in the order of the documents."""
-    for batch, before in zip_longest(batches, read_batches(raw, RAW, ["doc_id", "text"], READ)):
-        whole = batch is not None and before is not None
-        if not whole or not batch.column("doc_id").equals(before.column("doc_id")):
-            raise InputError(
-                f"{raw}: does not hold the documents of {path} in their order; extract the corpus "
-                "again"
-            )
-        yield batch.append_column("text", before.column("text"))
+    strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
+    waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
+    for batch in batches:
+        while len(waiting) < len(batch) and (more := next(strings, None)) is not None:
+            waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
+        found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
+        documents = pa.Table.from_batches([batch])
+        if not found.column("doc_id").equals(documents.column("doc_id")):
+            raise _other_documents(path, raw)
+        yield documents.append_column("text", found.column("text"))
+    if len(waiting) or next(strings, None) is not None:
+        raise _other_documents(path, raw)
+
+
+def _other_documents(path: str, raw: str) -> InputError:
+    words = f"{raw}: does not hold the documents of {path} in their order"
+    return InputError(f"{words}; extract the corpus again")
 
 
 def _row(

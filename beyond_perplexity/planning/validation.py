@@ -29,6 +29,7 @@ from beyond_perplexity.tendencies.options import (
     SampleSizeOptions,
     SensitivityOptions,
 )
+from beyond_perplexity.tendencies.views import RAW
 from beyond_perplexity.training.options import TrainingOptions
 
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
@@ -106,8 +107,13 @@ def _check_references(config: Config) -> None:
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
-        key = f"external_samples.{name}.corpus"
-        require(key, external["corpus"], config["corpora"], "corpus")
+        key = f"external_samples.{name}"
+        require(f"{key}.corpus", external["corpus"], config["corpora"], "corpus")
+        if external["vocabulary"] is not None:
+            found = external["vocabulary"], config["vocabularies"]
+            require(f"{key}.vocabulary", *found, "vocabulary")
+    if RAW in config["vocabularies"]:
+        raise InputError(f"vocabularies.{RAW}: this name is kept for texts as they are; rename it")
 
 
 def _check_folders(config: Config) -> None:

@@ -16,7 +16,7 @@ STATISTICS = columns(
     count=pa.int64(),
 )
 
-# One row per measured tendency of one body of text against a reference.
+# One row per measured tendency of one body of text against a reference; see tendencies/measures.py.
 TENDENCY_MEASURES = columns(
     "tendencies",
     source=pa.string(),
@@ -28,6 +28,15 @@ TENDENCY_MEASURES = columns(
     p_value=pa.float64(),
     n_reference=pa.int64(),
     n_samples=pa.int64(),
+    p_adjusted=pa.float64(),
+    floor=pa.float64(),
+    excess=pa.float64(),
+    groups_reference=pa.int64(),
+    note=pa.string(),
+    p_value_law=pa.float64(),
+    floor_low=pa.float64(),
+    floor_high=pa.float64(),
+    vocabulary=pa.string(),
 )
 
 # One row per measure of random subsets of n documents; see tendencies/sample_size.py.
@@ -44,6 +53,9 @@ SAMPLE_SIZE = columns(
     p_value=pa.float64(),
     p_low=pa.float64(),
     p_high=pa.float64(),
+    floor=pa.float64(),
+    floor_low=pa.float64(),
+    floor_high=pa.float64(),
 )
 
 # One row per test and number of documents; see tendencies/sensitivity.py.

@@ -20,18 +20,22 @@ class DocumentLabels:
 
     def next_block(self, n: int) -> np.ndarray:
         """Label the next n documents: bool, shape (n,)."""
-        ones = int(self._rng.hypergeometric(self._ones, self._zeros, n))
-        share = ones / n
+        rng = self._rng
+        ones = int(rng.hypergeometric(self._ones, self._zeros, n))
+        bias = round(256 * ones / n)
         self._ones -= ones
         self._zeros -= n - ones
-        # Coins of nearly the right bias, one byte each; then as many of the surplus side as needed
-        # are turned, chosen at random. Given their number all subsets are equally likely: so is
-        # the result.
-        labels = np.frombuffer(self._rng.bytes(n), np.uint8) < round(256 * share)
-        surplus = int(np.count_nonzero(labels)) - ones
-        if surplus:
-            places = np.flatnonzero(labels == (surplus > 0))
-            turned = self._rng.choice(places, abs(surplus), replace=False, shuffle=False)
+        # Coins of nearly the right bias, a bit each for one half, else a byte; then documents of
+        # the surplus side, chosen at random, are turned until the number is right. Given their
+        # number all subsets are equally likely: so is the result.
+        if bias == 128:
+            packed = np.frombuffer(rng.bytes((n + 7) // 8), np.uint8)
+            labels = np.unpackbits(packed, count=n).view(bool)
+        else:
+            labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
+        while surplus := int(np.count_nonzero(labels)) - ones:
+            places = rng.integers(n, size=4 * abs(surplus) + 8)
+            turned = places[labels[places] == (surplus > 0)][: abs(surplus)]
             labels[turned] = surplus < 0
         return labels
 
@@ -59,7 +63,7 @@ class DocumentGroups:
 
 
 class DocumentResample:
-    """How often a bootstrap replicate draws each document, block after block."""
+    """How often a bootstrap replicate draws each of n documents, block after block."""
 
     def __init__(self, rng: np.random.Generator, n: int) -> None:
         self._rng = rng
@@ -67,22 +71,45 @@ class DocumentResample:
         self._left = n
 
     def next_block(self, n: int) -> np.ndarray:
-        """Draw the next n documents: int64, shape (n,)."""
-        here = int(self._rng.binomial(self._draws, n / self._left))
+        """Draw the next n documents: int64, shape (n,); 0 for those beyond the last."""
+        known = min(n, self._left)
+        if not known:
+            return np.zeros(n, np.int64)
+        here = int(self._rng.binomial(self._draws, known / self._left))
         self._draws -= here
-        self._left -= n
-        return np.bincount(self._rng.integers(n, size=here), minlength=n)
+        self._left -= known
+        return np.bincount(self._rng.integers(known, size=here), minlength=n)
 
 
-def draw_columns(
-    drawers: Sequence[DocumentLabels | DocumentResample],
-) -> Callable[[int], np.ndarray]:
-    """Return what draws the weights of the next n documents from each, float32, (n, w)."""
+def draw_labels(drawers: Sequence[DocumentLabels]) -> Callable[[int], np.ndarray]:
+    """Return what draws the labels of the next n documents from each: uint16, (n, w)."""
 
     def draw(n: int) -> np.ndarray:
-        weights = np.empty((n, len(drawers)), np.float32)
-        for column, drawer in enumerate(drawers):
-            weights[:, column] = drawer.next_block(n)
-        return weights
+        labels = np.stack([drawer.next_block(n) for drawer in drawers])
+        return labels.T.astype(np.uint16, order="C")
 
     return draw
+
+
+def draw_weights(
+    drawers: Sequence[DocumentResample], dtype: type[np.floating]
+) -> Callable[[int], np.ndarray]:
+    """Return what draws the weights of the next n documents from each: (n, w)."""
+
+    def draw(n: int) -> np.ndarray:
+        weights = np.stack([drawer.next_block(n) for drawer in drawers])
+        return weights.T.astype(dtype, order="C")
+
+    return draw
+
+
+def take_rows(table: np.ndarray, codes: np.ndarray) -> Callable[[int], np.ndarray]:
+    """Return what gives the rows of a table (U, w) that the next n of codes (D,) name: (n, w)."""
+    start = 0
+
+    def take(n: int) -> np.ndarray:
+        nonlocal start
+        start += n
+        return table[codes[start - n : start]]
+
+    return take

@@ -14,7 +14,8 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
-from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE, top_ranks, unigram_distances
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
+from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 
 
 class _DocumentShift(Shift):

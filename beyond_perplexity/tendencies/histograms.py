@@ -7,7 +7,7 @@ draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,10 +15,11 @@ import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.rows import TENDENCIES, TendencyKind
 from beyond_perplexity.tendencies.statistics import Statistics
 
 _HELD = 4_000_000  # numbers of a block of draws
+Resampler = Callable[[range], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -173,26 +174,30 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
     return np.stack([stream(seed, purpose, r).multinomial(total, shares) for r in items])
 
 
+def document_resampler(counts: np.ndarray, seed: int, purpose: str) -> Resampler:
+    """Return what draws `resample` of these documents by the numbers of the replicates."""
+    return partial(resample, counts, seed=seed, purpose=purpose)
+
+
 def bootstrap_both(
-    reference: np.ndarray,
-    samples: np.ndarray,
+    drawers: Sequence[Resampler],
+    width: int,
     evaluate: Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]],
     n: int,
-    seed: int,
-    purpose: str,
 ) -> dict[str, np.ndarray]:
-    """Compute statistics under resampling of both bodies' documents.
+    """Compute statistics under resampling of both bodies.
 
     Parameters
     ----------
-    reference, samples : numpy.ndarray of int64, shape (C,)
-        Documents of each cell.
+    drawers : sequence of two callable
+        Draw histograms (r, `width`) of the reference and of the samples by the numbers of r
+        replicates.
+    width : int
+        Cells.
     evaluate : callable
-        Takes resamples of both, shape (r, C), and returns arrays of shape (r,) by name.
+        Takes resamples of both and returns arrays of shape (r,) by name.
     n : int
         Replicates, at least 1.
-    seed, purpose : int, str
-        Replicate r draws from streams keyed by them, the body and r.
 
     Returns
     -------
@@ -201,31 +206,34 @@ def bootstrap_both(
     """
 
     def replicates(items: range) -> dict[str, np.ndarray]:
-        return evaluate(
-            resample(reference, items, seed, f"{purpose}/reference"),
-            resample(samples, items, seed, f"{purpose}/samples"),
-        )
+        reference, samples = (draw(items) for draw in drawers)
+        return evaluate(reference, samples)
 
-    return _gather(n, len(reference), replicates)
+    return _gather(n, width, replicates)
 
 
-def bootstrap(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
-    """Compute the statistics of `compare` under resampling of both bodies' documents.
+def value_places(
+    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
+) -> np.ndarray:
+    """Return the place of each document in a support.
 
     Parameters
     ----------
-    paired : PairedHistogram
-        The data.
-    n : int
-        Replicates, at least 1.
-    seed, purpose : int, str
-        Replicate r draws from streams keyed by them, the body and r.
+    lengths, values : numpy.ndarray of int, shape (D,)
+        Tokens of each document, and those of the class.
+    support : numpy.ndarray of float64, shape (C,)
+        That of `pair`.
+    kind : str
+        Of the tendency: length or share.
 
     Returns
     -------
-    dict of str to numpy.ndarray of float64, shape (n,)
-        The statistics of `compare`.
+    numpy.ndarray of int64, shape (D,)
+        -1 for a document that has no value.
     """
-    return bootstrap_both(
-        paired.reference, paired.samples, partial(compare, paired.support), n, seed, purpose
-    )
+    if kind == "length":
+        return np.searchsorted(support, lengths)
+    filled = lengths > 0
+    places = np.full(len(lengths), -1)
+    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+    return places

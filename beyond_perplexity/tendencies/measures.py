@@ -1,7 +1,9 @@
 """The table of tendencies of samples against a reference.
 
-Rows of schema ``tendencies``. `value` is the measure; `low` and `high` a bootstrap interval over
-documents; `p_value` the test named below; `n_reference` and `n_samples` count documents.
+Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval; `p_value` the
+test named below, one-sided for a distance and two-sided for a signed difference; `p_value_law` the
+Monte Carlo test of a fitted law, which says nothing of the reference; `n_reference` and `n_samples`
+count documents, `groups_reference` the reference's groups.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
@@ -38,231 +40,29 @@ curve to its mean is defined in `type_token`, the p-values and intervals in `res
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.document_measures import (
+    histogram_rows,
+    randomized_documents,
+    type_token_rows,
+)
+from beyond_perplexity.tendencies.inference.limits import spreads
+from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
+from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units
+from beyond_perplexity.tendencies.inference.verdicts import tested_rows
+from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
-from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.resampling import (
-    interval,
-    monte_carlo_p,
-    permutation_p,
-)
 from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.unigrams import (
-    DocumentCounts,
-    permuted_distances,
-    top_ranks,
-    unigram_distances,
-)
-
-_Draws = dict[str, np.ndarray]
-_DISTANCES = ("ks", "tvd", "max_difference")
-
-
-class MeasureRow(NamedTuple):
-    """One measure of one tendency; NaN where a number is not defined."""
-
-    tendency: str
-    measure: str
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    p_value: float = math.nan
-
-
-def _row(
-    tendency: str,
-    measure: str,
-    value: float,
-    options: MeasurementOptions,
-    replicates: _Draws | None = None,
-    p_value: float = math.nan,
-) -> MeasureRow:
-    drawn = (replicates or {}).get(measure, np.zeros(0))
-    low, high = interval(float(value), drawn, options.confidence)
-    if measure.startswith(_DISTANCES):
-        low, high = float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
-    return MeasureRow(tendency, measure, float(value), low, high, p_value)
-
-
-def _ks_to_zipf(ranked: np.ndarray, s: float) -> float:
-    if math.isnan(s) or len(ranked) == 0:
-        return math.nan
-    return float(ks_to_cdf(ranked, zipf_cdf(s, len(ranked))))
-
-
-def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]:
-    """Compute every measure of rank_frequency from counts by rank, of shape (K,) each."""
-    s_model, s_reference = fit_zipf(samples), fit_zipf(reference)
-    return {
-        "zipf_s": s_model,
-        "zipf_s_reference": s_reference,
-        "ks_zipf_model": _ks_to_zipf(samples, s_model),
-        "ks_zipf_reference": _ks_to_zipf(samples, s_reference),
-        "ks_empirical": float(rank_ks(reference, samples)),
-    }
-
-
-def _zipf_p(ranked: np.ndarray, s: float, n: int, seed: int, purpose: str) -> float:
-    """Test counts by rank against Zipf(s) restricted to these ranks, by Monte Carlo.
-
-    The paper's distance is to the unrestricted law, so that it cannot fall below the mass beyond
-    the last rank and hardly differs between samples of the law and others. The test therefore
-    takes the distance to the restricted law. The number of tokens is Poisson, which makes the
-    counts independent and quick to draw.
-    """
-    if math.isnan(s) or not n or not len(ranked):
-        return math.nan
-    cdf = zipf_cdf(s, len(ranked))
-    cdf = cdf / cdf[-1]
-    expected = np.diff(cdf, prepend=0) * ranked.sum()
-    drawn = np.empty(n)
-    for b in range(n):
-        counts = np.sort(stream(seed, purpose, b).poisson(expected))[::-1]
-        drawn[b] = ks_to_cdf(counts, cdf) if counts.any() else 1.0
-    return monte_carlo_p(float(ks_to_cdf(ranked, cdf)), drawn)
-
-
-def _collect(parts: Iterator[_Draws]) -> _Draws:
-    gathered = list(parts)
-    if not gathered:
-        return {}
-    return {name: np.concatenate([part[name] for part in gathered]) for name in gathered[0]}
-
-
-def _permuted(
-    counts: DocumentCounts, pooled: np.ndarray, options: MeasurementOptions, seed: int
-) -> _Draws:
-    def parts() -> Iterator[_Draws]:
-        purpose = "permutation/unigram"
-        for first in counts.permutations(options.permutations, seed, purpose):
-            second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
-            tops = (top_ranks(side, options.zipf_ranks) for side in (first, second))
-            yield {**permuted_distances(first, pooled), "ks_empirical": rank_ks(*tops)}
-
-    return _collect(parts())
-
-
-def _resampled(counts: DocumentCounts, options: MeasurementOptions, seed: int) -> _Draws:
-    def parts() -> Iterator[_Draws]:
-        for first, second in counts.resamples(options.bootstrap, seed, "bootstrap/unigram"):
-            tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
-            values = [_rank_values(*pair) for pair in zip(*tops, strict=True)]
-            ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
-            yield {**unigram_distances(first, second), **ranks}
-
-    return _collect(parts())
-
-
-def _unigram_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
-    """Measure rank_frequency and unigram, which share one pass of permutations and resamples."""
-    if not pair.defined:
-        return
-    permuted: _Draws = {}
-    resampled: _Draws = {}
-    if pair.documents is not None:
-        permuted = _permuted(pair.documents, pair.pooled, options, seed)
-        resampled = _resampled(pair.documents, options, seed)
-    values = _rank_values(*(body.ranked(options.zipf_ranks) for body in pair.bodies))
-    p_values = {
-        "ks_empirical": permutation_p(
-            values["ks_empirical"], permuted.get("ks_empirical", np.zeros(0))
-        )
-    }
-    ranked = pair.samples.ranked(options.zipf_ranks)
-    for name, s in (("ks_zipf_model", "zipf_s"), ("ks_zipf_reference", "zipf_s_reference")):
-        purpose = f"monte_carlo/{name}"
-        p_values[name] = _zipf_p(ranked, values[s], options.monte_carlo, seed, purpose)
-    for name, value in values.items():
-        p_value = p_values.get(name, math.nan)
-        yield _row("rank_frequency", name, value, options, resampled, p_value)
-    found = unigram_distances(pair.counts[0][:, None], pair.counts[1][:, None])
-    compared = permuted_distances(pair.counts[0][:, None], pair.pooled)  # as the permuted ones
-    for name, (distance,) in found.items():
-        p_value = permutation_p(float(compared[name][0]), permuted.get(name, np.zeros(0)))
-        yield _row("unigram", name, distance, options, resampled, p_value)
-
-
-def _type_token_rows(
-    reference: Statistics,
-    samples: Statistics,
-    tendency: str,
-    options: MeasurementOptions,
-    seed: int,
-) -> Iterator[MeasureRow]:
-    name = type_token.HISTOGRAM_OF[tendency]
-    fits = {}
-    for suffix, body in (("", samples), ("_reference", reference)):
-        fits[suffix] = type_token.fit(body.histograms[name])
-        drawn = np.zeros((0, 2))
-        if options.bootstrap:
-            purpose = f"bootstrap/heaps/{tendency}{suffix}"
-            drawn = type_token.bootstrap_fit(
-                body.histograms[name], options.bootstrap, seed, purpose
-            )
-        for column, parameter in enumerate(("heaps_alpha", "heaps_beta")):
-            measure = parameter + suffix
-            replicates = {measure: drawn[:, column]}
-            yield _row(tendency, measure, fits[suffix][column], options, replicates)
-    paired = type_token.pair_by_length(reference, samples, tendency, options.heaps_maximum_length)
-    if paired is None or paired.samples.sum() == 0:
-        return
-    laws = {"ks_heaps_model": fits[""], "ks_heaps_reference": fits["_reference"]}
-    laws = {measure: law for measure, law in laws.items() if not math.isnan(law.beta)}
-    values = type_token.summarize_lengths(paired, paired.reference, paired.samples, laws)
-    replicates = {}
-    if options.bootstrap:
-        purpose = f"bootstrap/{tendency}"
-        replicates = type_token.bootstrap_by_length(paired, laws, options.bootstrap, seed, purpose)
-    for measure, law in laws.items():
-        purpose = f"monte_carlo/{tendency}/{measure}"
-        drawn = type_token.draw_from_heaps(
-            paired.cells, paired.samples, law, options.monte_carlo, seed, purpose
-        )
-        p_value = monte_carlo_p(float(values[measure]), drawn)
-        yield _row(tendency, measure, float(values[measure]), options, replicates, p_value)
-    permuted = type_token.permute_by_length(
-        paired, options.permutations, seed, f"permutation/{tendency}"
-    )
-    value = float(values["ks_empirical"])
-    yield _row(tendency, "ks_empirical", value, options, replicates, permutation_p(value, permuted))
-
-
-def _histogram_rows(
-    reference: Statistics,
-    samples: Statistics,
-    tendency: str,
-    options: MeasurementOptions,
-    seed: int,
-) -> Iterator[MeasureRow]:
-    paired = histograms.pair(reference, samples, tendency)
-    if paired.reference.sum() == 0 or paired.samples.sum() == 0:
-        return
-    values = histograms.compare(paired.support, paired.reference, paired.samples)
-    permuted: _Draws = {}
-    replicates: _Draws = {}
-    if options.permutations:
-        purpose = f"permutation/{tendency}"
-        permuted = histograms.permute(paired, options.permutations, seed, purpose)
-    if options.bootstrap:
-        purpose = f"bootstrap/{tendency}"
-        replicates = histograms.bootstrap(paired, options.bootstrap, seed, purpose)
-    for measure, value in values.items():
-        p_value = math.nan
-        if measure in ("mean_difference", "ks"):
-            p_value = permutation_p(float(value), permuted.get(measure, np.zeros(0)))
-        yield _row(tendency, measure, float(value), options, replicates, p_value)
+from beyond_perplexity.tendencies.word_measures import randomized_words, word_rows
 
 
 def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
@@ -279,7 +79,67 @@ def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[Mea
         yield MeasureRow("vocabulary", "coverage", coverage)
 
 
-def measure_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> list[MeasureRow]:
+def null_draws(
+    pair: BodyPair, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, np.ndarray]:
+    """Draw every measure that compares two texts under the randomizations of the null.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        With its documents, or no unigram is randomized. Its groups say what is exchanged; see
+        `inference.units`.
+    options : MeasurementOptions
+        Number of permutations and what the measures are restricted to.
+    seed : int
+        Seed of all draws.
+
+    Returns
+    -------
+    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
+        Of all documents; a draw that is not defined is NaN. Measures that the bodies do not have,
+        and those on which the randomization gives no verdict, are left out.
+    """
+    if not options.permutations:
+        return {}
+    units = _units(pair, seed)
+    words = randomized_words(pair, units, options, seed)
+    return words | randomized_documents(pair, units, options, seed)
+
+
+def _units(pair: BodyPair, seed: int) -> ExchangedUnits | None:
+    sizes = pair.reference.n_documents, pair.samples.n_documents
+    return exchanged_units(pair.groups, sizes, seed)
+
+
+def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
+    """Measure everything; p-values of comparisons are left out."""
+    held = None if pair.documents is None else pair.document_lengths
+    both = spreads(pair.groups, held)
+    yield from word_rows(pair, options, both, seed)
+    for tendency in type_token.HISTOGRAM_OF:
+        yield from type_token_rows(pair, tendency, options, both, seed)
+    for tendency in tendencies_of("length", "share"):
+        yield from histogram_rows(pair, tendency, options, both, seed)
+    yield from _vocabulary_rows(*pair.bodies)
+
+
+def _above_floor(row: MeasureRow, floors: Mapping[MeasureKey, Floor]) -> MeasureRow:
+    floor = floors.get(row.key)
+    if floor is None:
+        return row
+    excess = row.value - floor.mean if floor.excess is None else floor.excess
+    return row._replace(floor=floor.mean, excess=excess, floor_low=floor.low, floor_high=floor.high)
+
+
+def measure_rows(
+    pair: BodyPair,
+    options: MeasurementOptions,
+    seed: int,
+    *,
+    floors: Mapping[MeasureKey, Floor] | None = None,
+    bodies: int = 1,
+) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
     Parameters
@@ -290,30 +150,41 @@ def measure_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> list
         Numbers of draws and the like.
     seed : int
         Seed of all draws.
+    floors : mapping of (tendency, measure) to Floor, optional
+        What two human texts as large are apart.
+    bodies : int
+        Bodies of text whose tests are one family.
     """
-    reference, samples = pair.bodies
-    rows = list(_unigram_rows(pair, options, seed))
-    for tendency in type_token.HISTOGRAM_OF:
-        rows += _type_token_rows(reference, samples, tendency, options, seed)
-    for tendency in tendencies_of("length", "share"):
-        rows += _histogram_rows(reference, samples, tendency, options, seed)
-    rows += _vocabulary_rows(reference, samples)
-    return rows
+    rows = list(_described(pair, options, seed))
+    rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
+    rows = adjusted_rows(rows, options.permutations, bodies)
+    return [_above_floor(row, floors or {}) for row in rows]
 
 
-def measure_table(rows: Sequence[MeasureRow], pair: BodyPair, source: str) -> pa.Table:
-    """Write the rows of `measure_rows` as a table of schema ``tendencies``."""
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def measure_table(
+    rows: Sequence[MeasureRow], pair: BodyPair, source: str, vocabulary: str = "raw"
+) -> pa.Table:
+    """Write the rows of `measure_rows` as a table of schema ``tendencies``.
+
+    `vocabulary` names the closed vocabulary that both sides are read in.
+    """
+    n = len(rows)
     columns: dict[str, list[object]] = {
-        "source": [source] * len(rows),
-        "tendency": [row.tendency for row in rows],
-        "measure": [row.measure for row in rows],
-        "n_reference": [pair.reference.n_documents] * len(rows),
-        "n_samples": [pair.samples.n_documents] * len(rows),
+        "source": [source] * n,
+        "n_reference": [pair.reference.n_documents] * n,
+        "n_samples": [pair.samples.n_documents] * n,
+        "groups_reference": [pair.n_groups(0)] * n,
+        "note": [row.note or None for row in rows],
+        "vocabulary": [vocabulary] * n,
     }
-    for name in ("value", "low", "high", "p_value"):
-        numbers = (getattr(row, name) for row in rows)
-        columns[name] = [None if math.isnan(number) else number for number in numbers]
     schema = TENDENCY_MEASURES
+    for name in set(schema.names) - set(columns):
+        values = [getattr(row, name) for row in rows]
+        columns[name] = [_known(x) if isinstance(x, float) else x for x in values]
     return pa.table({name: columns[name] for name in schema.names}, schema)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Level, Limit, Limited, Natural, parse_options
@@ -32,15 +32,19 @@ class MeasurementOptions(Limited):
         Largest length of the type-token distances, which are taken at each exact length. The fits
         of Heaps' law use the documents of all lengths.
     confidence : float
-        Share of the bootstrap replicates inside an interval.
+        Of an interval, and of each limit of a distance on its own.
+    family : str
+        Whose tests the stars are adjusted for: ``body`` for those of one body of text, ``corpus``
+        for those of all bodies that are compared with the same corpus.
     """
 
-    permutations: Natural = 1000
+    permutations: Natural = 1999
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
     zipf_ranks: _Sample | None = 10_000
     heaps_maximum_length: Count = 500
     confidence: Level = 0.95
+    family: Literal["body", "corpus"] = "body"
 
     @property
     def draws(self) -> bool:

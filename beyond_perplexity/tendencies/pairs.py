@@ -5,9 +5,10 @@ Documents are read once, for permutations, resamples and random subsets alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,14 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
+from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
+from beyond_perplexity.tendencies.inference.units import Groups, scheme_of
+from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, Sizes, count_lengths
+from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class BodyPair:
         Occurrences in the reference and in the samples.
     documents : DocumentCounts or None
         Counts of every document; None when no draw needs them.
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document of the reference and of the samples.
     """
 
     reference: Statistics
@@ -42,6 +50,36 @@ class BodyPair:
     types: pa.Array
     counts: np.ndarray
     documents: DocumentCounts | None = None
+    groups: Groups = (None, None)
+
+    @cached_property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of each document of the reference and of the samples: int32, shape (D,)."""
+        assert self.documents is not None
+        return self.documents.values(0)[LENGTH], self.documents.values(1)[LENGTH]
+
+    def n_groups(self, body: int) -> int | None:
+        """Count the groups of a body; None where it has none."""
+        groups = self.groups[body]
+        return None if groups is None else len(np.unique(groups))
+
+    @cached_property
+    def equal_sizes(self) -> Sizes:
+        """How many of the first documents of each body hold at most the tokens of the smaller."""
+        if self.documents is None:
+            return None, None
+        tokens = min(int(body.n_tokens) for body in self.bodies)
+        sums = map(np.cumsum, self.document_lengths)
+        first, second = (int(np.searchsorted(held, tokens, side="right")) for held in sums)
+        return first, second
+
+    @cached_property
+    def equal_counts(self) -> np.ndarray:
+        """Occurrences in these documents: int64, shape (2, V); in all without `documents`."""
+        if self.documents is None:
+            return self.counts
+        sizes = zip((0, 1), self.equal_sizes, strict=True)
+        return np.stack([self.documents.totals(body, size) for body, size in sizes])
 
     @property
     def bodies(self) -> tuple[Statistics, Statistics]:
@@ -60,7 +98,7 @@ class BodyPair:
         return bool(np.all(self.counts.sum(axis=1) > 0))
 
 
-def _align(types: pa.Array, body: Statistics) -> np.ndarray:
+def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
     """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
     aligned = np.zeros(len(types), np.int64)
     aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
@@ -76,7 +114,8 @@ def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
     pooled = add_up(tables)
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    return BodyPair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
+    counts = np.stack([aligned_counts(types, body) for body in bodies])
+    return BodyPair(reference, samples, types, counts)
 
 
 @contextmanager
@@ -84,6 +123,10 @@ def paired(
     reference: Statistics,
     samples: Statistics,
     texts: tuple[Iterable[pa.Array], Iterable[pa.Array]] | None,
+    *,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+    groups: Groups = (None, None),
+    classes: ClassOptions | None = None,
 ) -> Iterator[BodyPair]:
     """Bring two bodies of text together; their documents lie on disk as long as the context.
 
@@ -94,6 +137,13 @@ def paired(
     texts : tuple of two iterables of pyarrow.StringArray, or None
         The documents of the reference and of the samples, in batches of any size; read once. None
         leaves `BodyPair.documents` out.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document of either body, from 0 on, in the order of the texts; None where
+        every document is one of its own.
+    classes : ClassOptions, optional
+        What the shares of tokens were counted by; needed where a body has groups.
 
     Yields
     ------
@@ -108,7 +158,12 @@ def paired(
     if texts is None or not pair.defined:
         yield pair
         return
-    with DocumentCounts(pair.types, pair.pooled) as documents:
+    count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
+    if scheme_of(groups) != "documents":
+        if classes is None:
+            raise ValueError("groups need the classes that shares of tokens are counted by")
+        count = value_counter(classes)
+    with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         names = ("reference", "sample")
         for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
             wrong = InputError(
@@ -123,7 +178,7 @@ def paired(
                 raise wrong
             if not np.array_equal(documents.totals(body), pair.counts[body]):
                 raise wrong
-        yield replace(pair, documents=documents)
+        yield replace(pair, documents=documents, groups=groups)
 
 
 def _draw_documents(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
@@ -161,18 +216,22 @@ def subset(
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
-    groups = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
-
-    def choose(n: int) -> np.ndarray:
-        return groups.next_block(n) <= place
-
+    first = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
+    chosen = np.where(first.next_block(total) <= place, 1, -1)
+    whole = np.zeros(pair.reference.n_documents, int)
     histograms = {
         name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
         for name, held in pair.samples.histograms.items()
     }
-    with pair.documents.restricted(choose) as documents:
+    with pair.documents.selected((whole, chosen)) as documents:
         counts = documents.totals(1)
         types = pair.types.filter(pa.array(counts > 0))
+        groups = pair.groups
+        if scheme_of(groups) != "documents":  # then the numbers of documents go with their groups
+            histograms = histograms_of(documents.values(1))
+            if groups[1] is not None:
+                own = np.unique(groups[1][chosen > 0], return_inverse=True)[1]
+                groups = groups[0], own
         samples = Statistics(types, counts[counts > 0], histograms)
         both = np.stack([pair.counts[0], counts])
-        yield BodyPair(pair.reference, samples, pair.types, both, documents)
+        yield BodyPair(pair.reference, samples, pair.types, both, documents, groups)

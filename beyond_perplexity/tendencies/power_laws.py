@@ -115,3 +115,64 @@ def fit_heaps(lengths: np.ndarray, documents: np.ndarray, types: np.ndarray) -> 
         return Heaps(math.nan, math.nan)
     beta = float(brentq(excess, low, high, xtol=1e-13))
     return Heaps(float(u.sum() / np.dot(n, np.exp(beta * log_l))), beta)
+
+
+def fit_truncated_zipf(ranked: np.ndarray) -> float:
+    """Fit p(k) = k^-s / sum_j j^-s over the given ranks alone, by maximum likelihood.
+
+    At the maximum the mean of ln k under the law is that of the counts, which falls in s.
+
+    Parameters
+    ----------
+    ranked : numpy.ndarray, shape (K,)
+        Counts by rank, where the order of the ranks is known from elsewhere; zeros are allowed.
+
+    Returns
+    -------
+    float
+        s, of any sign; NaN with fewer than two ranks, without counts, or when all counts are of the
+        first rank or of the last, for which no finite maximum exists.
+    """
+    log_ranks = np.log(np.arange(1, len(ranked) + 1))
+    total = float(np.sum(ranked))
+    if len(ranked) < 2 or total == 0:
+        return math.nan
+    return exponent_of_mean(float(np.dot(ranked, log_ranks)) / total, log_ranks)
+
+
+def truncated_zipf_moments(s: float, log_ranks: np.ndarray) -> tuple[float, float]:
+    """Return mean and variance of ln k under Zipf's law with exponent s over ranks, ln k: (K,)."""
+    weights = np.exp(-s * log_ranks)
+    total = weights.sum()
+    mean = float(weights @ log_ranks / total)
+    return mean, float(weights @ (log_ranks - mean) ** 2 / total)
+
+
+def exponent_of_mean(mean_log_rank: float, log_ranks: np.ndarray, start: float = 1.0) -> float:
+    """Return the s for which the mean of ln k over ranks (K,) is the one given; NaN for none."""
+    if not 0 < mean_log_rank < log_ranks[-1]:
+        return math.nan
+    s = start
+    for _ in range(50):  # Newton's method; of a convex derivative only far steps can miss
+        mean, variance = truncated_zipf_moments(s, log_ranks)
+        step = (mean - mean_log_rank) / variance if variance > 0 else math.nan
+        if not abs(step) < 1:
+            break
+        s += step
+        if abs(step) < 1e-12:
+            return s
+
+    def excess(at: float) -> float:
+        return truncated_zipf_moments(at, log_ranks)[0] - mean_log_rank
+
+    low, high = -_LARGEST_EXPONENT, _LARGEST_EXPONENT
+    if excess(low) < 0 or excess(high) > 0:
+        return math.nan
+    return float(brentq(excess, low, high, xtol=1e-13))
+
+
+def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
+    """Return the distribution function of Zipf's law over ranks 1 to `ranks` alone, (ranks,)."""
+    sums = np.cumsum(np.exp(-s * np.log(np.arange(1, ranks + 1))))
+    cdf: np.ndarray = sums / sums[-1]
+    return cdf

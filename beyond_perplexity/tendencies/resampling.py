@@ -7,36 +7,37 @@ import numpy as np
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 
 
-def permutation_p(observed: float, permuted: np.ndarray) -> float:
-    """Compute the p-value of a permutation test.
+def permutation_p(observed: float, permuted: np.ndarray, *, two_sided: bool = False) -> float:
+    """Compute the p-value of a randomization test.
 
-    p = (b + 1) / (B + 1), with b the permutations whose centred statistic is, in absolute value, at
-    least that of the observed one. The centre is the mean over all B + 1 statistics, the observed
-    one included, so that under the null all B + 1 are exchangeable and the test is exact.
+    p = (b + 1) / (B + 1), with b the randomizations whose statistic is at least the observed one:
+    under the null all B + 1 are exchangeable and the test is exact. Of a distance only the upper
+    tail speaks against the null: a text against itself has p = 1.
 
     Parameters
     ----------
     observed : float
         The statistic of the data.
     permuted : numpy.ndarray, shape (B,)
-        The statistic of every permutation; one not defined (a side without tokens) counts as
+        The statistic of every randomization; one not defined (a side without tokens) counts as
         extreme.
+    two_sided : bool
+        Whether absolute values are compared, for a signed difference.
 
     Returns
     -------
     float
-        From 1 / (B + 1) to 1; NaN without permutations or when the statistic is not defined.
+        From 1 / (B + 1) to 1; NaN without randomizations or when the statistic is not defined.
 
     References
     ----------
-    "Language Model Evaluation Beyond Perplexity" (2021), section 4.1 and Appendix B, whose
-    pseudocode leaves out the absolute value.
+    Phipson and Smyth (2010). Permutation p-values should never be zero.
     """
     if len(permuted) == 0 or np.isnan(observed):
         return float("nan")
-    centre = np.nanmean(np.append(permuted, observed))
-    tolerance = _TIE * max(1.0, abs(observed))
-    extreme = ~(np.abs(permuted - centre) < abs(observed - centre) - tolerance)
+    if two_sided:
+        observed, permuted = abs(observed), np.abs(permuted)
+    extreme = ~(permuted < observed - _TIE * max(1.0, observed))
     return float((extreme.sum() + 1) / (len(permuted) + 1))
 
 

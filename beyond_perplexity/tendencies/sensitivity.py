@@ -6,8 +6,8 @@ documents, the other from that population with a shift of one tendency (the shif
 level. The smallest shift is the one that is detected with the given probability, the power; with
 few documents a tendency may have none.
 
-A permutation test with many permutations rejects when the measure lies farther from the centre of
-its permutation distribution than the quantile of the level does. Given the pooled documents,
+A permutation test of a distance with many permutations rejects when the distance lies beyond the
+upper quantile of the level of its permutation distribution. Given the pooled documents,
 permutations are the random splits of them, so that pairs of samples of one population, half of
 which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
 shift near the one that is found. Tests compare all this with permutation tests of drawn pairs.
@@ -40,7 +40,7 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
 )
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
 _SMALLEST = 1e-9
@@ -50,7 +50,11 @@ _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shif
 _STEPS = 2  # steps inside a wider bracket
 
 
-def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
+def count_documents_by_type(
+    texts: Iterable[pa.Array],
+    types: pa.Array,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+) -> csc_matrix:
     """Count types in documents.
 
     Parameters
@@ -59,13 +63,15 @@ def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_m
         D documents.
     types : pyarrow.StringArray, shape (V,)
         All types that occur.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
 
     Returns
     -------
     scipy.sparse.csc_matrix of float64, shape (V, D)
     """
     columns, lengths = [], []
-    for batch in map(tokenize_batch, texts):
+    for batch in map(read, texts):
         found = pc.index_in(batch.types, value_set=types).to_numpy()
         columns.append(found[batch.ids])
         lengths.append(batch.lengths)
@@ -131,13 +137,11 @@ class _Search:
         self._null = self._shift.draw(self._draw(NULL_PAIRS * self._pairs), x, null=True)
 
     def threshold(self, measure: str) -> float:
-        """Return the value beyond which the measure is significant."""
+        """Return the value beyond which the distance is significant: tests are one-sided."""
         null = self._null[measure]
         if self._shift.is_sum:
-            return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
-        apart = np.abs(null - null.mean())
-        quantile = np.quantile(apart, 1 - self._how.level, method="higher")
-        return float(null.mean() + quantile)
+            return float(null.mean() + norm.isf(self._how.level) * null.std(ddof=1))
+        return float(np.quantile(null, 1 - self._how.level, method="higher"))
 
     def excess(self, measure: str, x: float) -> float:
         """Return how far the quantile of the power lies above the threshold at shift x.
@@ -224,6 +228,7 @@ def smallest_shifts(
     how: SensitivityOptions,
     seed: int,
     source: str,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
 ) -> pa.Table:
     """Find the smallest detectable shift of every tendency.
 
@@ -241,6 +246,8 @@ def smallest_shifts(
         Seed of all draws.
     source : str
         Name of the reference.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
 
     Returns
     -------
@@ -249,7 +256,7 @@ def smallest_shifts(
         the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
         unigrams the share of the documents that are exchanged). Null where there is none.
     """
-    counts = count_documents_by_type(texts, reference.types)
+    counts = count_documents_by_type(texts, reference.types, read)
     records: list[Mapping[str, object]] = []
     for shift in _shifts(reference, counts, options, seed):
         for measure, n, x in _found(shift, how, seed):

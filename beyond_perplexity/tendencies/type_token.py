@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import pdtr
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.histograms import blocks, bootstrap_both, resample
+from beyond_perplexity.tendencies.histograms import Resampler, blocks
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -279,40 +279,20 @@ def _poisson_ks(rng: np.random.Generator, rate: float, size: int, n: int) -> np.
     return np.maximum(above, below).max(axis=1)
 
 
-def bootstrap_by_length(
-    paired: PairedCells, laws: dict[str, Heaps], n: int, seed: int, purpose: str
-) -> dict[str, np.ndarray]:
-    """Compute the summaries of `summarize_lengths` under resampling of both bodies' documents.
-
-    Parameters
-    ----------
-    paired : PairedCells
-        The data.
-    laws : dict of str to Heaps
-        As for `summarize_lengths`; held fixed.
-    n : int
-        Replicates, at least 1.
-    seed, purpose : int, str
-        Replicate r draws from streams keyed by them, the body and r.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray of float64, shape (n,)
-        The summaries.
-    """
-
-    def evaluate(reference: np.ndarray, samples: np.ndarray) -> dict[str, np.ndarray]:
-        return summarize_lengths(paired, reference, samples, laws)
-
-    return bootstrap_both(paired.reference, paired.samples, evaluate, n, seed, purpose)
+def type_places(lengths: np.ndarray, types: np.ndarray, cells: LengthCells) -> np.ndarray:
+    """Return the cell of each document (D,), int64; -1 for one of a length that has no cell."""
+    width = max(int(held.max(initial=0)) for held in (types, cells.values)) + 1
+    keys = cells.lengths * width + cells.values
+    wanted = lengths.astype(np.int64) * width + types
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
 
 
-def bootstrap_fit(histogram: Histogram, n: int, seed: int, purpose: str) -> np.ndarray:
-    """Fit Heaps' law to resamples of the documents: alpha, beta; float64, shape (n, 2)."""
-    cells = LengthCells.of(histogram)
+def bootstrap_fit(cells: LengthCells, draw: Resampler, n: int) -> np.ndarray:
+    """Fit Heaps' law to n resamples of documents by cell: alpha, beta; float64, shape (n, 2)."""
     fits = []
-    for items in blocks(n, len(histogram.counts)):
-        drawn = resample(histogram.counts, items, seed, purpose)  # (r, C)
+    for items in blocks(n, len(cells.lengths)):
+        drawn = draw(items)  # (r, C)
         documents, types = cells.totals(drawn), cells.totals(drawn * cells.values)
         pairs = zip(documents, types, strict=True)
         fits += [fit_heaps(cells.group_lengths, counts, sums) for counts, sums in pairs]

@@ -22,7 +22,7 @@ from beyond_perplexity.tendencies.distances import (
 )
 from beyond_perplexity.tendencies.power_laws import Heaps, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram
-from beyond_perplexity.tendencies.unigrams import unigram_distances
+from beyond_perplexity.tendencies.word_distances import unigram_distances
 
 NUMBERS = st.lists(st.integers(0, 9), min_size=1, max_size=40)
 

@@ -7,6 +7,7 @@ permutation test, exact binomial sums, uniformity of p-values under the null, cl
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies import histograms, type_token, unigrams
+from beyond_perplexity.tendencies import histograms, type_token, unigrams, word_distances
 from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
@@ -45,9 +46,13 @@ def matrix(texts: list[str], types: list[str]) -> np.ndarray:
     return np.array([[text.split().count(word) for word in types] for text in texts])
 
 
-def test_p_value_counts_centred_absolute_statistics():
+def test_p_value_counts_the_upper_tail_or_absolute_values():
     permuted = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
-    assert permutation_p(2.0, permuted) == pytest.approx((2 + 1) / 6)  # centre 1/3: -2 and 2
+    assert permutation_p(2.0, permuted) == pytest.approx((1 + 1) / 6)
+    assert permutation_p(-1.0, permuted) == pytest.approx((4 + 1) / 6)
+    assert permutation_p(-1.0, permuted, two_sided=True) == pytest.approx((4 + 1) / 6)
+    assert permutation_p(-2.0, permuted, two_sided=True) == pytest.approx((2 + 1) / 6)
+    assert permutation_p(0.1, np.array([np.nan, 0.0])) == pytest.approx((1 + 1) / 3)
     assert permutation_p(9.0, np.zeros(99)) == pytest.approx(1 / 100)
     assert permutation_p(0.0, np.zeros(9)) == 1
     assert np.isnan(permutation_p(1.0, np.zeros(0)))
@@ -77,7 +82,7 @@ def test_all_relabelings_of_unigram_counts_appear_equally_often():
     counts, n = stored(TEXTS, N_REFERENCE), 4000
     found: dict[tuple[float, float], int] = {}
     for first in counts.permutations(n, 3, "test"):
-        both = unigrams.permuted_distances(first, pooled)
+        both = word_distances.permuted_distances(first, pooled)
         for pair in zip(both["tvd"], both["max_difference"], strict=True):
             key = (round(float(pair[0]), 12), round(float(pair[1]), 12))
             found[key] = found.get(key, 0) + 1
@@ -92,8 +97,8 @@ def test_permuted_distances_are_those_of_the_definition():
     rng = np.random.default_rng(0)
     pooled = np.sort(rng.integers(1, 3000, 9000))[::-1]
     first = rng.binomial(pooled[:, None], 0.4, (9000, 5))
-    fast = unigrams.permuted_distances(first.astype(np.float32), pooled)
-    general = unigrams.unigram_distances(first, pooled[:, None] - first)
+    fast = word_distances.permuted_distances(first.astype(np.float32), pooled)
+    general = word_distances.unigram_distances(first, pooled[:, None] - first)
     for found in (fast, general):
         tvd, largest = by_definition(first.T, (pooled[:, None] - first).T)
         assert found["tvd"] == pytest.approx(tvd)
@@ -109,7 +114,7 @@ def test_equal_distances_are_equal_floats(n, n_first):
     splits = list(combinations(range(n), n_first))[:200]
     pooled = X.sum(axis=0)
     sides = np.stack([X[list(chosen)].sum(axis=0) for chosen in splits], axis=1)
-    found = unigrams.permuted_distances(sides.astype(np.float32), pooled)
+    found = word_distances.permuted_distances(sides.astype(np.float32), pooled)
     exact: dict[str, list[Fraction]] = {"tvd": [], "max_difference": []}
     for first in sides.T:
         ones, twos = int(first.sum()), int(pooled.sum() - first.sum())
@@ -124,7 +129,7 @@ def test_equal_distances_are_equal_floats(n, n_first):
 def test_top_ranks_are_the_first_of_a_full_sort(ranks):
     counts = np.random.default_rng(0).integers(0, 1000, (200, 4))
     expected = -np.sort(-counts.T, axis=1)[:, :ranks]
-    assert np.array_equal(unigrams.top_ranks(counts, ranks), expected)
+    assert np.array_equal(word_distances.top_ranks(counts, ranks), expected)
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
@@ -136,8 +141,8 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
         counts = stored(texts, 41, cut)
         assert counts.n_documents(0) == 41
         found.append(np.concatenate(list(counts.permutations(20, 5, "test")), axis=1))
-        resamples = list(counts.resamples(20, 5, "test"))
-        found.append(np.concatenate([side for pair in resamples for side in pair], axis=1))
+        resamples = [counts.resampled(body, range(20), 5, f"test/{body}") for body in (0, 1)]
+        found.append(np.concatenate(resamples, axis=1))
         counts.__exit__()
     for i in (0, 1):
         assert np.array_equal(found[i], found[i + 2])
@@ -190,9 +195,12 @@ def test_histogram_test_converges_to_all_relabelings(measure):
         exact.append(float(histograms.compare(data.support, data.reference, data.samples)[measure]))
     values = np.array(exact)
     observed = values[0]
-    expected = np.mean(np.abs(values - values.mean()) >= abs(observed - values.mean()) - 1e-12)
+    two_sided = measure == "mean_difference"
+    compared = np.abs(values) if two_sided else values
+    expected = np.mean(compared >= compared[0] - 1e-12)
     drawn = histograms.permute(paired(first, second), 4000, 1, "test")[measure]
-    assert permutation_p(observed, drawn) == pytest.approx(expected, abs=0.03)
+    found = permutation_p(observed, drawn, two_sided=two_sided)
+    assert found == pytest.approx(expected, abs=0.03)
 
 
 def test_mean_difference_agrees_with_scipy():
@@ -211,7 +219,8 @@ def test_mean_difference_agrees_with_scipy():
     )
     drawn = histograms.permute(data, 4000, 1, "test")["mean_difference"]
     assert observed == pytest.approx(theirs.statistic)
-    assert permutation_p(observed, drawn) == pytest.approx(theirs.pvalue, abs=0.03)
+    found = permutation_p(observed, drawn, two_sided=True)
+    assert found == pytest.approx(theirs.pvalue, abs=0.03)
     assert drawn.std() == pytest.approx(theirs.null_distribution.std(), rel=0.05)
 
 
@@ -222,7 +231,8 @@ def test_p_values_under_the_null_are_uniform():
         data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
         observed = histograms.compare(data.support, data.reference, data.samples)
         drawn = histograms.permute(data, 99, trial, "test")
-        p_values.append(permutation_p(float(observed["mean_difference"]), drawn["mean_difference"]))
+        apart = float(observed["mean_difference"])
+        p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
     assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
     assert min(p_values) >= 1 / 100
 
@@ -230,7 +240,13 @@ def test_p_values_under_the_null_are_uniform():
 def test_bootstrap_of_a_mean_has_its_standard_error():
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
-    drawn = histograms.bootstrap(paired(first.tolist(), second.tolist()), 2000, 0, "test")
+    data = paired(first.tolist(), second.tolist())
+    drawers = (
+        histograms.document_resampler(data.reference, 0, "test/reference"),
+        histograms.document_resampler(data.samples, 0, "test/samples"),
+    )
+    compare = partial(histograms.compare, data.support)
+    drawn = histograms.bootstrap_both(drawers, len(data.support), compare, 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
     assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)

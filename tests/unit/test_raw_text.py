@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -31,7 +32,7 @@ from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import RAW
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary
 from scripts import measure_perplexity
@@ -151,22 +152,32 @@ def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
 
 
-def test_raw_text_of_other_documents_is_refused(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raw_text_of_other_documents_is_refused(corpus: Path, tmp_path: Path) -> None:
     held = pq.read_table(corpus / "raw.parquet")
     documents = str(corpus / "documents.parquet")
     for name, table in (
         ("fewer", held.slice(0, 10)),
         ("order", held.take(list(range(len(held)))[::-1])),
         ("none", held.slice(0, 0)),
+        ("more", pa.concat_tables([held, held.slice(3, 1)])),
     ):
         write_shard(tmp_path / name, RAW, table, {})
         with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
             list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
-    monkeypatch.setattr(documents_module, "READ", 7)  # in several batches
-    found = list(texts_of_split(documents, "test", raw=str(corpus / "raw.parquet")))
-    assert [item.text for item in found] == texts_of(corpus, raw=True)
+
+
+def test_raw_text_may_be_cut_into_other_row_groups(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = pq.read_table(corpus / "raw.parquet")
+    with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
+        for first in range(0, len(held), 4):
+            writer.write(held.slice(first, 4))
+    documents = str(corpus / "documents.parquet")
+    for rows in (3, 7, 1000):
+        monkeypatch.setattr(documents_module, "READ", rows)
+        found = texts_of_split(documents, "test", raw=str(tmp_path / "raw.parquet"))
+        assert [item.text for item in found] == texts_of(corpus, raw=True)
 
 
 def score_text(

@@ -38,8 +38,9 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, top_ranks, unigram_distances
+from beyond_perplexity.tendencies.unigrams import DocumentCounts
 from beyond_perplexity.tendencies.word_classes import StopWords
+from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
 from tests.unit.test_measures import write_samples
 

@@ -1,0 +1,237 @@
+"""The measures of one number per document: types by length, length and shares of tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.tendencies import histograms, type_token
+from beyond_perplexity.tendencies.inference.limits import Spreads, limits_of
+from beyond_perplexity.tendencies.inference.thresholds import DOCUMENTS_AT_LENGTHS
+from beyond_perplexity.tendencies.inference.unit_cells import (
+    DocumentCells,
+    exchanged_cells,
+    group_resampler,
+)
+from beyond_perplexity.tendencies.inference.units import ExchangedUnits
+from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.resampling import monte_carlo_p
+from beyond_perplexity.tendencies.rows import LENGTH, TENDENCIES, tendencies_of
+
+_TESTED = "ks_empirical"
+_NUMBERS = tendencies_of("length", "share")
+
+
+class _Counted(NamedTuple):
+    """Documents of both texts by cell, and how they are found and resampled."""
+
+    counts: tuple[np.ndarray, np.ndarray]  # (C,) each
+    place: Callable[[int], np.ndarray]  # of each document of a body in the cells
+    pair: BodyPair
+
+    def drawers(self, seed: int, purpose: str) -> tuple[histograms.Resampler, ...]:
+        """Return what resamples documents, or groups, of the reference and of the samples."""
+        return tuple(
+            self.drawer(body, seed, f"{purpose}/{name}")
+            for body, name in enumerate(("reference", "samples"))
+        )
+
+    def drawer(self, body: int, seed: int, purpose: str) -> histograms.Resampler:
+        """Return what resamples one body."""
+        groups = self.pair.groups[body]
+        if groups is None:
+            return histograms.document_resampler(self.counts[body], seed, purpose)
+        return group_resampler(self.place(body), groups, len(self.counts[body]), seed, purpose)
+
+
+def _values(pair: BodyPair, body: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    assert pair.documents is not None
+    values = pair.documents.values(body)
+    return values[LENGTH], values[name]
+
+
+def _type_places(pair: BodyPair, name: str, cells: type_token.LengthCells, body: int) -> np.ndarray:
+    return type_token.type_places(*_values(pair, body, name), cells)
+
+
+def _cells(
+    pair: BodyPair, tendency: str, options: MeasurementOptions
+) -> tuple[type_token.PairedCells, _Counted] | None:
+    found = type_token.pair_by_length(*pair.bodies, tendency, options.heaps_maximum_length)
+    if found is None or found.samples.sum() == 0:
+        return None
+    place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], found.cells)
+    return found, _Counted((found.reference, found.samples), place, pair)
+
+
+def _numbers(pair: BodyPair, tendency: str) -> tuple[histograms.PairedHistogram, _Counted] | None:
+    found = histograms.pair(*pair.bodies, tendency)
+    if not (found.reference.sum() and found.samples.sum()):
+        return None
+    row = TENDENCIES[tendency]
+
+    def place(body: int) -> np.ndarray:
+        values = _values(pair, body, row.histogram)
+        return histograms.value_places(*values, found.support, row.kind)
+
+    return found, _Counted((found.reference, found.samples), place, pair)
+
+
+def randomized_documents(
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, np.ndarray]:
+    """Draw the comparing measures of one number per document under randomizations.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        With documents, where units are exchanged.
+    units : ExchangedUnits or None
+        What is exchanged; None for documents.
+    options : MeasurementOptions
+        Number of draws, largest length.
+    seed : int
+        Seed of all draws.
+
+    Returns
+    -------
+    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
+        What is not defined of the bodies is left out.
+    """
+    found: dict[MeasureKey, np.ndarray] = {}
+    n = options.permutations
+
+    def exchanged(
+        counted: _Counted, evaluate: Callable[..., dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        assert units is not None
+        places = counted.place(0), counted.place(1)
+        return exchanged_cells(
+            DocumentCells(len(counted.counts[0]), places, evaluate), units, n, seed
+        )
+
+    for tendency in type_token.HISTOGRAM_OF:
+        if (cells := _cells(pair, tendency, options)) is None:
+            continue
+        if units is None:
+            purpose = f"permutation/{tendency}"
+            drawn = type_token.permute_by_length(cells[0], n, seed, purpose)
+        else:
+            evaluate = partial(type_token.summarize_lengths, cells[0], laws={})
+            drawn = exchanged(cells[1], evaluate)[_TESTED]
+        found[tendency, _TESTED] = drawn
+    for tendency in _NUMBERS:
+        if (held := _numbers(pair, tendency)) is None:
+            continue
+        if units is None:
+            permuted = histograms.permute(held[0], n, seed, f"permutation/{tendency}")
+        else:
+            permuted = exchanged(held[1], partial(histograms.compare, held[0].support))
+        found |= {(tendency, name): x for name, x in permuted.items() if compares_texts(name)}
+    return found
+
+
+def _heaps_rows(
+    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> Iterator[MeasureRow]:
+    name = type_token.HISTOGRAM_OF[tendency]
+    for body, suffix in ((1, ""), (0, "_reference")):
+        histogram = pair.bodies[body].histograms[name]
+        fit = type_token.fit(histogram)
+        drawn = np.zeros((0, 2))
+        if options.bootstrap and len(histogram.counts):
+            cells = type_token.LengthCells.of(histogram)
+            place = partial(_type_places, pair, name, cells)
+            counted = _Counted((histogram.counts,) * 2, place, pair)
+            drawer = counted.drawer(body, seed, f"bootstrap/heaps/{tendency}{suffix}")
+            drawn = type_token.bootstrap_fit(cells, drawer, options.bootstrap)
+        for column, parameter in enumerate(("heaps_alpha", "heaps_beta")):
+            measure = parameter + suffix
+            replicates = {measure: drawn[:, column]}
+            spread = spreads.of(measure)
+            limits = limits_of(measure, fit[column], replicates, options.confidence, spread)
+            yield MeasureRow(tendency, measure, fit[column], *limits)
+
+
+def _shared_lengths(paired: type_token.PairedCells) -> tuple[str, bool]:
+    """Describe the lengths that both texts have, and say whether they carry a verdict."""
+    reference, samples = (paired.cells.totals(x) for x in (paired.reference, paired.samples))
+    shared = (reference > 0) & (samples > 0)
+    here, there = int(samples[shared].sum()), int(reference[shared].sum())
+    lengths = int(shared.sum())
+    note = (
+        f"{lengths} shared length{'s' if lengths != 1 else ''} with {here} of "
+        f"{int(samples.sum())} documents"
+    )
+    if min(here, there) >= DOCUMENTS_AT_LENGTHS:
+        return note, True
+    return (
+        f"no verdict: {note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
+        False,
+    )
+
+
+def type_token_rows(
+    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> Iterator[MeasureRow]:
+    """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
+    yield from _heaps_rows(pair, tendency, options, spreads, seed)
+    found = _cells(pair, tendency, options)
+    if found is None:
+        return
+    paired, counted = found
+    name = type_token.HISTOGRAM_OF[tendency]
+    fits = {
+        "ks_heaps_model": type_token.fit(pair.samples.histograms[name]),
+        "ks_heaps_reference": type_token.fit(pair.reference.histograms[name]),
+    }
+    laws = {measure: law for measure, law in fits.items() if not math.isnan(law.beta)}
+    evaluate = partial(type_token.summarize_lengths, paired, laws=laws)
+    values = evaluate(paired.reference, paired.samples)
+    replicates = {}
+    if options.bootstrap:
+        drawers = counted.drawers(seed, f"bootstrap/{tendency}")
+        width = len(paired.reference)
+        replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
+    for measure in (*laws, _TESTED):
+        value = float(values[measure])
+        spread = spreads.of(measure)
+        limits = limits_of(measure, value, replicates, options.confidence, spread)
+        row = MeasureRow(tendency, measure, value, *limits)
+        if measure in laws:
+            purpose = f"monte_carlo/{tendency}/{measure}"
+            drawn = type_token.draw_from_heaps(
+                paired.cells, paired.samples, laws[measure], options.monte_carlo, seed, purpose
+            )
+            row = row._replace(p_value_law=monte_carlo_p(value, drawn))
+        else:
+            note, sound = _shared_lengths(paired)
+            row = row._replace(note=note, withheld=not sound)
+        yield row
+
+
+def histogram_rows(
+    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> Iterator[MeasureRow]:
+    """Measure length or a share; p-values of comparisons are filled in by `measures`."""
+    found = _numbers(pair, tendency)
+    if found is None:
+        return
+    paired, counted = found
+    evaluate = partial(histograms.compare, paired.support)
+    values = evaluate(paired.reference, paired.samples)
+    replicates: dict[str, np.ndarray] = {}
+    if options.bootstrap:
+        drawers = counted.drawers(seed, f"bootstrap/{tendency}")
+        width = len(paired.support)
+        replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
+    for measure, value in values.items():
+        spread = spreads.of(measure)
+        limits = limits_of(measure, float(value), replicates, options.confidence, spread)
+        yield MeasureRow(tendency, measure, float(value), *limits)

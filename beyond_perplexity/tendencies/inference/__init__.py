@@ -1,0 +1,1 @@
+"""What a comparison may claim: randomizations, verdicts, limits, families of tests."""

@@ -1,0 +1,141 @@
+"""What is exchanged between two texts: documents, groups, or groups and pseudo-groups.
+
+*documents*: neither text has groups. All documents are permuted.
+
+*groups*: both have groups; a text without them beside one with them has a group a document. Whole
+groups are permuted, as many to either side as there are. Exact for every measure.
+
+*swaps*: the reference has groups, the samples are independent documents. These are dealt at random
+to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
+the texts do not have as many). A randomization swaps each group with its pseudo-group with
+probability one half. Documents of the smaller text weigh more, so that both sides weigh as much.
+
+Source of swaps: Canay, Romano and Shaikh (2017). Randomization tests under an approximate symmetry
+assumption. Econometrica 85. They are asymptotic in the number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
+
+Scheme = Literal["documents", "groups", "swaps"]
+Groups = tuple[np.ndarray | None, np.ndarray | None]
+
+
+def scheme_of(groups: Groups) -> Scheme:
+    """Return how two texts with these groups are randomized."""
+    if groups[0] is None and groups[1] is None:
+        return "documents"
+    return "swaps" if groups[1] is None else "groups"
+
+
+def effective_groups(weights: np.ndarray) -> float:
+    """Return (sum w)^2 / sum w^2 of weights (G,): so many equal groups vary as much; 0 of none."""
+    weights = np.asarray(weights, float)
+    total = weights.sum()
+    return float(total**2 / np.sum(weights**2)) if total else 0.0
+
+
+def group_sums(groups: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    """Add up values (D,) over groups (D,) from 0 on; of documents without groups as they are."""
+    if groups is None:
+        return values.astype(float)
+    return np.bincount(groups, values)
+
+
+@dataclass(frozen=True)
+class ExchangedUnits:
+    """Units of both texts, numbered together.
+
+    Attributes
+    ----------
+    scheme : str
+        ``groups`` or ``swaps``.
+    codes : tuple of two numpy.ndarray of int64, shape (D,)
+        The unit of each document of the reference and of the samples.
+    n : tuple of two int
+        Units of the reference (the first numbers) and of the samples.
+    weights : tuple of two float
+        What a document of either text counts; at least 1, and 1 for one of them.
+    """
+
+    scheme: Scheme
+    codes: tuple[np.ndarray, np.ndarray]
+    n: tuple[int, int]
+    weights: tuple[float, float]
+
+    def labels(self, n: int, seed: int) -> Iterator[np.ndarray]:
+        """Draw which units are on the side of the reference.
+
+        Parameters
+        ----------
+        n : int
+            Randomizations; number b draws from the stream (`seed`, ``"permutation/units"``, b), so
+            that all measures share them.
+        seed : int
+            See `n`.
+
+        Yields
+        ------
+        numpy.ndarray of bool, shape (U, w)
+            Of the next w randomizations.
+        """
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
+            drawn = [self._label(stream(seed, "permutation/units", b)) for b in items]
+            yield np.stack(drawn, axis=1)
+
+    def _label(self, rng: np.random.Generator) -> np.ndarray:
+        if self.scheme == "swaps":
+            kept = rng.integers(2, size=self.n[0]).astype(bool)
+            return np.concatenate([kept, ~kept])
+        labels = np.zeros(sum(self.n), bool)
+        labels[rng.permutation(len(labels))[: self.n[0]]] = True
+        return labels
+
+
+def exchanged_units(
+    groups: Groups, n_documents: tuple[int, int], seed: int
+) -> ExchangedUnits | None:
+    """Say what is exchanged; None where it is every single document.
+
+    Parameters
+    ----------
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document, from 0 on.
+    n_documents : tuple of two int
+        Documents of the reference and of the samples.
+    seed : int
+        The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
+    """
+    scheme = scheme_of(groups)
+    if scheme == "documents":
+        return None
+    pairs = zip(groups, n_documents, strict=True)
+    own = [np.arange(n) if held is None else held for held, n in pairs]
+    n_groups = int(own[0].max(initial=-1)) + 1
+    if scheme == "swaps":
+        own[1] = _deal(np.bincount(own[0]), n_documents[1], seed)
+        ratio = n_documents[1] / n_documents[0]
+        weights = max(1.0, ratio), max(1.0, 1 / ratio)
+        n = n_groups, n_groups
+    else:
+        weights = 1.0, 1.0
+        n = n_groups, int(own[1].max(initial=-1)) + 1
+    return ExchangedUnits(scheme, (own[0], own[1] + n_groups), n, weights)
+
+
+def _deal(sizes: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Deal n documents to pseudo-groups in proportion to sizes (G,): int64, shape (n,)."""
+    ends = np.cumsum(sizes) * n / sizes.sum()
+    codes = np.searchsorted(ends, np.arange(n) + 0.5)
+    dealt = np.empty(n, np.int64)
+    dealt[stream(seed, "pseudo_groups").permutation(n)] = codes
+    return dealt

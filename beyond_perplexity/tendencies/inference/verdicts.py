@@ -1,0 +1,127 @@
+"""P-values of the rows that compare two texts, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from beyond_perplexity.tendencies.inference.held_out import held_out_distance
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import (
+    ExchangedUnits,
+    effective_groups,
+    group_sums,
+)
+from beyond_perplexity.tendencies.measured import (
+    SIGNED,
+    MeasureKey,
+    MeasureRow,
+    compares_texts,
+)
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.resampling import permutation_p
+from beyond_perplexity.tendencies.word_measures import observed_words
+
+_TVD = ("unigram", "tvd")
+# What swaps of groups with independent documents have no sound test for.
+_CLUSTERED = "its expectation depends on the reference's groups, which the samples do not have"
+_NO_SWAPS = {
+    ("rank_frequency", "ks_empirical"): _CLUSTERED,
+    ("unigram", "tvd_1000"): _CLUSTERED,
+}
+NullDrawer = Callable[[BodyPair, MeasurementOptions, int], Mapping[MeasureKey, np.ndarray]]
+
+
+def too_few_groups(pair: BodyPair) -> str:
+    """Say why the groups of a pair allow no verdict at all; empty when they do."""
+    if pair.documents is None:
+        return ""
+    names = ("reference", "samples")
+    for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
+        if groups is not None:
+            n = effective_groups(group_sums(groups, lengths))
+            if n < EFFECTIVE_GROUPS:
+                found = f"{n:.1f} effective groups in the {name}"
+                return f"no verdict: {found}, fewer than {EFFECTIVE_GROUPS}"
+    return ""
+
+
+def tested_rows(
+    rows: Sequence[MeasureRow],
+    pair: BodyPair,
+    options: MeasurementOptions,
+    seed: int,
+    units: ExchangedUnits | None,
+    draw: NullDrawer,
+) -> list[MeasureRow]:
+    """Fill in the p-values of a body's rows.
+
+    Parameters
+    ----------
+    rows : sequence of MeasureRow
+        Without p-values.
+    pair : BodyPair
+        The texts.
+    options : MeasurementOptions
+        Number of permutations; without any nothing is tested.
+    seed : int
+        Seed of all draws.
+    units : ExchangedUnits or None
+        What is exchanged; None for documents.
+    draw : callable
+        `measures.null_draws`.
+
+    Returns
+    -------
+    list of MeasureRow
+        Where a verdict is withheld `note` says why. A text against itself has p = 1 in every row.
+    """
+    if not options.permutations:
+        return list(rows)
+    values = {row.key: row.value for row in rows if compares_texts(row.measure)}
+    observed = values | observed_words(pair, units, options)
+    observed = {key: value for key, value in observed.items() if key in values}
+    if observed and not any(observed.values()):
+        return [
+            row._replace(p_value=1.0) if row.key in observed and _can(row.key, pair) else row
+            for row in rows
+        ]
+    reason = too_few_groups(pair)
+    if reason:
+        return [_withheld(row, reason) if row.key in observed else row for row in rows]
+    swaps = units is not None and units.scheme == "swaps"
+    p_values = _p_values(observed, draw(pair, options, seed))
+    if swaps and _TVD in observed and pair.documents is not None:
+        held = held_out_distance(pair.documents, pair.groups, seed)
+        p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
+    tested = []
+    for row in rows:
+        if row.withheld:
+            row = row._replace(p_value=float("nan"))
+        elif swaps and row.key in _NO_SWAPS:
+            row = _withheld(row, f"no verdict: {_NO_SWAPS[row.key]}")
+        elif row.key in p_values:
+            row = row._replace(p_value=p_values[row.key])
+        tested.append(row)
+    return tested
+
+
+def _can(key: MeasureKey, pair: BodyPair) -> bool:
+    """Say whether a measure can be randomized: words need the documents."""
+    return pair.documents is not None or key[0] not in ("rank_frequency", "unigram")
+
+
+def _withheld(row: MeasureRow, reason: str) -> MeasureRow:
+    return row._replace(note="; ".join(filter(None, [reason, row.note])), withheld=True)
+
+
+def _p_values(
+    observed: Mapping[MeasureKey, float], null: Mapping[MeasureKey, np.ndarray]
+) -> dict[MeasureKey, float]:
+    return {
+        key: permutation_p(observed[key], drawn, two_sided=key[1] == SIGNED)
+        for key, drawn in null.items()
+        if key in observed
+    }

@@ -1,0 +1,66 @@
+"""What is known of one measure of one tendency: a row of the table, and what rows are keyed by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+MeasureKey = tuple[str, str]  # tendency, measure
+NullDraws = Mapping[MeasureKey, np.ndarray]
+LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
+DISTANCES = ("ks", "tvd", "max_difference")
+SIGNED = "mean_difference"
+
+
+def compares_texts(measure: str) -> bool:
+    """Say whether a measure compares two texts, so that equal texts give 0 and p = 1."""
+    return measure == SIGNED or is_distance(measure)
+
+
+def is_distance(measure: str) -> bool:
+    """Say whether a measure is a distance between two texts, none to a law."""
+    return measure.startswith(DISTANCES) and not measure.startswith(LAWS)
+
+
+class Floor(NamedTuple):
+    """A distance between two human texts as large as those that are compared.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        Mean, 2.5% and 97.5% quantile over random splits.
+    excess : float or None
+        What a distance has above the floor; None for the value minus the mean.
+    """
+
+    mean: float
+    low: float
+    high: float
+    excess: float | None = None
+
+
+class MeasureRow(NamedTuple):
+    """One measure of one tendency; NaN where a number is not defined; see `measures`."""
+
+    tendency: str
+    measure: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    p_value: float = math.nan
+    p_adjusted: float = math.nan
+    floor: float = math.nan
+    excess: float = math.nan
+    note: str = ""
+    p_value_law: float = math.nan
+    floor_low: float = math.nan
+    floor_high: float = math.nan
+    withheld: bool = False  # no test of this measure gives a verdict; the note says why
+
+    @property
+    def key(self) -> MeasureKey:
+        """Tendency and measure."""
+        return self.tendency, self.measure

@@ -1,0 +1,217 @@
+"""Distances between the unigrams of two texts, for many randomizations at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_ROWS = 1_024  # types at a time in the reduction, which then stays in the cache
+_FOLD = 64  # rows that a reduction takes side by side, for long inner loops
+FIRST_RANKS = 1_000  # of the distance over the most frequent types
+
+
+def unigram_distances(
+    first: np.ndarray, second: np.ndarray, without: int | None = None
+) -> dict[str, np.ndarray]:
+    """Compute ``tvd`` and ``max_difference`` of unigram distributions for w pairs at once.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (V, w)
+        Counts.
+    without : int, optional
+        A type that ``max_difference_known`` leaves out.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (w,)
+        Half of sum |p1 - p2|, and sup |p1 - p2| over single outcomes (the paper's eq. 11 as
+        printed).
+    """
+    width = first.shape[1]
+    shares, others = np.empty((2, _ROWS, width))
+    scales = [np.tile(1 / side.sum(axis=0, dtype=float), (_ROWS, 1)) for side in (first, second)]
+    total, largest, known = np.zeros((3, _FOLD * width))
+    for start in range(0, len(first), _ROWS):
+        n = min(_ROWS, len(first) - start)
+        for buffer, side, scale in zip((shares, others), (first, second), scales, strict=True):
+            buffer[:n] = side[start : start + n]
+            buffer[n:] = 0
+            buffer *= scale
+        shares -= others
+        np.abs(shares, out=shares)
+        folded = shares.reshape(_ROWS // _FOLD, _FOLD * width)
+        total += folded.sum(axis=0)
+        np.maximum(largest, folded.max(axis=0), out=largest)
+        if without is not None and start <= without < start + n:
+            shares[without - start] = 0
+        np.maximum(known, folded.max(axis=0), out=known)
+    found = {
+        "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
+        "max_difference": largest.reshape(_FOLD, width).max(axis=0),
+    }
+    if without is not None:
+        found["max_difference_known"] = known.reshape(_FOLD, width).max(axis=0)
+    return found
+
+
+def permuted_distances(
+    first: np.ndarray, pooled: np.ndarray, without: int | None = None
+) -> dict[str, np.ndarray]:
+    """Compute the same distances of counts and the rest of the pooled counts, for w permutations.
+
+    With N1 and N2 tokens on the sides, c = c1 + c2 and N = N1 + N2, x = c1 / N1 - c2 / N2 is
+    (N c1 - N1 c) / (N1 N2). The x add up to 0, so half of sum |x| is sum max(x, 0), which is
+    (sum max(N c1, N1 c) - N N1) / (N1 N2). And |x| <= c / min(N1, N2) ends the search for the
+    largest |x| early, exactly. For N below 2^26 all is divided only at the end, in whole numbers
+    that a float holds: equal distances are equal floats, and no tie is lost to rounding.
+
+    Parameters
+    ----------
+    first : numpy.ndarray, shape (V, w)
+        Counts of one side.
+    pooled : numpy.ndarray, shape (V,)
+        Counts of both sides; fastest when they fall.
+    without : int, optional
+        A type that ``max_difference_known`` leaves out.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray of float64, shape (w,)
+        ``tvd``, ``max_difference`` and, with such a type, ``max_difference_known``.
+    """
+    total = float(pooled.sum())
+    n_first = _column_sums(first)
+    # Of types that occur once the maximum is N or N1, and their sum needs only how many are here.
+    many = len(pooled) - int(np.argmax(pooled[::-1] != 1)) if pooled[-1:] == 1 else len(pooled)
+    ones = _column_sums(first[many:])
+    singles = ones * total + (len(first) - many - ones) * n_first
+    sums = singles + _sum_of_maxima(first[:many], pooled[:many], total, n_first)
+    tvd = np.maximum((sums - total * n_first) / (n_first * (total - n_first)), 0)
+    return {"tvd": tvd, **largest_differences(first, pooled, without)}
+
+
+def _column_sums(counts: np.ndarray) -> np.ndarray:
+    """Sum whole numbers (V, w) over types, exactly: float64, shape (w,)."""
+    n, width = len(counts) - len(counts) % _FOLD, counts.shape[1]
+    folded = counts[:n].reshape(-1, _FOLD * width).sum(axis=0, dtype=float)
+    return folded.reshape(_FOLD, width).sum(axis=0) + counts[n:].sum(axis=0, dtype=float)
+
+
+def _sum_of_maxima(
+    first: np.ndarray, pooled: np.ndarray, total: float, n_first: np.ndarray
+) -> np.ndarray:
+    """Sum max(N c1, N1 c) over types; see `permuted_distances`."""
+    width = first.shape[1]
+    buffer, bound = np.empty((2, _ROWS, width))
+    sums = np.zeros(_FOLD * width)
+    for start in range(0, len(first), _ROWS):
+        n = min(_ROWS, len(first) - start)
+        np.multiply(first[start : start + n], total, out=buffer[:n], dtype=float)
+        np.multiply(pooled[start : start + n, None], n_first, out=bound[:n])
+        buffer[n:], bound[n:] = 0, 0
+        np.maximum(buffer, bound, out=buffer)
+        sums += buffer.reshape(_ROWS // _FOLD, -1).sum(axis=0)
+    found: np.ndarray = sums.reshape(_FOLD, width).sum(axis=0)
+    return found
+
+
+def largest_differences(
+    first: np.ndarray, pooled: np.ndarray, without: int | None = None
+) -> dict[str, np.ndarray]:
+    """Find the largest differences of shares alone; see `permuted_distances`."""
+    total, n_first = float(pooled.sum()), _column_sums(first)
+    smaller, product = np.minimum(n_first, total - n_first), n_first * (total - n_first)
+    most = bounds_from(pooled)
+    largest, known = np.zeros((2, first.shape[1]))
+    step = 256
+    for start in range(0, len(first), step):
+        if np.all(most[start] / smaller <= (largest if without is None else known)):
+            break
+        side = np.multiply(first[start : start + step], total, dtype=float)
+        side -= pooled[start : start + step, None] * n_first
+        np.abs(side, out=side)
+        np.maximum(largest, side.max(axis=0) / product, out=largest)
+        if without is not None and start <= without < start + step:
+            side[without - start] = 0
+        np.maximum(known, side.max(axis=0) / product, out=known)
+    if without is None:
+        return {"max_difference": largest}
+    return {"max_difference": largest, "max_difference_known": known}
+
+
+def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
+    """Sort counts by rank, without sorting the types that cannot be among the first ranks.
+
+    Parameters
+    ----------
+    counts : numpy.ndarray, shape (V, w)
+        Counts of types; fastest when the frequent types come first.
+    ranks : int or None
+        Ranks wanted; None for all.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (w, min(V, ranks))
+        Counts, most frequent first.
+    """
+    wanted = len(counts) if ranks is None else min(ranks, len(counts))
+    looked = min(2 * wanted, len(counts))
+    while True:
+        ordered = np.sort(np.ascontiguousarray(counts[:looked].T), axis=1)[:, ::-1][:, :wanted]
+        if looked == len(counts) or np.all(counts[looked:].max(axis=0) <= ordered[:, -1]):
+            return ordered.astype(float)
+        looked = min(2 * looked, len(counts))
+
+
+def first_ranks_distance(
+    first: np.ndarray, second: np.ndarray, most: np.ndarray, ranks: int = FIRST_RANKS
+) -> np.ndarray:
+    """Compute the total variation over the union of both sides' first ranks, renormalized there.
+
+    Source: "Language Model Evaluation Beyond Perplexity" (2021), footnote 15.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (V, w)
+        Counts; of equal ones on a side the first rank first.
+    most : numpy.ndarray, shape (V,)
+        What no count from here on exceeds; see `bounds_from`.
+    ranks : int
+        How many; types that a side does not have have no rank there.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (w,)
+    """
+    looked = min(2 * ranks, len(most))
+    while True:
+        sides = [side[:looked].astype(float) for side in (first, second)]
+        least = [_rank_counts(side, ranks) for side in sides]
+        if looked == len(most) or most[looked] < min(np.min(held) for held in least):
+            break
+        looked = min(2 * looked, len(most))
+    chosen = np.zeros(sides[0].shape, bool)
+    for side, bound in zip(sides, least, strict=True):
+        above, equal = side > bound, (side == bound) & (bound > 0)
+        missing = ranks - above.sum(axis=0)
+        chosen |= above | (equal & (np.cumsum(equal, axis=0) <= missing))
+    with np.errstate(invalid="ignore"):
+        kept = [np.where(chosen, side, 0) for side in sides]
+        shares = [side / side.sum(axis=0) for side in kept]
+    distance: np.ndarray = np.abs(shares[0] - shares[1]).sum(axis=0) / 2
+    return distance
+
+
+def bounds_from(counts: np.ndarray) -> np.ndarray:
+    """Return the largest count from each place on, of counts (V,): (V,)."""
+    found: np.ndarray = np.maximum.accumulate(counts[::-1])[::-1]
+    return found
+
+
+def _rank_counts(counts: np.ndarray, rank: int) -> np.ndarray:
+    """Return the count at a rank of each column of (V, w), 0 beyond the last: shape (w,)."""
+    if rank > len(counts):
+        return np.zeros(counts.shape[1])
+    place = len(counts) - rank
+    bound: np.ndarray = np.partition(counts, place, axis=0)[place]
+    return bound

@@ -1,0 +1,308 @@
+"""The measures of rank_frequency and unigram, which share one pass of randomizations.
+
+Values and intervals are at equal tokens: of the longer text so many of the first documents are
+taken as hold at most the tokens of the shorter. Randomizations are of all documents.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
+from beyond_perplexity.tendencies.inference.held_out import held_out_distance
+from beyond_perplexity.tendencies.inference.limits import Spread, Spreads, limits_of
+from beyond_perplexity.tendencies.inference.unit_cells import group_weights
+from beyond_perplexity.tendencies.inference.units import ExchangedUnits
+from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
+from beyond_perplexity.tendencies.word_distances import (
+    bounds_from,
+    first_ranks_distance,
+    largest_differences,
+    permuted_distances,
+    top_ranks,
+    unigram_distances,
+)
+from beyond_perplexity.tendencies.zipf_split import SplitFit, law_p, split_fit
+
+_Draws = dict[str, np.ndarray]
+_RANKS = "rank_frequency"
+_WORDS = "unigram"
+_UNKNOWN = "<unk>"
+_SHOWN = 40  # characters of a word in a note
+_NAMES = ("reference", "samples")
+
+
+def _ks_to_zipf(ranked: np.ndarray, s: float) -> float:
+    if math.isnan(s) or len(ranked) == 0:
+        return math.nan
+    return float(ks_to_cdf(ranked, zipf_cdf(s, len(ranked))))
+
+
+def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]:
+    """Compute every measure of rank_frequency from counts by rank, of shape (K,) each."""
+    s_model, s_reference = fit_zipf(samples), fit_zipf(reference)
+    return {
+        "zipf_s": s_model,
+        "zipf_s_reference": s_reference,
+        "ks_zipf_model": _ks_to_zipf(samples, s_model),
+        "ks_zipf_reference": _ks_to_zipf(samples, s_reference),
+        "ks_empirical": float(rank_ks(reference, samples)),
+    }
+
+
+def _collect(parts: Iterator[_Draws]) -> _Draws:
+    gathered = list(parts)
+    if not gathered:
+        return {}
+    return {name: np.concatenate([part[name] for part in gathered]) for name in gathered[0]}
+
+
+class _Compare(NamedTuple):
+    """How counts of one side are compared with the rest of both."""
+
+    pooled: np.ndarray  # (V,)
+    ranks: int | None
+    unknown: int | None  # place of the unknown word
+    swaps: bool  # whether only what swaps give a verdict on is computed
+
+    def of(self, first: np.ndarray) -> _Draws:
+        """Compute what is randomized, of counts of one side (V, w)."""
+        if self.swaps:
+            return largest_differences(first, self.pooled, self.unknown)
+        second = self.pooled.astype(first.dtype)[:, None] - first  # (V, w)
+        tops = (top_ranks(side, self.ranks) for side in (first, second))
+        return {
+            **permuted_distances(first, self.pooled, self.unknown),
+            "tvd_1000": first_ranks_distance(first, second, bounds_from(self.pooled)),
+            "ks_empirical": rank_ks(*tops),
+        }
+
+
+def _keyed(draws: _Draws) -> dict[MeasureKey, np.ndarray]:
+    """Say of what tendency each measure is."""
+    return {(_RANKS if name == "ks_empirical" else _WORDS, name): x for name, x in draws.items()}
+
+
+def _unknown(pair: BodyPair) -> int | None:
+    place = pc.index(pair.types, _UNKNOWN).as_py()
+    return None if place < 0 else int(place)
+
+
+def _comparison(
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions
+) -> _Compare:
+    pooled, swaps = pair.pooled, units is not None and units.scheme == "swaps"
+    if units is not None and units.weights != (1.0, 1.0):
+        pooled = np.array(units.weights) @ pair.counts
+    return _Compare(pooled, options.zipf_ranks, _unknown(pair), swaps)
+
+
+def _first_sides(
+    pair: BodyPair, units: ExchangedUnits | None, n: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Draw the counts of the first side under randomizations: (V, w) each."""
+    assert pair.documents is not None
+    if units is None:
+        yield from pair.documents.permutations(n, seed, "permutation/unigram")
+        return
+    for labels in units.labels(n, seed):
+        first, second = (pair.documents.sums_of(body, labels, units.codes[body]) for body in (0, 1))
+        if units.weights != (1.0, 1.0):
+            first = units.weights[0] * first.astype(float)
+            second = units.weights[1] * second.astype(float)
+        yield first + second
+
+
+def randomized_words(
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, np.ndarray]:
+    """Draw the comparing measures of rank_frequency and unigram under randomizations.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        The texts; without documents nothing is drawn.
+    units : ExchangedUnits or None
+        What is exchanged; None for documents. Swaps give the largest differences alone.
+    options : MeasurementOptions
+        Number of draws, ranks.
+    seed : int
+        Seed of all draws.
+
+    Returns
+    -------
+    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
+    """
+    if pair.documents is None or not pair.defined:
+        return {}
+    compare = _comparison(pair, units, options)
+    sides = _first_sides(pair, units, options.permutations, seed)
+    return _keyed(_collect(compare.of(first) for first in sides))
+
+
+def observed_words(
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions
+) -> dict[MeasureKey, float]:
+    """Compute the same measures of the texts themselves, in the same way as the random ones."""
+    if not pair.defined:
+        return {}
+    compare = _comparison(pair, units, options)._replace(swaps=False)
+    weight = 1.0 if units is None else units.weights[0]
+    found = compare.of(pair.counts[0][:, None] * weight)
+    return {key: float(value) for key, (value,) in _keyed(found).items()}
+
+
+def _resample(
+    pair: BodyPair, body: int, items: range, seed: int, groups: np.ndarray | None
+) -> np.ndarray:
+    assert pair.documents is not None
+    purpose = f"bootstrap/unigram/{_NAMES[body]}"
+    size = pair.equal_sizes[body]
+    if groups is None:
+        return pair.documents.resampled(body, items, seed, purpose, size)
+    n_groups = int(groups.max(initial=-1)) + 1
+    weights = group_weights(n_groups, items, seed, purpose)
+    weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
+    return pair.documents.weighted_sums(body, weights, np.where(groups < 0, n_groups, groups))
+
+
+def _kept_groups(pair: BodyPair, body: int) -> np.ndarray | None:
+    """Give the documents at equal tokens the numbers of their groups, the others -1."""
+    groups, size = pair.groups[body], pair.equal_sizes[body]
+    if groups is None:
+        return None
+    kept = np.full(len(groups), -1)
+    kept[:size] = np.unique(groups[:size], return_inverse=True)[1]
+    return kept
+
+
+def _resampled(pair: BodyPair, options: MeasurementOptions, seed: int) -> _Draws:
+    unknown = _unknown(pair)
+    groups = [_kept_groups(pair, body) for body in (0, 1)]
+
+    def parts() -> Iterator[_Draws]:
+        for start in range(0, options.bootstrap, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, options.bootstrap))
+            first, second = (_resample(pair, body, items, seed, groups[body]) for body in (0, 1))
+            tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
+            values = [_rank_values(*both) for both in zip(*tops, strict=True)]
+            ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
+            most = bounds_from(np.maximum(first.max(axis=1), second.max(axis=1)))
+            yield {
+                **unigram_distances(first, second, unknown),
+                "tvd_1000": first_ranks_distance(first, second, most),
+                **ranks,
+            }
+
+    return _collect(parts())
+
+
+def _fits(
+    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> list[SplitFit]:
+    found: list[SplitFit] = []
+    for body in (0, 1):
+        assert pair.documents is not None
+        units = _kept_groups(pair, body)
+        if units is None:
+            n, size = pair.documents.n_documents(body), pair.equal_sizes[body]
+            units = np.arange(n)
+            units[size:] = -1
+        spread: Spread = spreads[body]
+        how = options.zipf_ranks, spread, options.confidence, seed
+        found.append(split_fit(pair.documents, body, units, *how))
+    return found
+
+
+def _law_rows(
+    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> tuple[list[MeasureRow], dict[str, float]]:
+    """Return the rows of the split fit, and the p-values of the law."""
+    if pair.documents is None:
+        return [], {}
+    reference, samples = _fits(pair, options, spreads, seed)
+    rows = []
+    for fit, suffix in ((samples, ""), (reference, "_reference")):
+        limits = (fit.low, fit.high) if options.bootstrap else ()
+        rows.append(MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.halves.exponent, *limits))
+        rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", fit.halves.n_ranks))
+    p_values = {
+        name: law_p(
+            samples.halves,
+            fitted.halves,
+            options.monte_carlo,
+            options.zipf_ranks,
+            seed,
+            f"monte_carlo/{name}",
+        )
+        for name, fitted in (("ks_zipf_model", samples), ("ks_zipf_reference", reference))
+    }
+    return rows, p_values
+
+
+def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> str:
+    """Name the word of the largest difference; plain text, without control characters."""
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    apart = np.abs(shares[1] - shares[0])
+    if without is not None:
+        apart[without] = 0
+    place = int(np.argmax(apart))
+    if not apart[place] > 0:
+        return ""
+    word = pair.types[place].as_py()
+    word = word if len(word) <= _SHOWN else word[: _SHOWN - 1] + "…"
+    shown = "".join(x if x.isprintable() else "�" for x in json.dumps(word, ensure_ascii=False))
+    return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
+
+
+def word_rows(
+    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
+) -> Iterator[MeasureRow]:
+    """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
+    if not pair.defined:
+        return
+    counts = pair.equal_counts
+    if not np.all(counts.sum(axis=1) > 0):
+        note = "not defined: the first document of one text is longer than the other text"
+        compared = observed_words(pair, None, options)
+        yield from (MeasureRow(*key, math.nan, note=note) for key in compared)
+        return
+    resampled: _Draws = {}
+    if pair.documents is not None:
+        resampled = _resampled(pair, options, seed)
+    unknown = _unknown(pair)
+    tops = (np.sort(side)[::-1][: options.zipf_ranks].astype(float) for side in counts)
+    values = _rank_values(*(top[top > 0] for top in tops))
+    fits, laws = _law_rows(pair, options, spreads, seed)
+
+    def row(tendency: str, name: str, value: float) -> MeasureRow:
+        spread = spreads.of(name)
+        limits = limits_of(name, value, resampled, options.confidence, spread)
+        return MeasureRow(tendency, name, value, *limits)
+
+    for name, value in values.items():
+        yield row(_RANKS, name, value)._replace(p_value_law=laws.get(name, math.nan))
+    yield from fits
+    sides = counts[0][:, None], counts[1][:, None]
+    found = unigram_distances(*sides, unknown)
+    most = bounds_from(counts.max(axis=0))
+    found["tvd_1000"] = first_ranks_distance(*sides, most)
+    for name, (distance,) in found.items():
+        made = row(_WORDS, name, float(distance))
+        if name == "tvd" and pair.documents is not None and options.bootstrap:
+            held = held_out_distance(pair.documents, pair.groups, seed, pair.equal_sizes)
+            made = made._replace(low=held.lower_limit(options.confidence))
+        elif name.startswith("max_difference"):
+            without = unknown if name == "max_difference_known" else None
+            made = made._replace(note=_named(pair, counts, without))
+        yield made

@@ -1,0 +1,233 @@
+"""Zipf's law with ranks from one half of a text and frequencies from the other.
+
+Ranks by the same tokens that are then counted make any text steeper than it is: a type that
+happened to occur often stands high. So documents (or groups) are halved: ranks are those of the
+types with at least 10 occurrences in half A, frequencies those of half B, zeros kept, and the law
+over these ranks is fitted by maximum likelihood; then A and B change places, and the exponents are
+averaged. The interval is that of documents, or groups, left out one by one inside the half that
+gives the frequencies, with the ranks fixed.
+
+The test of the law draws both halves from it, ranks and fits them again, and compares the largest
+difference of distribution functions over the ranks. It supposes independent tokens: on real text it
+describes.
+
+Source: Piantadosi (2014). Zipf's word frequency law in natural language. Psychonomic Bulletin and
+Review 21.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.distances import ks_to_cdf
+from beyond_perplexity.tendencies.inference.limits import Spread
+from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES
+from beyond_perplexity.tendencies.power_laws import (
+    exponent_of_mean,
+    fit_truncated_zipf,
+    truncated_zipf_cdf,
+    truncated_zipf_moments,
+)
+from beyond_perplexity.tendencies.resampling import monte_carlo_p
+from beyond_perplexity.tendencies.unigrams import DocumentCounts
+
+_MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
+_FAR = 8  # standard deviations
+
+
+class Halves(NamedTuple):
+    """Frequencies in either half by the ranks of the other.
+
+    Attributes
+    ----------
+    ranked : tuple of two numpy.ndarray, shape (K,)
+        Counts in B by the ranks of A, and in A by the ranks of B.
+    """
+
+    ranked: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def exponent(self) -> float:
+        """The mean of both fits; NaN where one is not defined."""
+        return (fit_truncated_zipf(self.ranked[0]) + fit_truncated_zipf(self.ranked[1])) / 2
+
+    @property
+    def n_ranks(self) -> float:
+        """The mean number of ranks."""
+        return (len(self.ranked[0]) + len(self.ranked[1])) / 2
+
+    def distance(self, s: float) -> float:
+        """Return the mean over both of the distance to the law over the ranks."""
+        found = [ks_to_cdf(held, truncated_zipf_cdf(s, len(held))) for held in self.ranked]
+        return float(np.mean(found))
+
+
+class SplitFit(NamedTuple):
+    """The fit of a text and its interval; NaNs where there are not two ranks."""
+
+    halves: Halves
+    low: float
+    high: float
+
+
+def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) -> np.ndarray:
+    """Return the types by rank that occur often enough, ties in random order: int64, (K,)."""
+    kept = np.flatnonzero(counts >= OCCURRENCES)
+    order = np.lexsort((rng.random(len(kept)), -counts[kept]))
+    return kept[order][:ranks]
+
+
+def _exchanged(
+    first: np.ndarray, second: np.ndarray, ranks: int | None, rng: np.random.Generator
+) -> tuple[Halves, list[np.ndarray]]:
+    orders = [rank_order(counts, ranks, rng) for counts in (first, second)]
+    return Halves((second[orders[0]], first[orders[1]])), orders
+
+
+def split_fit(
+    documents: DocumentCounts,
+    body: int,
+    units: np.ndarray,
+    ranks: int | None,
+    spread: Spread,
+    confidence: float,
+    seed: int,
+) -> SplitFit:
+    """Fit Zipf's law to a text; see the module.
+
+    Parameters
+    ----------
+    documents : DocumentCounts
+        Counts of every document.
+    body : int
+        0 for the reference, 1 for the samples.
+    units : numpy.ndarray of int64, shape (D,)
+        The document or group that each document is, from 0 on; -1 for one that is left out.
+    ranks : int or None
+        Ranks that are fitted at most.
+    spread : Spread
+        Degrees of freedom of the interval.
+    confidence : float
+        Of the interval.
+    seed : int
+        The halves are drawn from the stream (`seed`, ``"zipf/halves"``, `body`).
+    """
+    rng = stream(seed, "zipf/halves", body)
+    n = int(units.max(initial=-1)) + 1
+    first = np.zeros(n + 1, bool)  # the last is that of documents that are left out
+    first[rng.permutation(n)[: n // 2]] = True
+    second = ~first
+    second[n] = False
+    codes = np.where(units < 0, n, units)
+    counts = documents.sums_of(body, np.stack([first, second], axis=1), codes)
+    halves, orders = _exchanged(counts[:, 0], counts[:, 1], ranks, rng)
+    if not math.isfinite(halves.exponent):
+        return SplitFit(halves, math.nan, math.nan)
+    log_sums, sums = _sums_by_unit(documents, body, codes, orders, n)
+    variance = 0.0
+    for column, (half, order) in enumerate(zip((second, first), orders, strict=True)):
+        own = half[:n] & (sums[:, column] > 0)
+        log_ranks = np.log(np.arange(1, len(order) + 1))
+        variance += _jackknife(log_sums[own, column], sums[own, column], log_ranks) / 4
+    margin = float(student.ppf((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
+    return SplitFit(halves, halves.exponent - margin, halves.exponent + margin)
+
+
+def _sums_by_unit(
+    documents: DocumentCounts, body: int, codes: np.ndarray, orders: list[np.ndarray], n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum ln k, and tokens, over the ranked tokens of each unit: float64, (n, 2) each."""
+    marks = np.zeros((documents.n_types, 4))
+    for column, order in enumerate(orders):
+        marks[order, column] = np.log(np.arange(1, len(order) + 1))
+        marks[order, 2 + column] = 1
+    sums = np.zeros((n + 1, 4))
+    start = 0
+    for found in documents.per_document(body, marks):
+        unit = codes[start : start + len(found)]
+        start += len(found)
+        for column in range(4):
+            sums[:, column] += np.bincount(unit, found[:, column], minlength=n + 1)
+    return sums[:n, :2], sums[:n, 2:]
+
+
+def _jackknife(log_sums: np.ndarray, sums: np.ndarray, log_ranks: np.ndarray) -> float:
+    """Return the variance of the exponent of the mean of ln k, units (U,) left out one by one."""
+    if len(sums) < 2:
+        return math.nan
+    total, tokens = log_sums.sum(), sums.sum()
+    means = (total - log_sums) / (tokens - sums)
+    s = exponent_of_mean(total / tokens, log_ranks)
+    spread = math.sqrt(truncated_zipf_moments(s, log_ranks)[1])
+    # The exponent as a function of the mean is smooth: a table of it serves for all units.
+    reach = max(2 * float(np.abs(means - total / tokens).max()) / spread**2, 1e-9)
+    grid = s + np.linspace(-reach, reach, 41)
+    at = np.array([truncated_zipf_moments(x, log_ranks)[0] for x in grid])
+    left_out = np.interp(means, at[::-1], grid[::-1])
+    return float((len(sums) - 1) / len(sums) * np.sum((left_out - s) ** 2))
+
+
+class _Law:
+    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again."""
+
+    def __init__(self, halves: Halves, s: float, ranks: int | None) -> None:
+        self._ranks = ranks
+        most = max(map(len, halves.ranked))
+        k = np.arange(1, _MOST_RANKS * most + 1001)
+        weights = np.exp(-s * np.log(k))
+        # B has its tokens by the ranks of A, and the reverse.
+        scales = [held.sum() / weights[: len(held)].sum() for held in halves.ranked]
+        rate = max(scales) * weights
+        last = rate[most - 1]
+        # A type of a rate below this is never among the ranks that are compared.
+        least = max(0.5, last - _FAR * math.sqrt(last)) if ranks == most else 0.5
+        kept = max(most, int(np.argmax(rate < least)) if rate[-1] < least else len(rate))
+        self._rates = [scale * weights[:kept] for scale in scales]
+
+    def draw(self, rng: np.random.Generator) -> Halves:
+        """Draw both halves: Poisson counts, ranked again."""
+        second, first = (rng.poisson(rate) for rate in self._rates)
+        return _exchanged(first, second, self._ranks, rng)[0]
+
+
+def law_p(
+    samples: Halves, fitted: Halves, n: int, ranks: int | None, seed: int, purpose: str
+) -> float:
+    """Test a text against Zipf's law with the exponent of a text, by Monte Carlo.
+
+    Parameters
+    ----------
+    samples : Halves
+        The text that is tested.
+    fitted : Halves
+        The text that the exponent is fitted to: the same object, or the reference.
+    n : int
+        Draws; both texts are drawn from the law, and the exponent is fitted again each time.
+    ranks : int or None
+        Ranks that are compared at most.
+    seed, purpose : int, str
+        Draw b is from the stream (`seed`, `purpose`, b).
+
+    Returns
+    -------
+    float
+        NaN without draws or where the fit is not defined.
+    """
+    s = fitted.exponent
+    if not n or math.isnan(s) or min(map(len, samples.ranked)) < 2:
+        return math.nan
+    observed = samples.distance(s)
+    law = _Law(samples, s, ranks)
+    other = None if fitted is samples else _Law(fitted, s, ranks)
+    drawn = np.empty(n)
+    for b in range(n):
+        rng = stream(seed, purpose, b)
+        replicate = law.draw(rng)
+        at = (replicate if other is None else other.draw(rng)).exponent
+        drawn[b] = 1.0 if math.isnan(at) else replicate.distance(at)
+    return monte_carlo_p(observed, drawn)

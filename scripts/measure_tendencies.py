@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.comparison import Bodies, TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.inference.floors import least_tokens, split_floors
+from beyond_perplexity.tendencies.inference.multiple import star_warning
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions, check_inputs
 from beyond_perplexity.tendencies.pairs import paired
@@ -109,6 +111,9 @@ def _measure(
             if further is not None and options.permutations:
                 floors = split_floors(further, least_tokens(pair), options, given.seed)
             rows = measure_rows(pair, options, given.seed, floors=floors, bodies=given.bodies)
+            warning = star_warning(rows, options.permutations, given.bodies)
+            if warning and vocabulary == main:
+                print(f"warning: {given.source}: {warning}", file=sys.stderr)
             told = comparison.text_rows(vocabulary, bodies)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW}

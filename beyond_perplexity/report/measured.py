@@ -23,6 +23,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.figures.verdicts import (
     WITHHELD,
     reason_withheld,
+    too_few_permutations,
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table

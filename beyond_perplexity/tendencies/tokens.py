@@ -137,7 +137,12 @@ def draw_documents(
     """Keep `size` of `total` documents, drawn as for `read_resample`, of a stream."""
     drawn = np.zeros(total, bool)
     drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
+    yield from choose_documents(texts, drawn)
+
+
+def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[pa.Array]:
+    """Keep the documents of a stream that are chosen (bool, shape (D,))."""
     start = 0
     for batch in texts:
-        yield batch.filter(pa.array(drawn[start : start + len(batch)]))
+        yield batch.filter(pa.array(chosen[start : start + len(batch)]))
         start += len(batch)

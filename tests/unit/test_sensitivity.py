@@ -165,7 +165,7 @@ def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts
     x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
     ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
-    exchange = dict(zip(ordered[shift._exchange], ordered, strict=True))
+    exchange = dict(zip(ordered[shift.exchange], ordered, strict=True))
     rng = np.random.default_rng(4)
     p_values = []
     for seed in range(80):

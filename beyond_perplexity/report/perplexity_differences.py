@@ -17,11 +17,12 @@ _CLAIM = (
 )
 _NOTE = (
     "Bits per byte of UTF-8 with the end of each document; the difference is that of the first "
-    "model less the second, so that below 0 the first is better. Interval: 95%, jackknife over "
-    "groups (pages, or documents where there are none), Student's t with the effective number of "
-    "groups. p: sign-flips over groups; adjusted for all pairs (Holm), and stars of adjusted "
-    f"values: {STAR_NOTE}. Smallest: the true difference that a test of level .05 finds in 80% of "
-    "the cases, from the standard error and Student's t."
+    "model less the second, so that below 0 the first is better. Groups are pages (or what the "
+    "scores name so); where none are named, each document is one, and what is said holds for "
+    "further documents of the same pages, not for new pages. Interval: 95%, jackknife over groups, "
+    "Student's t with the effective number of groups. p: sign-flips over groups; adjusted for all "
+    f"pairs (Holm): {STAR_NOTE}. Smallest: the true difference that a test of level .05 finds in "
+    "80% of the cases, from the standard error and Student's t."
 )
 _TITLE = "Differences between models in bits per byte"
 _DIGITS = 4

@@ -4,7 +4,9 @@ Run ``python -m benchmarks.calibration_perplexity`` (a minute). Documents come i
 models the bits per byte of a page have a part in common (its topic), and each its own; the second
 model's true bits per byte are `difference` less. Shown are the shares of repeats in which
 
-- the sign-flip test rejects at .05 where the difference is 0 (`level`);
+- the sign-flip test rejects at .05 where the difference is 0 (`level`; 1 - level is the coverage of
+  the interval that inverts the test, which the jackknife's was chosen over: it covers as much, and
+  is one definition with a model's own interval);
 - the 95% interval of the difference holds the true one (`coverage`), and that of a model's own bits
   per byte the true one of all pages (`own`);
 - a true difference of the size that `smallest_found` promises is found (`promised`, about .80);

@@ -216,6 +216,7 @@ rule measure_sensitivity:
     input:
         statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         whole("<results>/references/{corpus}/sensitivity.parquet"),
     log:
@@ -228,11 +229,12 @@ rule measure_sensitivity:
         mem_mb=growing(4000),
         runtime=120,
     params:
-        code=fingerprint("scripts/measure_sensitivity.py"),
+        code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
-        first=config["generation"]["documents"],
-        lengths=RUN.samples.length_flags(),
+        stop_words=RUN.corpora.stop_words(),
+        flags=lambda wildcards: RUN.samples.reference_flags(wildcards.corpus),
+        counting=RUN.samples.counting_flags(),
         seed=config["seed"],
     shell:
         """
@@ -240,8 +242,8 @@ rule measure_sensitivity:
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
             --split test \
-            --first {params.first} \
-            {params.lengths} \
+            --stop-words {params.stop_words:q} \
+            {params.flags} {params.counting} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \

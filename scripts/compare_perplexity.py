@@ -65,7 +65,7 @@ def main() -> None:
     frame = table.to_pandas().astype({"groups": "Int64"})
     called = list(names.values())
     labels = Labels(models=called, names={name: name for name in called})
-    print(describe_differences(frame, labels, given.flips))
+    print(describe_differences(frame, labels))
     if given.csv:
         with atomic_path(given.csv) as temporary:
             frame.to_csv(temporary, index=False, lineterminator="\n")

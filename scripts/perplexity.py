@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
@@ -64,6 +64,7 @@ def _read_options() -> argparse.Namespace:
         help="speller of the words that the vocabulary lacks (default: speller.json in the model "
         "folder, or that of the run which the folder is of)",
     )
+    add("--group-column", help="field of the documents that belong together (default: group)")
     add("--per-document", help="Parquet file to write, one row a document")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
@@ -75,12 +76,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)
-    batches = read_cleaned(Path(options.text), cleaning)
-    texts = (
-        ScoredText(place, text)
-        for place, text in enumerate(text for batch in batches for text in batch)
-        if text.strip()
-    )
+    groups = GroupField(options.group_column or "group", options.group_column is not None)
+    documents = enumerate(read_grouped(Path(options.text), cleaning, groups))
+    texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
     speller = options.speller or find_speller(options.model, vocabulary)
     with ExitStack() as stack:
         write = None

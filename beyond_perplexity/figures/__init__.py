@@ -38,8 +38,8 @@ FIGURES: Rows[Exhibit] = {
         "the same size, in each vocabulary that it is read in (a range where sizes differ). White "
         "cells lie in the middle 95% of that; blue is farther, the darker the larger the excess "
         "over the floor; orange is closer than human text is to itself, as copied text can be. "
-        r"Stars: \*\* p < 0.005, \* p < 0.05, one-sided, adjusted for all tests of a body of text; †: no "
-        "sound verdict is possible, the notes of the tables say why.",
+        r"Stars: \*\* p < 0.005, \* p < 0.05, one-sided, adjusted for all tests of a body of text; "
+        "†: no sound verdict is possible, the notes of the tables say why.",
     ),
     "tendencies/figure_1": Exhibit(
         "figures.type_token:type_token_overview",

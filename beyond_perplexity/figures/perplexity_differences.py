@@ -16,18 +16,23 @@ from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, sta
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
-COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
-PALE = 0.85  # of the scale, so that black and white ink can be read on all of it
+_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
+# Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
+_LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
 
 
-def _digits(pairs: pd.DataFrame) -> int:
-    """Choose decimals that show the first digit of an interval's half width, and one more."""
-    width = (pairs["high"] - pairs["low"]).median() / 2
-    return 3 if not width > 0 else int(np.clip(1 - math.floor(math.log10(width)), 2, 4))
+def _cell(row: pd.Series, *, exact: bool) -> str:
+    """Write a difference and half its interval, with the first digit of that and one more."""
+    half = (row["high"] - row["low"]) / 2
+    digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
+    text = f"{row['value']:+.{digits}f}".replace("-", MINUS) + stars(row["p_adjusted"])
+    return text + (f"\n±{half:.{digits}f}" if exact and half > 0 else "")
 
 
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", MINUS)
+def _shade(value: float, most: float) -> float:
+    """Return where a difference stands on the scale of colours, which runs from −1 to 1."""
+    size = max(_FAINT, _LARGEST * math.sqrt(abs(value) / most))
+    return math.copysign(size, value)
 
 
 def _both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -76,24 +81,20 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
     most = float(pairs["value"].abs().max()) or 1.0
     columns = [name for name in order if name in set(pairs["first"])]
     shades = np.full((len(order), len(columns)), np.nan)
-    digits = _digits(pairs)
     for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
         place = order.index(row["first"]), columns.index(row["second"])
-        shade = PALE * row["value"] / most if coloured else np.nan
+        shade = _shade(row["value"], most) if coloured else np.nan
         shades[place] = shade
-        text = _signed(row["value"], digits) + stars(row["p_adjusted"])
-        if len(columns) < _MANY and not pd.isna(row["low"]):
-            text += f"\n±{(row['high'] - row['low']) / 2:.{digits}f}"
         axis.text(
             place[1],
             place[0],
-            text,
+            _cell(row, exact=len(columns) < _MANY),
             ha="center",
             va="center",
             fontsize=6.5 if len(columns) < _MANY else 5,
-            color="#FFFFFF" if abs(shade) > 0.55 else "#000000",
+            color="#FFFFFF" if abs(shade) > _DARK else "#000000",
         )
-    axis.imshow(shades, cmap=COLOURS, norm=Normalize(-1, 1), aspect="auto")
+    axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
     axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
     axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axis.tick_params(axis="y", labelleft=False)
@@ -101,7 +102,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
-    axis.set_xlabel(f"Row less column, ± half the 95% interval   {STAR_NOTE}")
+    axis.set_xlabel(f"Row less column, ± half the 95% interval   {STAR_NOTE}", fontsize=7)
 
 
 @styled

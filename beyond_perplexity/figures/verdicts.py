@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -18,6 +18,8 @@ DIFFERS, ALIKE, NO_VERDICT, UNTESTED = "differs", "no difference found", "no ver
 _WITHHELD_NOTE = f"{NO_VERDICT}: "
 # What the note of a largest difference says besides: which word it is.
 _WORD = re.compile(r"; word \".*$", flags=re.DOTALL)
+# And of every test: that the permutations are too few for a star, which a table says once.
+_TOO_FEW = re.compile(r"(?:^|; )([0-9,]+ permutations cannot give [^;]*)$")
 
 
 def _is_known(value: Any) -> bool:
@@ -42,6 +44,19 @@ def reason_withheld(row: Mapping[Any, Any]) -> str:
     if tested or not note.startswith(_WITHHELD_NOTE):
         return ""
     return _WORD.sub("", note.removeprefix(_WITHHELD_NOTE)).strip()
+
+
+def note_alone(row: Mapping[Any, Any]) -> str:
+    """Return what a note says beside the reason of a withheld verdict and too few permutations."""
+    if not _is_known(row["note"]) or reason_withheld(row):
+        return ""
+    return _TOO_FEW.sub("", str(row["note"]))
+
+
+def too_few_permutations(notes: Iterable[str | None]) -> str:
+    """Return the warning that no star can appear, as the notes of the rows have it, or nothing."""
+    found = (_TOO_FEW.search(str(note)) for note in notes if _is_known(note))
+    return next((match[1] for match in found if match), "")
 
 
 def verdict(row: Mapping[Any, Any]) -> str:

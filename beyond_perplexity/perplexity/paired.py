@@ -18,17 +18,18 @@ from scipy.special import stdtrit
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.intervals import (
     INTERVAL_LEVEL,
-    LEAST_GROUPS,
     RatioInterval,
     ratio_interval,
     sum_groups,
 )
 from beyond_perplexity.perplexity.score_files import FileScores, same_documents
-from beyond_perplexity.perplexity.sign_flips import holm, sign_flip_p_values
+from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.tendencies.inference.multiple import holm
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS, VERDICT_LEVELS
 
 POWER = 0.8
-FEW_GROUPS = f"fewer than {LEAST_GROUPS} effective groups: no verdict"
+FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
 
 _Row = dict[str, Any]
 
@@ -101,9 +102,24 @@ def compare_scores(
             row.setdefault("scored_text", kind)
     pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
     for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
-        row["p_adjusted"] = adjusted
+        row["p_adjusted"] = float(adjusted)
+        row["note"] = "; ".join(
+            filter(None, [row["note"], flip_warning(len(pairs), options.flips)])
+        )
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
+
+
+def flip_warning(tests: int, flips: int) -> str:
+    """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
+    beyond = [level for level in VERDICT_LEVELS if tests / (flips + 1) >= level]
+    if not beyond:
+        return ""
+    needed = math.floor(tests / beyond[-1] + 1e-9)
+    return (
+        f"{flips:,} flips cannot give p < {beyond[0]:g} in a family of {tests} tests: {needed:,} "
+        f"are needed{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
+    )
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:

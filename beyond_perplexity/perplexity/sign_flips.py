@@ -86,18 +86,3 @@ def sign_flip_p_values(
         drawn += len(part)
     own = 0 if exact else 1
     return [float((count + own) / (drawn + own)) for count in larger]
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number by Holm's step-down procedure.
-
-    References
-    ----------
-    Holm (1979). A simple sequentially rejective multiple test procedure.
-    """
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(order), 0, -1)
-    stepped = np.maximum.accumulate(np.minimum(1.0, factors * np.asarray(p_values)[order]))
-    adjusted = np.empty(len(order))
-    adjusted[order] = stepped
-    return [float(value) for value in adjusted]

@@ -25,13 +25,13 @@ from beyond_perplexity.perplexity.documents import (
 )
 from beyond_perplexity.perplexity.intervals import (
     INTERVAL_LEVEL,
-    LEAST_GROUPS,
-    effective_groups,
     ratio_interval,
     sum_groups,
 )
 from beyond_perplexity.perplexity.scores import check_window
 from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
 
 UNITS = ("token", "word", "character", "byte")
@@ -157,8 +157,8 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     }
     if not math.isfinite(totals.log_prob):
         return found | {"note": "a document is impossible"}
-    if effective < LEAST_GROUPS:
-        return found | {"note": f"fewer than {LEAST_GROUPS} effective groups"}
+    if effective < EFFECTIVE_GROUPS:
+        return found | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups"}
     found |= _interval(sums["log_prob"], counts)
     if math.isfinite(totals.log_prob_spelled):
         found["spelled"] = _interval(sums["log_prob_spelled"], counts)

@@ -140,13 +140,9 @@ class Samples:
 
     def counting_flags(self) -> str:
         """Return the flags that say which tokens and documents count: of all that count texts."""
-        symbols = "" if self.config["tendencies"]["count_s_symbols"] else "no-"
-        return f"--{symbols}count-s-symbols {self.length_flags()}"
-
-    def length_flags(self) -> str:
-        """Return the flags that say how long documents are and how much of them is read."""
         tendencies = self.config["tendencies"]
-        flags = f"--minimum-tokens {tendencies['minimum_tokens']}"
+        symbols = "" if tendencies["count_s_symbols"] else "no-"
+        flags = f"--{symbols}count-s-symbols --minimum-tokens {tendencies['minimum_tokens']}"
         longest = tendencies["maximum_tokens"]
         return flags if longest is None else f"{flags} --maximum-tokens {longest}"
 
@@ -156,12 +152,13 @@ class Samples:
         # Where the files say the splits, they keep the pages whole.
         split = self.config["corpora"][corpus].get("split", {"unit": "page"})
         by_page = split["unit"] == "page"
-        return f"--reference-split test {first}{' --group-column title' if by_page else ''}"
+        return f"{first} --group-column title" if by_page else first
 
     def measuring_flags(self, model: str, decoding: str) -> str:
         """Return the flags of `scripts.measure_tendencies` that are no file of the run."""
         tendencies, corpus = self.config["tendencies"], self.corpus_of(model, decoding)
         given = {
+            "--reference-split": "test",
             "--pool-split": "train",
             "--bodies": str(self.bodies(corpus)),
             "--options": as_json(tendencies["measurement"]),

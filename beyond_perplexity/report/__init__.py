@@ -119,10 +119,10 @@ TABLES: Rows[Exhibit] = {
         ("perplexity_differences",),
         "Differences in bits per byte",
         "Bits per byte of every model and the differences of all pairs that are scored on the same "
-        "text, with 95% intervals over documents (over pages, where pages were split), p-values by "
-        "sign-flips, and the smallest difference that this test split can show. A difference is a "
-        "claim about two trained models; about two architectures only several trainings of each "
-        "can say something.",
+        "text, with 95% intervals over documents of these pages (over pages, where whole pages "
+        "were split), p-values by sign-flips, and the smallest difference that this test split can "
+        "show. A difference is a claim about two trained models; about two architectures only "
+        "several trainings of each can say something.",
     ),
     "tendencies/table_2": Exhibit(
         "report.measured:table_2",

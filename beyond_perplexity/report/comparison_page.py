@@ -23,6 +23,7 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.figures.verdicts import (
     NO_VERDICT,
+    note_alone,
     reason_withheld,
     verdict,
     verdict_mark,
@@ -82,13 +83,6 @@ def _said(row: Mapping[Any, Any]) -> str:
     return f"{said}: {reason_withheld(row)}" if said == NO_VERDICT else said
 
 
-def _note(row: Mapping[Any, Any]) -> str:
-    """Return what a note says beside the reason of a withheld verdict."""
-    if row["note"] is None or pd.isna(row["note"]) or verdict(row) == NO_VERDICT:
-        return ""
-    return str(row["note"])
-
-
 def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     """Make the table that answers how far the samples are from the reference.
 
@@ -116,13 +110,14 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     heads += [Column(name) for name in ("Reference", "Samples", "Distance")]
     heads += [Column("Kind", text=True)]
     heads += [Column(name) for name in ("Floor", "Excess", "95% limits", "Adjusted p")]
-    heads += [Column("Verdict", text=True), Column("Note", text=True)]
+    heads += [Column("Verdict", wraps=True), Column("Note", wraps=True)]
     keys = zip(measures["tendency"], measures["measure"], strict=True)
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
     note = (
-        "Distance: 0 for the same distribution, 1 at most. Floor: the distance of two halves of "
-        f"the reference; excess: what the samples have above it. {STAR_NOTE}."
+        "Distance: 0 for the same distribution, 1 at most. Floor: the distance of two halves of the "
+        "reference. Excess: what as many samples have from such a half, above the floor; not the "
+        f"distance minus the floor, as a distance falls with the documents. {STAR_NOTE}."
     )
     if raw:
         title = "How far are the raw texts?"
@@ -148,7 +143,7 @@ def _distance_cells(row: MainRow, distance: Mapping[Any, Any]) -> list[str]:
         shown_interval(distance["low"], distance["high"], digits),
         shown_p(distance["p_adjusted"]),
         _said(distance),
-        _note(distance),
+        note_alone(distance),
     ]
 
 
@@ -174,13 +169,13 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
             shown_p(row["p_value"]),
             shown_p(row["p_adjusted"]),
             shown_p(row["p_value_law"]),
-            "" if row["note"] is None or pd.isna(row["note"]) else str(row["note"]),
+            f"{NO_VERDICT}: {reason_withheld(row)}" if reason_withheld(row) else note_alone(row),
         ]
         for key, row in _lookup(measures).items()
     ]
     heads = [Column("Tendency", text=True), Column("Measure", text=True)]
     names = ("Value", "Floor", "Excess", "95% limits", "p", "Adjusted p", "p of the law")
-    heads += [*map(Column, names), Column("Note", text=True)]
+    heads += [*map(Column, names), Column("Note", wraps=True)]
     note = (
         f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
         "it, which says nothing of the other text. In full precision in tendencies.csv."
@@ -314,11 +309,12 @@ def comparison_page(
     """
     samples, reference = comparison.samples.path.name, comparison.reference.path.name
     title, raw = f"{samples} compared with {reference}", comparison.raw
+    texts = texts_table(comparison.measures)
     parts = [
         f"<h1>{escape_html(title)}</h1>",
         to_html_table(bodies_table(comparison)),
         to_html_table(comparison_table(comparison.measures)),
-        to_html_table(texts_table(comparison.measures)),
+        to_html_table(texts) if texts.rows else "",
         *([] if raw is None else [to_html_table(comparison_table(raw, raw=True))]),
         "<p><a href='#reading'>How to read this table</a></p>",
         "<h2>Figures</h2>",

@@ -157,9 +157,9 @@ def _missed(sensitivity: pd.DataFrame | None, documents: int) -> str:
     level, power = sensitivity[["level", "power"]].iloc[0]
     fewer = ", which find less" if size > documents else ""
     return (
-        f"with {size:,} documents in each text (compared were {documents:,}{fewer}) a test finds at "
-        f"p < {level:g} in {100 * power:g}% of the cases a shift of: {', '.join(said)}. Anything "
-        "smaller may be there and have no star."
+        f"with {size:,} documents in each text (compared were {documents:,}{fewer}) a test finds "
+        f"at p < {level:g} in {100 * power:g}% of the cases a shift of: {', '.join(said)}. "
+        "Anything smaller may be there and have no star."
     )
 
 

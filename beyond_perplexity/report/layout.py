@@ -35,6 +35,7 @@ _LATEX = {
     "Σ": r"$\Sigma$",
     "–": "--",
     "—": "---",
+    "…": r"\ldots{}",
     "†": r"\textdagger{}",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
@@ -55,7 +56,7 @@ th, td { padding: .25rem .7rem; text-align: right; white-space: nowrap; }
 th { font-weight: 600; vertical-align: bottom; }
 th.text, td.text { text-align: left; }
 th.wraps, td.wraps { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-td.wraps { min-width: 22rem; }
+td.wraps { min-width: 13rem; }
 th.group { text-align: center; border-bottom: 1px solid #9995; }
 thead tr:last-child th { border-bottom: 2px solid currentColor; }
 tbody tr:nth-child(even) { background: #8881; }
@@ -283,7 +284,7 @@ def to_text(table: Table) -> str:
 
     def line(row: Sequence[str]) -> str:
         cells = [
-            cell.ljust(width) if column.text else cell.rjust(width)
+            cell.ljust(width) if column.text or column.wraps else cell.rjust(width)
             for column, cell, width in zip(table.columns, row, widths, strict=True)
         ]
         return "  ".join(cells).rstrip()

@@ -23,6 +23,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.figures.verdicts import (
     WITHHELD,
     reason_withheld,
+    too_few_permutations,
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table
@@ -347,13 +348,11 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
-    tested = any(compares_texts(column.measure) for column in specification.columns)
-    said += [
-        f"{STAR_NOTE}." if tested else "",
-        TEXT_NOTE,
-        PUBLISHED_NOTE if specification.of_paper else "",
-    ]
-    return " ".join([*filter(None, said), _withheld(found, specification.columns)]).strip()
+    if any(compares_texts(column.measure) for column in specification.columns):
+        few = too_few_permutations(row["note"] for row in found.values())
+        said += [f"{STAR_NOTE}.", few and f"{few}."]
+    said += [TEXT_NOTE, PUBLISHED_NOTE if specification.of_paper else ""]
+    return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 
 
 table_2, table_3, table_5, table_6, raw_distances = (

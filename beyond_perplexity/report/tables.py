@@ -45,7 +45,9 @@ def reference_table(
     Parameters
     ----------
     measures : pandas.DataFrame
-        Schema ``tendencies`` of any samples; measures ending in ``_reference`` are the test set's.
+        Schema ``tendencies`` of any samples in raw text; measures ending in ``_reference`` are the
+        test set's. Those of words are of as many tokens as the samples have, so that the longest
+        samples are taken.
     resamples : pandas.DataFrame, optional
         Schema ``tendencies``, one source per resample of the training set; None or a single
         resample leaves the standard deviations out.
@@ -62,6 +64,7 @@ def reference_table(
         When the measures have none of the parameters.
     """
     records, body = [], []
+    measures = _largest_first(measures)
     for row in TEST_SET_ROWS:
         value = _first(measures, row.tendency, f"{row.measure}_reference")
         if value is None:
@@ -94,6 +97,14 @@ def reference_table(
     )
     title = f"Table 4: Parameters of the {labels.human()}"
     return Table("table_4", title, note, heads, body, pd.DataFrame(records))
+
+
+def _largest_first(measures: pd.DataFrame) -> pd.DataFrame:
+    """Put the bodies with the most tokens first: the laws of words are fitted to as many tokens."""
+    tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
+    sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
+    order = measures["source"].map(lambda name: -sizes.get(name, 0.0))
+    return measures.loc[order.sort_values(kind="stable").index]
 
 
 def _select(table: pd.DataFrame, tendency: str, measure: str) -> pd.Series:

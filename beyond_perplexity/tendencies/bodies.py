@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.shards import read_rows
+from beyond_perplexity.storage.shards import count_documents, read_rows
 from beyond_perplexity.tendencies.hashes import string_hashes
 from beyond_perplexity.tendencies.tokens import draw_documents
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
@@ -113,9 +114,33 @@ class DocumentFiles:
 
     def groups(self) -> np.ndarray | None:
         """Return the group of every document; see `found_groups`. None without a column."""
+        numbers = self.group_numbers()
+        place = f"{self.paths[0]}: column '{self.group_column}'"
+        return None if numbers is None else found_groups(numbers, place)
+
+    def group_numbers(self) -> GroupNumbers | None:
+        """Read the groups of the documents, one group alone as well; None without a column."""
         if self.group_column is None:
             return None
         numbers = GroupNumbers()
         for batch in self.rows(self.group_column):
             numbers.add(batch.column(self.group_column))
-        return found_groups(numbers, f"{self.paths[0]}: column '{self.group_column}'")
+        return numbers
+
+    def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
+        """Return the documents of another split of the same files.
+
+        Parameters
+        ----------
+        split : str
+            Its name.
+        as_thin : bool
+            Take the same share of them that `first` takes of this split, so that groups lose as
+            many of their documents; else all.
+        """
+        first = None
+        if as_thin and self.first is not None:
+            held = count_documents(self.paths, self.split)
+            if self.first < held:
+                first = math.ceil(self.first * count_documents(self.paths, split) / held)
+        return replace(self, split=split, first=first)

@@ -20,6 +20,7 @@ from beyond_perplexity.figures.verdicts import (
     UNTESTED,
     WITHHELD,
     beyond_floor,
+    note_alone,
     reason_withheld,
     verdict,
     verdict_mark,
@@ -93,6 +94,24 @@ def test_the_reason_is_told_from_what_else_a_note_says() -> None:
     ):
         assert reason_withheld({**untested, "note": note}) == reason
     assert reason_withheld({**ROW, "note": f"no verdict: {WITHHELD_NOTE}"}) == ""
+
+
+FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 160 are needed"
+
+
+def test_too_few_permutations_are_told_once() -> None:
+    measures = make_measures(SOURCES)
+    tested = measures["p_value"].notna()
+    measures.loc[tested, "note"] = [
+        f"{note}; {FEW}" if isinstance(note, str) else FEW for note in measures[tested]["note"]
+    ]
+    assert table_3(measures, Labels()).note.count(FEW) == 1
+    assert "permutations" not in table_5(measures, Labels()).note  # which tests nothing
+    row = {**ROW, "note": f"{WORD_NOTE}; {FEW}"}
+    assert note_alone(row) == WORD_NOTE
+    assert note_alone({**ROW, "note": FEW}) == note_alone(ROW) == ""
+    withheld = {**ROW, "p_value": None, "p_adjusted": None, "note": "no verdict: few"}
+    assert note_alone(withheld) == ""
 
 
 def test_a_distance_is_held_against_the_band_of_the_floor() -> None:

@@ -1,7 +1,7 @@
 """Paired tests of perplexity.
 
 Oracles: `scipy.stats.permutation_test` on a small case; power of Student's t by the noncentral law
-(SciPy); Holm's steps by hand; `measure` of the same texts; simulated levels and coverages.
+(SciPy); `measure` of the same texts; simulated levels and coverages.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from beyond_perplexity.perplexity.paired import (
     PairOptions,
     check_company,
     compare_scores,
+    flip_warning,
     smallest_found,
 )
 from beyond_perplexity.perplexity.score_files import read_scores
-from beyond_perplexity.perplexity.sign_flips import holm, sign_flip_p_values
+from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
 
 PAIR = [(0, 1)]
 
@@ -106,10 +107,12 @@ def test_equal_models_have_p_1_and_ties_count():
     assert sign_flip_p_values(ones, PAIR, 99, 0) == [2 / 16]
 
 
-def test_holm_by_hand():
-    assert holm([0.03, 0.01, 0.04]) == pytest.approx([0.06, 0.03, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
+def test_flips_must_do_for_the_number_of_tests():
+    assert flip_warning(1, 9999) == flip_warning(49, 9999) == flip_warning(0, 1) == ""
+    assert flip_warning(50, 9999).endswith("50 tests: 10,000 are needed")
+    assert flip_warning(50, 10_000) == ""
+    both = "p < 0.05 in a family of 500 tests: 100,000 are needed for p < 0.005"
+    assert flip_warning(500, 9999).endswith(both)
 
 
 def test_the_smallest_difference_has_a_power_of_80_percent():

@@ -15,7 +15,7 @@ from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import tabulate
 from beyond_perplexity.report.layout import to_html_table, to_latex
-from beyond_perplexity.report.perplexity_differences import describe_differences, too_few_flips
+from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.shards import check_schema
 from scripts import compare_perplexity
@@ -113,13 +113,8 @@ def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):
     assert (len(held), held["second"].notna().sum()) == (6, 3)
     assert "Row less column:" in printed
     assert "only several trainings (seeds) of each can say something" in " ".join(printed.split())
-    assert "No ** can appear: 3 tests need at least 600 flips." in printed
+    assert "499 flips cannot give p < 0.005 in a family of 3 tests: 600 are needed" in printed
     assert max(map(len, printed.splitlines())) <= 120
-
-
-def test_which_stars_can_appear():
-    assert too_few_flips(1, 9999) == too_few_flips(49, 9999) == too_few_flips(0, 1) == []
-    assert len(too_few_flips(500, 9999)) == 2
 
 
 def test_two_files_of_one_name_go_by_their_paths(tmp_path, capsys, monkeypatch):
@@ -157,7 +152,7 @@ def test_wrong_flags_are_one_line(tmp_path, monkeypatch, capsys, flags, words):
 
 
 def test_the_terminal_drops_columns_without_content(tmp_path):
-    said = describe_differences(differences(tmp_path), Labels(), 999)
+    said = describe_differences(differences(tmp_path), Labels())
     models, pairs = (line for line in said.splitlines() if line.startswith("Model"))
     assert "p adjusted" not in models
     assert "less model" not in models

@@ -144,6 +144,17 @@ def test_standard_deviations_are_over_resamples() -> None:
     assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
 
 
+def test_the_test_set_is_taken_from_where_it_is_longest() -> None:
+    """The laws of words are fitted to as many tokens of the test set as the samples have."""
+    parts = [make_measures(["lstm/beam"]), make_measures(["lstm/ancestral"])]
+    for part, tokens, s in zip(parts, (1e3, 1e6), (1.1, 1.3), strict=True):
+        part.loc[part["measure"] == "tokens", "value"] = tokens
+        part.loc[part["measure"] == "zipf_s_reference", "value"] = s
+    for order in (parts, parts[::-1]):
+        table = reference_table(pd.concat(order, ignore_index=True), None, Labels())
+        assert table.rows[0][1] == "1.3000"
+
+
 def _description(family: str, parameters: int) -> dict[str, object]:
     return {"family": family, "parameters": parameters, "vocabulary": {"kind": "closed"}}
 

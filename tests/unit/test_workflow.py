@@ -102,7 +102,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
-    assert len(set(files)) == len(files) == 2 * 14 + 3 * 9
+    assert len(set(files)) == len(files) == 2 * 15 + 3 * 10
 
 
 def test_a_figure_that_has_nothing_to_show_is_left_out(config):

@@ -21,7 +21,7 @@ import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.document_measures import permuted_documents
+from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.histograms import blocks
 from beyond_perplexity.tendencies.inference.halves import Halved, halved
 from beyond_perplexity.tendencies.inference.human_text import (
@@ -30,12 +30,16 @@ from beyond_perplexity.tendencies.inference.human_text import (
     first_tokens,
     further_pair,
 )
-from beyond_perplexity.tendencies.inference.units import scheme_of
+from beyond_perplexity.tendencies.inference.units import (
+    ExchangedUnits,
+    exchanged_units,
+    scheme_of,
+)
 from beyond_perplexity.tendencies.measured import Floor, MeasureKey, is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.word_measures import permuted_words
+from beyond_perplexity.tendencies.word_measures import randomized_words
 
 SPLITS = 199  # random splits of human text that a floor is the mean of
 _BAND = (0.025, 0.975)
@@ -89,6 +93,11 @@ def smaller_floors(
     return _floors(draws)
 
 
+def _units(human: BodyPair, seed: int) -> ExchangedUnits | None:
+    reference, other = (body.n_documents for body in human.bodies)
+    return exchanged_units(human.groups, (reference, other), seed)
+
+
 def _split_documents(
     human: BodyPair, how: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
@@ -96,7 +105,7 @@ def _split_documents(
 
     The test of types by length permutes documents of equal length; a floor is of splits of all.
     """
-    draws = dict(permuted_documents(human, how, seed))
+    draws = dict(randomized_documents(human, _units(human, seed), how, seed))
     if scheme_of(human.groups) == "documents":
         for tendency in type_token.HISTOGRAM_OF:
             drawn = _split_cells(human, tendency, how, seed)
@@ -124,7 +133,7 @@ def _split_words(
     human: BodyPair, tokens: int, how: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
     with first_tokens(human, min(tokens, least_tokens(human))) as cut:
-        return permuted_words(cut, how, seed) if cut.defined else {}
+        return randomized_words(cut, _units(cut, seed), how, seed) if cut.defined else {}
 
 
 def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:

@@ -215,6 +215,7 @@ rule measure_sensitivity:
     input:
         statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         whole("<results>/references/{corpus}/sensitivity.parquet"),
     log:
@@ -227,11 +228,13 @@ rule measure_sensitivity:
         mem_mb=growing(4000),
         runtime=120,
     params:
-        code=fingerprint("scripts/measure_sensitivity.py"),
+        code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
         first=config["generation"]["documents"],
-        lengths=RUN.samples.length_flags(),
+        flags=RUN.samples.counting_flags(),
+        groups=lambda wildcards: RUN.samples.group_flags(wildcards.corpus),
+        stop_words=RUN.corpora.stop_words(),
         seed=config["seed"],
     shell:
         """
@@ -240,7 +243,9 @@ rule measure_sensitivity:
             --documents {input.documents:q} \
             --split test \
             --first {params.first} \
-            {params.lengths} \
+            {params.flags} \
+            {params.groups} \
+            --stop-words {params.stop_words:q} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \

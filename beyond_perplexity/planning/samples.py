@@ -148,8 +148,12 @@ class Samples:
     def reference_flags(self, corpus: str) -> str:
         """Return the flags that say which documents of the test split are the reference."""
         first = f"--first {self.config['generation']['documents']}"
+        return f"--reference-split test {first} {self.group_flags(corpus)}".rstrip()
+
+    def group_flags(self, corpus: str) -> str:
+        """Return the flag that names the group of a document, where pages are kept apart."""
         by_page = self.config["corpora"][corpus].get("split", {}).get("unit") == "page"
-        return f"--reference-split test {first}{' --group-column title' if by_page else ''}"
+        return "--group-column title" if by_page else ""
 
     def measuring_flags(self, model: str, decoding: str) -> str:
         """Return the flags of `scripts.measure_tendencies` that are no file of the run."""

@@ -341,6 +341,6 @@ def smallest_shifts(
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "shift": size, "relative": relative}
-            wanted = {"level": how.level, "power": how.power}
+            wanted = {"level": how.level, "power": how.power, "groups": groups is not None}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

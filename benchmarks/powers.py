@@ -137,7 +137,6 @@ class PromisedShift:
         x = self.reference.shifts[self.key]
         model = self.reference.shifted(rng, len(human), self.key[0], x)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        grouped = (self.reference.grouped, False)
         with opened(human, model, self.reference.classes, (self.reference.grouped, False)) as pair:
             p_value = _p_value(pair, self.key, seed)
         return {" ".join(self.key): p_value <= LEVEL}

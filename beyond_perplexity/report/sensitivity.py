@@ -37,10 +37,10 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
     """Say what is found how often, and of which tests."""
     level, power, grouped = sensitivity[["level", "power", "groups"]].iloc[0]
     found = (
-        f"The shift of a population that one test finds at p < {level:g}, before any adjustment for "
-        f"many tests, in {100 * power:g}% of the cases; in brackets relative to the value of the "
-        f"{reference}, of whose documents the populations are made. Distances are tested on one "
-        "side."
+        f"The shift of a population that one test finds at p < {level:g}, before any adjustment "
+        f"for many tests, in {100 * power:g}% of the cases; in brackets relative to the value of "
+        f"the {reference}, of whose documents the populations are made. Distances are tested on "
+        "one side."
     )
     if not grouped:
         return f"{found} Both samples are of independent documents, which the tests permute."

@@ -231,10 +231,9 @@ rule measure_sensitivity:
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
-        first=config["generation"]["documents"],
-        flags=RUN.samples.counting_flags(),
-        groups=lambda wildcards: RUN.samples.group_flags(wildcards.corpus),
         stop_words=RUN.corpora.stop_words(),
+        flags=lambda wildcards: RUN.samples.reference_flags(wildcards.corpus),
+        counting=RUN.samples.counting_flags(),
         seed=config["seed"],
     shell:
         """
@@ -242,10 +241,8 @@ rule measure_sensitivity:
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
             --split test \
-            --first {params.first} \
-            {params.flags} \
-            {params.groups} \
             --stop-words {params.stop_words:q} \
+            {params.flags} {params.counting} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \

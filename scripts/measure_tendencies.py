@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.comparison import Bodies, TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.inference.floors import least_tokens, split_floors
+from beyond_perplexity.tendencies.inference.multiple import star_warning
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions, check_inputs
 from beyond_perplexity.tendencies.pairs import paired
@@ -32,7 +35,8 @@ def main() -> None:
     add("--sample-statistics", help="statistics; without: curves of the reference")
     add("--reference-documents", nargs="+", default=[], help="Parquet files of the reference")
     add("--reference-split", help="split of the reference's documents")
-    add("--training-split", help="split of the same files that the models were trained on")
+    add("--pool-split", help="split of the same files with further human documents, for floors")
+    add("--training-split", help="split of the same files that the model was trained on")
     add("--first", type=int, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
     add("--sample-documents", nargs="+", default=[], help="Parquet files of the samples")
@@ -75,11 +79,13 @@ def _comparison(given: Namespace) -> TextComparison:
     human = DocumentFiles(given.reference_documents, given.reference_split, given.first, raw)
     human = replace(human, group_column=given.group_column)
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
-    training = None
+    groups, training, pool = human.groups(), None, None
     if given.training_split:
-        training = replace(human, split=given.training_split, first=None).texts
+        training = human.other_split(given.training_split).texts
+    if given.pool_split:
+        pool = human.other_split(given.pool_split, as_thin=groups is not None)
     classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
-    return TextComparison((human, samples), views, classes, (human.groups(), None), training)
+    return TextComparison((human, samples), views, classes, (groups, None), training, pool)
 
 
 def _measure(
@@ -89,27 +95,33 @@ def _measure(
     if not (given.reference_documents and given.sample_documents):
         with paired(*bodies, None) as pair:
             rows = measure_rows(pair, options, given.seed)
-            write_shard(
-                given.measures, TENDENCY_MEASURES, measure_table(rows, pair, given.source), record
-            )
+            table = measure_table(rows, pair, given.source)
+        write_shard(given.measures, TENDENCY_MEASURES, table, record)
         return
     comparison = _comparison(given)
-    for place, vocabulary in enumerate(comparison.views):
-        if place:
+    main = next(iter(comparison.views))
+    for vocabulary in comparison.views:
+        if vocabulary != main:
             bodies = _raw_bodies(given, comparison)
-        with comparison.pair(vocabulary, bodies, options) as pair:
-            rows = measure_rows(pair, options, given.seed, bodies=given.bodies)
+        with (
+            comparison.pair(vocabulary, bodies, options) as pair,
+            comparison.further(vocabulary, pair) as further,
+        ):
+            floors = {}
+            if further is not None and options.permutations:
+                floors = split_floors(further, least_tokens(pair), options, given.seed)
+            rows = measure_rows(pair, options, given.seed, floors=floors, bodies=given.bodies)
+            warning = star_warning(rows, options.permutations, given.bodies)
+            if warning and vocabulary == main:
+                print(f"warning: {given.source}: {warning}", file=sys.stderr)
             told = comparison.text_rows(vocabulary, bodies)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
-            wanted = (
-                given.measures if place == 0 else None,
-                given.raw if vocabulary == RAW else None,
-            )
-            for path in filter(None, wanted):
+            wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW}
+            for path in (path for path, true in wanted.items() if path and true):
                 write_shard(path, TENDENCY_MEASURES, table, record)
-            if given.sample_size and place == 0:
+            if given.sample_size and vocabulary == main:
                 how = SampleSizeOptions.from_config(given.sample_size_options)
-                table = sample_sizes(pair, rows, options, how, given.seed, given.source)
+                table = sample_sizes(pair, rows, options, how, given.seed, given.source, further)
                 write_shard(given.sample_size, SAMPLE_SIZE, table, record)
 
 

@@ -71,6 +71,11 @@ class Samples:
         closed = name is not None and self.config["vocabularies"][name]["kind"] == "closed"
         return str(name) if closed else RAW
 
+    def compared_vocabularies(self, corpus: str) -> list[str]:
+        """List the readings that bodies of text are compared with a corpus in, ``raw`` first."""
+        read_in = {self.vocabulary_of(*source.split("/")) for source in self.sources(corpus)}
+        return sorted(read_in, key=lambda name: (name != RAW, name))
+
     @staticmethod
     def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
         """List the file of a vocabulary that texts are read in; none for ``raw``."""
@@ -135,36 +140,33 @@ class Samples:
 
     def counting_flags(self) -> str:
         """Return the flags that say which tokens and documents count: of all that count texts."""
-        symbols = "" if self.config["tendencies"]["count_s_symbols"] else "no-"
-        return f"--{symbols}count-s-symbols {self.length_flags()}"
-
-    def length_flags(self) -> str:
-        """Return the flags that say how long documents are and how much of them is read."""
         tendencies = self.config["tendencies"]
-        flags = f"--minimum-tokens {tendencies['minimum_tokens']}"
+        symbols = "" if tendencies["count_s_symbols"] else "no-"
+        flags = f"--{symbols}count-s-symbols --minimum-tokens {tendencies['minimum_tokens']}"
         longest = tendencies["maximum_tokens"]
         return flags if longest is None else f"{flags} --maximum-tokens {longest}"
 
     def reference_flags(self, corpus: str) -> str:
         """Return the flags that say which documents of the test split are the reference."""
         first = f"--first {self.config['generation']['documents']}"
-        return f"--reference-split test {first} {self.group_flags(corpus)}".rstrip()
-
-    def group_flags(self, corpus: str) -> str:
-        """Return the flag that names the group of a document, where pages are kept apart."""
-        by_page = self.config["corpora"][corpus].get("split", {}).get("unit") == "page"
-        return "--group-column title" if by_page else ""
+        # Where the files say the splits, they keep the pages whole.
+        split = self.config["corpora"][corpus].get("split", {"unit": "page"})
+        by_page = split["unit"] == "page"
+        return f"{first} --group-column title" if by_page else first
 
     def measuring_flags(self, model: str, decoding: str) -> str:
         """Return the flags of `scripts.measure_tendencies` that are no file of the run."""
         tendencies, corpus = self.config["tendencies"], self.corpus_of(model, decoding)
         given = {
-            "--training-split": "train",
+            "--reference-split": "test",
+            "--pool-split": "train",
             "--bodies": str(self.bodies(corpus)),
             "--options": as_json(tendencies["measurement"]),
             "--sample-size-options": as_json(tendencies["sample_size"]),
             "--seed": str(self.config["seed"]),
         }
+        if model != EXTERNAL and not self._models.raw_texts(model):  # else it learned elsewhere
+            given["--training-split"] = "train"
         words = (word for item in given.items() for word in item)
         return f"{self.counting_flags()} {self.reference_flags(corpus)} {shlex.join(words)}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,37 +13,54 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.shards import read_rows
+from beyond_perplexity.storage.shards import count_documents, read_rows
 from beyond_perplexity.tendencies.hashes import string_hashes
 from beyond_perplexity.tendencies.tokens import draw_documents
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 
 
-def group_codes(batches: Iterable[pa.Array]) -> np.ndarray:
-    """Give numbers to groups, in the order in which they come.
+class GroupNumbers:
+    """Numbers of groups, in the order in which they come; names are added batch after batch.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.StringArray
-        The name of the group of every document; a document with an empty name is a group of its
-        own.
-
-    Returns
-    -------
-    numpy.ndarray of int32, shape (D,)
-        Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths.
+    Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths. A
+    document with an empty name is a group of its own.
     """
-    hashes, named = [np.zeros(0, np.uint64)], [np.zeros(0, bool)]
-    for names in batches:
+
+    def __init__(self) -> None:
+        self._hashes = [np.zeros(0, np.uint64)]
+        self._named = [np.zeros(0, bool)]
+
+    def add(self, names: pa.Array) -> None:
+        """Add the names (string, shape (D,)) of the groups of documents; null is empty."""
         filled = pc.fill_null(names, "")
-        hashes.append(string_hashes(filled))
-        named.append(np.asarray(pc.not_equal(filled, "")))
-    keys, known = np.concatenate(hashes), np.concatenate(named)
-    _, first, inverse = np.unique(keys[known], return_index=True, return_inverse=True)
-    own = np.arange(len(keys))  # a group is known by its first document
-    own[known] = np.flatnonzero(known)[first[inverse]]
-    _, codes = np.unique(own, return_inverse=True)
-    return codes.astype(np.int32)
+        self._hashes.append(string_hashes(filled))
+        self._named.append(np.asarray(pc.not_equal(filled, "")))
+
+    def codes(self) -> np.ndarray:
+        """Return the group of every document from 0 on: int32, shape (D,)."""
+        keys, named = np.concatenate(self._hashes), np.concatenate(self._named)
+        _, first, inverse = np.unique(keys[named], return_index=True, return_inverse=True)
+        own = np.arange(len(keys))  # a group is known by its first document
+        own[named] = np.flatnonzero(named)[first[inverse]]
+        return np.unique(own, return_inverse=True)[1].astype(np.int32)
+
+
+def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
+    """Return the group of every document (int32, shape (D,)); None where none has two documents.
+
+    Raises
+    ------
+    InputError
+        When all documents are of one group, which nothing can be said of; `place` says where.
+    """
+    codes = numbers.codes()
+    n_groups = int(codes.max(initial=-1)) + 1
+    if n_groups == 1 < len(codes):
+        raise InputError(
+            f"{place} holds one single group; leave --group-column out or name another one: "
+            "nothing can be said of how groups differ"
+        )
+    return codes if n_groups < len(codes) else None
 
 
 @dataclass(frozen=True)
@@ -95,20 +113,34 @@ class DocumentFiles:
         return first is not None and first.column("log_prob").null_count < first.num_rows
 
     def groups(self) -> np.ndarray | None:
-        """Return the group of every document (int32, shape (D,)), or None where there are none.
+        """Return the group of every document; see `found_groups`. None without a column."""
+        numbers = self.group_numbers()
+        place = f"{self.paths[0]}: column '{self.group_column}'"
+        return None if numbers is None else found_groups(numbers, place)
 
-        Raises
-        ------
-        InputError
-            When all documents are of one group, which nothing can be said of.
-        """
+    def group_numbers(self) -> GroupNumbers | None:
+        """Read the groups of the documents, one group alone as well; None without a column."""
         if self.group_column is None:
             return None
-        name = self.group_column
-        codes = group_codes(batch.column(name) for batch in self.rows(name))
-        if len(codes) and codes.max() == 0:
-            raise InputError(
-                f"{self.paths[0]}: column '{name}' holds one single group; leave --group-column "
-                "out, or give texts of several"
-            )
-        return codes
+        numbers = GroupNumbers()
+        for batch in self.rows(self.group_column):
+            numbers.add(batch.column(self.group_column))
+        return numbers
+
+    def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
+        """Return the documents of another split of the same files.
+
+        Parameters
+        ----------
+        split : str
+            Its name.
+        as_thin : bool
+            Take the same share of them that `first` takes of this split, so that groups lose as
+            many of their documents; else all.
+        """
+        first = None
+        if as_thin and self.first is not None:
+            held = count_documents(self.paths, self.split)
+            if self.first < held:
+                first = math.ceil(self.first * count_documents(self.paths, split) / held)
+        return replace(self, split=split, first=first)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
+from beyond_perplexity.tendencies.inference.human_text import HumanText, further_pair
 from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
@@ -52,6 +53,8 @@ class TextComparison:
         The groups of the documents of both, where they have groups.
     training : callable, optional
         Streams the training text, to look 8 words in a row up in it.
+    pool : DocumentFiles, optional
+        Further documents of the population of the reference, for floors.
     """
 
     files: tuple[DocumentFiles, DocumentFiles]
@@ -59,6 +62,7 @@ class TextComparison:
     classes: ClassOptions
     groups: Groups = (None, None)
     training: Callable[[], Iterator[pa.Array]] | None = None
+    pool: DocumentFiles | None = None
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
     _copied: list[list[float | None]] = field(init=False)
 
@@ -81,6 +85,25 @@ class TextComparison:
             reference, samples, texts, read=read, groups=self.groups, classes=self.classes
         ) as pair:
             yield pair
+
+    @contextmanager
+    def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
+        """Put further human documents in the place of the samples of a pair of this reading.
+
+        Yields
+        ------
+        BodyPair or None
+            See `human_text.further_pair`; None where there are no further documents.
+        """
+        if self.pool is None or pair.documents is None or not pair.defined:
+            yield None
+            return
+        numbers = None if self.groups[0] is None else self.pool.group_numbers()
+        groups = None if numbers is None else numbers.codes()
+        read = self.views[vocabulary].batch
+        human = HumanText(self.pool.texts(), self.classes, read, groups)
+        with further_pair(pair, human) as further:
+            yield further
 
     def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading; see `copies`."""

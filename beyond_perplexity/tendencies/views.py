@@ -68,11 +68,23 @@ class TextView:
         Tokens of a document that are read; the rest of a longer one is cut off. None: no limit.
     minimum_tokens : int
         Documents of fewer tokens are left out where documents are read (`admits`).
+
+    Raises
+    ------
+    InputError
+        When a number of tokens is not allowed.
     """
 
     words: pa.Array | None = None
     maximum_tokens: int | None = None
     minimum_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.minimum_tokens < 0 or (self.maximum_tokens is not None and self.maximum_tokens < 1):
+            raise InputError(
+                f"--minimum-tokens {self.minimum_tokens}, --maximum-tokens {self.maximum_tokens}: "
+                "give at least 0 and at least 1"
+            )
 
     def batch(self, texts: pa.Array) -> TokenBatch:
         """Split texts (string, shape (D,)) at white space and read them so: D documents."""

@@ -17,7 +17,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_rows, write_shard
 from beyond_perplexity.tendencies import copies
-from beyond_perplexity.tendencies.bodies import DocumentFiles, group_codes
+from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.hashes import (
     GRAM,
@@ -185,7 +185,10 @@ def test_groups_are_numbered_as_they_come(names, size):
     batches = [pa.array(names[i : i + size], pa.string()) for i in range(0, len(names), size)]
     known: dict[object, int] = {}
     expected = [known.setdefault(name or ("own", i), len(known)) for i, name in enumerate(names)]
-    codes = group_codes(batches)
+    numbers = GroupNumbers()
+    for batch in batches:
+        numbers.add(batch)
+    codes = numbers.codes()
     assert codes.tolist() == expected
     assert codes.dtype == np.int32
 

@@ -46,8 +46,9 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
         return f"{found} Both samples are of independent documents, which the tests permute."
     return (
         f"{found} The human sample is of whole groups, the other of as many independent documents. "
-        "The total variation is tested by the held-out distance, the rest by swaps of groups; "
-        "tests that are not sound for groups have no row, and too few groups allow none."
+        "The total variation is tested by the held-out distance, the rest by swaps of groups; too "
+        "few groups allow none. Ranks have no sound test against groups, and of types by length "
+        "no shift is computed for them."
     )
 
 

@@ -97,11 +97,6 @@ def shards_of(pattern):
     )
 
 
-def of_its_corpus(pattern):
-    """A file of the corpus that a body of text is compared with."""
-    return lambda wildcards: pattern.format(corpus=RUN.samples.corpus_of(**wildcards))
-
-
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
     return RUN.models.gpus(wildcards.model)

@@ -2,7 +2,7 @@
 #
 # requires  the files of config["corpora"] (a dump, text, JSONL, Parquet, a treebank, coreference,
 #           linked text; local or by address)
-# makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees}.parquet
+# makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees,raw}.parquet
 #           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
 #           <results>/vocabularies/{corpus}/{vocabulary}.json
 # steps     download -> extract_corpus -> build_vocabulary
@@ -54,6 +54,7 @@ rule extract_corpus:
         knowledge_graph="<results>/corpora/{corpus}/knowledge_graph.parquet",
         aliases="<results>/corpora/{corpus}/aliases.parquet",
         trees="<results>/corpora/{corpus}/trees.parquet",
+        raw="<results>/corpora/{corpus}/raw.parquet",
         report="<results>/corpora/{corpus}/extraction.json",
     log:
         "<logs>/extract_corpus/{corpus}.log",
@@ -82,6 +83,7 @@ rule extract_corpus:
             --knowledge-graph {output.knowledge_graph:q} \
             --aliases {output.aliases:q} \
             --trees {output.trees:q} \
+            --raw {output.raw:q} \
             --report {output.report:q} \
             2>&1 | tee -a {log:q}
         """

@@ -2,9 +2,10 @@
 #
 # requires  documents (corpus.smk), samples (generate.smk)
 # makes     <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
-#           <results>/references/{corpus}/statistics.parquet, <results>/references/{corpus}/resamples/{resample}/statistics.parquet
-#           <results>/tendencies/{model}/{decoding}/{measures,sample_size,curves}.parquet
-#           <results>/references/{corpus}/{curves,sensitivity}.parquet
+#           <results>/references/{corpus}/{vocabulary}/{statistics,curves}.parquet
+#           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
+#           <results>/references/{corpus}/sensitivity.parquet
+#           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves}.parquet
 # steps     count -> merge -> measure
 
 
@@ -13,6 +14,9 @@ rule count_samples:
     input:
         text="<results>/samples/{model}/{decoding}/{shard}.parquet",
         stop_words=RUN.corpora.stop_word_files(),
+        vocabulary=lambda wildcards: RUN.samples.body_vocabulary(
+            wildcards.model, wildcards.decoding
+        ),
     output:
         whole("<results>/statistics/{model}/{decoding}/{shard}.parquet"),
     log:
@@ -31,8 +35,9 @@ rule count_samples:
         resample=[],
         as_large_as=[],
         seed=[],
+        first=[],
         stop_words=RUN.corpora.stop_words(),
-        symbols=RUN.samples.symbols_flag(),
+        flags=RUN.samples.counting_flags(),
     shell:
         """
         python -m scripts.count_statistics \
@@ -41,9 +46,11 @@ rule count_samples:
             --split {params.split} \
             --resample {params.resample} \
             --size-of-split {params.as_large_as} \
+            --first {params.first} \
             --seed {params.seed} \
+            --vocabulary {input.vocabulary:q} \
             --stop-words {params.stop_words:q} \
-            {params.symbols} \
+            {params.flags} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -53,12 +60,15 @@ use rule count_samples as count_reference with:
     input:
         text="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
+        vocabulary=lambda wildcards: RUN.samples.vocabulary_files(
+            wildcards.corpus, wildcards.vocabulary
+        ),
     output:
-        whole("<results>/references/{corpus}/statistics.parquet"),
+        whole("<results>/references/{corpus}/{vocabulary}/statistics.parquet"),
     log:
-        "<logs>/count_reference/{corpus}.log",
+        "<logs>/count_reference/{corpus}/{vocabulary}.log",
     benchmark:
-        "<benchmarks>/count_reference/{corpus}.jsonl"
+        "<benchmarks>/count_reference/{corpus}/{vocabulary}.jsonl"
     conda:
         "../envs/cpu.yaml"
     params:
@@ -68,14 +78,16 @@ use rule count_samples as count_reference with:
         resample=[],
         as_large_as=[],
         seed=[],
+        first=config["generation"]["documents"],
         stop_words=RUN.corpora.stop_words(),
-        symbols=RUN.samples.symbols_flag(),
+        flags=RUN.samples.counting_flags(),
 
 
 use rule count_samples as count_resample with:
     input:
         text="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
+        vocabulary=[],
     output:
         whole("<results>/references/{corpus}/resamples/{resample}/statistics.parquet"),
     log:
@@ -91,8 +103,9 @@ use rule count_samples as count_resample with:
         resample=lambda wildcards: int(wildcards.resample),
         as_large_as="test",
         seed=config["seed"],
+        first=config["generation"]["documents"],
         stop_words=RUN.corpora.stop_words(),
-        symbols=RUN.samples.symbols_flag(),
+        flags=RUN.samples.counting_flags(),
 
 
 rule merge_statistics:
@@ -124,16 +137,15 @@ rule merge_statistics:
 rule measure_tendencies:
     """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
-        reference=of_its_corpus("<results>/references/{corpus}/statistics.parquet"),
+        unpack(lambda wildcards: RUN.samples.compared_files(**wildcards)),
         samples="<results>/statistics/{model}/{decoding}/merged.parquet",
-        reference_documents=of_its_corpus(
-            "<results>/corpora/{corpus}/documents.parquet"
-        ),
+        stop_words=RUN.corpora.stop_word_files(),
         sample_documents=shards_of(
             "<results>/samples/{model}/{decoding}/{shard}.parquet"
         ),
     output:
         measures=whole("<results>/tendencies/{model}/{decoding}/measures.parquet"),
+        raw=whole("<results>/tendencies/{model}/{decoding}/raw.parquet"),
         sample_size=whole("<results>/tendencies/{model}/{decoding}/sample_size.parquet"),
         curves=whole("<results>/tendencies/{model}/{decoding}/curves.parquet"),
     log:
@@ -146,23 +158,23 @@ rule measure_tendencies:
         mem_mb=growing(4000),
         runtime=240,
     params:
-        code=fingerprint("scripts/measure_tendencies.py"),
-        options=parameters.as_json(config["tendencies"]["measurement"]),
-        sample_size=parameters.as_json(config["tendencies"]["sample_size"]),
-        seed=config["seed"],
+        code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
+        stop_words=RUN.corpora.stop_words(),
+        flags=lambda wildcards: RUN.samples.measuring_flags(**wildcards),
     shell:
         """
         python -m scripts.measure_tendencies \
             --reference-statistics {input.reference:q} \
+            --raw-reference-statistics {input.raw_reference:q} \
             --sample-statistics {input.samples:q} \
-            --reference-documents {input.reference_documents:q} \
-            --reference-split test \
+            --reference-documents {input.documents:q} \
             --sample-documents {input.sample_documents:q} \
+            --vocabulary {input.vocabulary:q} \
+            --stop-words {params.stop_words:q} \
             --source {wildcards.model}/{wildcards.decoding} \
-            --options {params.options:q} \
-            --sample-size-options {params.sample_size:q} \
-            --seed {params.seed} \
+            {params.flags} \
             --measures {output.measures:q} \
+            --raw {output.raw:q} \
             --sample-size {output.sample_size:q} \
             --curves {output.curves:q} \
             2>&1 | tee -a {log:q}
@@ -170,15 +182,15 @@ rule measure_tendencies:
 
 
 rule describe_reference:
-    """Draw the curves of the test split itself."""
+    """Draw the curves of the reference itself, read in a vocabulary or raw."""
     input:
-        "<results>/references/{corpus}/statistics.parquet",
+        "<results>/references/{corpus}/{vocabulary}/statistics.parquet",
     output:
-        whole("<results>/references/{corpus}/curves.parquet"),
+        whole("<results>/references/{corpus}/{vocabulary}/curves.parquet"),
     log:
-        "<logs>/describe_reference/{corpus}.log",
+        "<logs>/describe_reference/{corpus}/{vocabulary}.log",
     benchmark:
-        "<benchmarks>/describe_reference/{corpus}.jsonl"
+        "<benchmarks>/describe_reference/{corpus}/{vocabulary}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -201,8 +213,9 @@ rule describe_reference:
 rule measure_sensitivity:
     """Find the smallest shift of each tendency that 1k to 1M documents detect."""
     input:
-        statistics="<results>/references/{corpus}/statistics.parquet",
+        statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
+        stop_words=RUN.corpora.stop_word_files(),
     output:
         whole("<results>/references/{corpus}/sensitivity.parquet"),
     log:
@@ -215,9 +228,12 @@ rule measure_sensitivity:
         mem_mb=growing(4000),
         runtime=120,
     params:
-        code=fingerprint("scripts/measure_sensitivity.py"),
+        code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
+        stop_words=RUN.corpora.stop_words(),
+        flags=lambda wildcards: RUN.samples.reference_flags(wildcards.corpus),
+        counting=RUN.samples.counting_flags(),
         seed=config["seed"],
     shell:
         """
@@ -225,6 +241,8 @@ rule measure_sensitivity:
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
             --split test \
+            --stop-words {params.stop_words:q} \
+            {params.flags} {params.counting} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \
@@ -236,7 +254,7 @@ rule measure_sensitivity:
 rule measure_resample:
     """Fit the laws and means of a random subset of the training split, without any test."""
     input:
-        reference="<results>/references/{corpus}/statistics.parquet",
+        reference="<results>/references/{corpus}/raw/statistics.parquet",
         samples="<results>/references/{corpus}/resamples/{resample}/statistics.parquet",
     output:
         whole("<results>/references/{corpus}/resamples/{resample}/measures.parquet"),

@@ -1,8 +1,9 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder
+# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder, and the
+#           documents before cleaning to score it on
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
-#           <results>/perplexity/{model}.json
+#           <results>/perplexity/{model}.{json,parquet}
 # steps     train -> measure_perplexity
 #
 # Checkpoints of a training lie in <results>/checkpoints/{model}, which no rule declares, so that a killed
@@ -55,12 +56,14 @@ rule train:
 
 
 rule measure_perplexity:
-    """Score a split under a model: perplexity in all its definitions."""
+    """Score a split under a model: perplexity in all its definitions, and a row a document."""
     input:
         documents=documents_of_model,
+        raw=lambda wildcards: RUN.models.raw_texts(wildcards.model),
         model="<results>/models/{model}/model.json",
     output:
-        whole("<results>/perplexity/{model}.json"),
+        summary=whole("<results>/perplexity/{model}.json"),
+        documents=whole("<results>/perplexity/{model}.parquet"),
     log:
         "<logs>/measure_perplexity/{model}.log",
     benchmark:
@@ -75,14 +78,18 @@ rule measure_perplexity:
         code=family_fingerprint("scripts/measure_perplexity.py"),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
+        split_unit=lambda wildcards: RUN.models.split_unit(wildcards.model),
     shell:
         """
         python -m scripts.measure_perplexity \
             --model {params.folder:q} \
             --documents {input.documents:q} \
+            --raw {input.raw:q} \
             --split {params.split} \
+            --split-unit {params.split_unit} \
             --threads {threads} \
             --device auto \
-            --output {output:q} \
+            --output {output.summary:q} \
+            --per-document {output.documents:q} \
             2>&1 | tee -a {log:q}
         """

@@ -1,7 +1,8 @@
 """Compare two bodies of text in every statistical tendency. No model is needed.
 
 Each file holds one document a line: plain text, or JSON with a field "text"; or it is Parquet with
-a column "text". The folder of --out gets tendencies.csv, the figures, and compare.html.
+a column "text". The folder of --out gets tendencies.csv, the figures, and compare.html; with
+--vocabulary also raw.csv, of the texts as they are.
 """
 
 from __future__ import annotations
@@ -32,9 +33,26 @@ def main() -> None:
     )
     parser.add_argument("--language", default="en", help="of the tokenizer (default: en)")
     parser.add_argument("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
-    parser.add_argument("--permutations", type=int, default=1000, help="draws of each test")
+    parser.add_argument("--permutations", type=int, default=1999, help="draws of each test")
     parser.add_argument("--bootstrap", type=int, default=1000, help="draws of the intervals")
     parser.add_argument("--seed", type=int, default=1, help="seed of all draws (default: 1)")
+    parser.add_argument(
+        "--vocabulary",
+        help="vocabulary.json of a model's folder, or a file with one word a line: both texts are "
+        "read in it, other words as <unk>",
+    )
+    parser.add_argument(
+        "--group-column",
+        help="key or column with the group of a document, such as its page (default: 'group' where "
+        "the reference has it; '' for none)",
+    )
+    parser.add_argument(
+        "--minimum-tokens", type=int, default=0, help="documents of fewer tokens are left out"
+    )
+    parser.add_argument("--maximum-tokens", type=int, help="tokens that are read of a document")
+    parser.add_argument(
+        "--training", help="text that the samples' model was trained on, to find copies of it"
+    )
     given = parser.parse_args()
     options = CompareOptions(
         reference=given.reference,
@@ -46,6 +64,11 @@ def main() -> None:
         permutations=given.permutations,
         bootstrap=given.bootstrap,
         seed=given.seed,
+        vocabulary=given.vocabulary,
+        group_column=given.group_column,
+        minimum_tokens=given.minimum_tokens,
+        maximum_tokens=given.maximum_tokens,
+        training=given.training,
     )
     print(run(options, given.out))
     print(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

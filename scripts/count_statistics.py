@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import argparse
 
+import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import count_documents, read_texts
+from beyond_perplexity.storage.shards import count_documents
+from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.tokens import read_resample
+from beyond_perplexity.tendencies.views import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
+
+
+def _subset_size(options: argparse.Namespace) -> int | None:
+    """Return how many documents the random subset has; None for all documents."""
+    size: int | None = options.size
+    if options.size_of_split:
+        half = count_documents(options.input, options.split) // 2
+        sizes = [half, count_documents(options.input, options.size_of_split), options.first]
+        size = min(number for number in sizes if number is not None)
+    if (options.resample is None) != (size is None):
+        raise InputError("--resample needs --size or --size-of-split, and they need --resample")
+    return size
 
 
 def main() -> None:
@@ -27,6 +42,12 @@ def main() -> None:
         help="split that the random subset is as large as; at most half of the documents are drawn",
     )
     parser.add_argument(
+        "--first", nargs="?", type=int, help="only so many documents; a random subset: at most"
+    )
+    parser.add_argument("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
+    parser.add_argument("--maximum-tokens", type=int, help="tokens that are read of a document")
+    parser.add_argument("--minimum-tokens", type=int, default=0, help="of a document to be counted")
+    parser.add_argument(
         "--seed", nargs="?", type=int, const=0, default=0, help="seed of the random subset"
     )
     parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
@@ -40,19 +61,17 @@ def main() -> None:
     options = parser.parse_args()
     if options.split and options.kind == "samples":
         raise InputError("--split: samples have no split; leave it out")
-    size = options.size
-    if options.size_of_split:
-        half = count_documents(options.input, options.split) // 2
-        size = min(half, count_documents(options.input, options.size_of_split))
-    if (options.resample is None) != (size is None):
-        raise InputError("--resample needs --size or --size-of-split, and they need --resample")
+    size = _subset_size(options)
     record = run_record("scripts/count_statistics.py", vars(options), seed=options.seed)
-    if options.resample is None:
-        batches = read_texts(options.input, options.split)
+    words = vocabulary_words(options.vocabulary) if options.vocabulary else None
+    view = TextView(words, options.maximum_tokens, options.minimum_tokens)
+    if size is None:
+        batches = DocumentFiles(options.input, options.split, options.first, view).texts()
     else:
-        batches = read_resample(options.input, options.split, size, options.resample, options.seed)
+        drawn = read_resample(options.input, options.split, size, options.resample, options.seed)
+        batches = (texts.filter(pa.array(view.admits(texts))) for texts in drawn)
     stop_words = load_stop_words(options.stop_words)
-    with StatisticsCounter(stop_words, options.count_s_symbols) as counter:
+    with StatisticsCounter(stop_words, options.count_s_symbols, view) as counter:
         for texts in tqdm(batches, desc="batches", mininterval=1):
             counter.add(texts)
         counter.write(options.output, record)

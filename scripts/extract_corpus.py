@@ -1,4 +1,4 @@
-"""Extract a corpus: documents, mentions, knowledge graph, aliases, trees, a report of all skips."""
+"""Extract a corpus: documents, mentions, graph, aliases, trees, raw text, a report of all skips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--paths", nargs="+", help="files to read instead of source.paths")
     parser.add_argument("--seed", type=int, required=True, help="seed of the shuffle")
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
-    for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees"):
+    for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees", "raw"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="Parquet file to write")
     parser.add_argument("--report", type=Path, required=True, help="JSON file of counts and skips")
     return parser.parse_args()
@@ -39,6 +39,7 @@ def main() -> None:
         arguments.knowledge_graph,
         arguments.aliases,
         arguments.trees,
+        arguments.raw,
         arguments.report,
     )
     record = run_record("scripts/extract_corpus.py", config, seed=arguments.seed)

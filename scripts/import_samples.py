@@ -28,8 +28,10 @@ def main() -> None:
         "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
     )
     source, output = Path(options.input), Path(options.output)
-    kept, left_out = import_texts(source, options.format, preprocessing, output, record)
-    print(f"{kept:,} documents; {left_out:,} without a token were left out", file=sys.stderr)
+    found = import_texts(source, options.format, preprocessing, output, record)
+    print(
+        f"{found.kept:,} documents; {found.empty:,} without a token were left out", file=sys.stderr
+    )
 
 
 if __name__ == "__main__":

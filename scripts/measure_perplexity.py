@@ -1,17 +1,21 @@
-"""Score one split of a documents file under a model and write the perplexities to a JSON file."""
+"""Score one split of a documents file: the perplexities as JSON, a row a document as Parquet."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
 from beyond_perplexity.perplexity.summary import measure
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import finished, run_record
-from beyond_perplexity.storage.shards import read_texts, write_json
+from beyond_perplexity.storage.shards import ShardWriter, write_json
 
 
 def main() -> None:
@@ -19,22 +23,45 @@ def main() -> None:
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
+    add(
+        "--raw",
+        nargs="*",
+        default=[],
+        help="the texts before cleaning: score them, then the others",
+    )
     add("--split", default="test", help="split to score (default test)")
+    add(
+        "--split-unit",
+        choices=["document", "page"],
+        default="document",
+        help="what the split keeps whole: of pages, the documents of a title are a group",
+    )
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", required=True, help="JSON file to write")
+    add("--per-document", required=True, help="Parquet file to write, one row a document")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
     record = run_record(
         "scripts/measure_perplexity.py",
-        {"split": options.split},
+        {"split": options.split, "split_unit": options.split_unit},
         device=str(model.device),
         checkpoint=f"{options.model}/{WEIGHTS}",
     )
-    batches = read_texts([options.documents], options.split)
-    texts = (text for batch in batches for text in batch.to_pylist())
-    summary = measure(model, vocabulary, tqdm(texts, unit="document", mininterval=2.0))
+    grouped = options.split_unit == "page"
+    summary: dict[str, Any] = {}
+    with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
+        for raw in [*options.raw, None]:
+            texts = texts_of_split(options.documents, options.split, grouped=grouped, raw=raw)
+            found = measure(
+                model,
+                vocabulary,
+                tqdm(texts, unit="document", mininterval=2.0),
+                text="raw" if raw else "cleaned",
+                write=partial(write_rows, writer),
+            )
+            summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})
 
 

@@ -8,11 +8,14 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import count_documents, write_shard
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.sensitivity import smallest_shifts
+from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
 from beyond_perplexity.tendencies.statistics import read_statistics
-from beyond_perplexity.tendencies.tokens import read_resample
+from beyond_perplexity.tendencies.tokens import choose_documents
+from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 
 def main() -> None:
@@ -21,6 +24,12 @@ def main() -> None:
     add("--statistics", required=True, help="statistics of the reference")
     add("--documents", nargs="+", required=True, help="Parquet files of the reference")
     add("--split", help="split of the reference's documents")
+    add("--first", type=int, help="documents of the reference: so many, the first ones")
+    add("--group-column", help="column of the reference with the group of a document")
+    add("--stop-words", default="gensim", help="with groups: gensim, nltk, or a file of words")
+    add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
+    add("--maximum-tokens", type=int, help="tokens that are read of a document")
+    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
     add("--source", default="reference", help="name of the reference in the table")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
@@ -30,10 +39,28 @@ def main() -> None:
     options = MeasurementOptions.from_config(given.options)
     how = SensitivityOptions.from_config(given.sensitivity_options)
     record = run_record("scripts/measure_sensitivity.py", vars(given), seed=given.seed)
-    size = min(how.largest_population, count_documents(given.documents, given.split))
-    texts = read_resample(given.documents, given.split, size, 0, given.seed)
-    reference = read_statistics(given.statistics)
-    table = smallest_shifts(reference, texts, options, how, given.seed, given.source)
+    view = TextView(None, given.maximum_tokens, given.minimum_tokens)
+    files = DocumentFiles(given.documents, given.split, given.first, view, given.group_column)
+    groups = files.groups()
+    reference, seed = read_statistics(given.statistics), given.seed
+    if groups is None:
+        texts = files.drawn(how.largest_population, seed)
+        table = smallest_shifts(reference, texts, options, how, seed, given.source, view.batch)
+    else:
+        chosen = draw_groups(groups, how.largest_population, seed)
+        texts = choose_documents(files.texts(), chosen)
+        classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
+        table = smallest_shifts(
+            reference,
+            texts,
+            options,
+            how,
+            seed,
+            given.source,
+            view.batch,
+            groups[chosen],
+            classes,
+        )
     write_shard(given.output, SENSITIVITY, table, record)
 
 

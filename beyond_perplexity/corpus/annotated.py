@@ -29,7 +29,7 @@ class Annotated:
     place : str
         File and line where it begins.
     title : str
-        Name of the document; documents of the same title fall into the same split.
+        Name of the document; documents of the same title are of one page.
     tokens : list of str
         The words, none of them empty or with white space inside (see `single_word`).
     mentions : list of (int, int, str, str)

@@ -36,6 +36,8 @@ class Document:
         Tokens joined by one blank.
     n_tokens : int
         Number of tokens.
+    raw : str
+        The text before cleaning.
     mentions : list of (int, int, str, str)
         Token span [start, end), entity, source.
     trees : list of (int, str)
@@ -46,6 +48,7 @@ class Document:
     title: str
     text: str
     n_tokens: int
+    raw: str
     mentions: list[Mention]
     trees: list[tuple[int, str]] = field(default_factory=list)
 
@@ -67,7 +70,7 @@ class Document:
         """
         key = seed.to_bytes(16, "little", signed=True)
         digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
-        values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens]
+        values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens, self.raw]
         line = json.dumps(
             [*values, self.mentions, self.trees], ensure_ascii=False, separators=(",", ":")
         )
@@ -123,10 +126,10 @@ class DocumentSorter:
                 rows = sorted((json.loads(line) for line in file), key=lambda row: row[:3])
             path.unlink()
             previous = ""
-            for digest, number, _, split, title, text, n_tokens, *lists in rows:
+            for digest, number, _, split, title, text, n_tokens, raw, *lists in rows:
                 if deduplicate and digest == previous:
                     skips.add("duplicate document", title or f"record {number + 1}")
                     continue
                 previous = digest
                 mentions, trees = ([tuple(values) for values in items] for items in lists)
-                yield Document(split, title, text, n_tokens, mentions, trees)
+                yield Document(split, title, text, n_tokens, raw, mentions, trees)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.readers import Problems, Record
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
@@ -19,6 +20,29 @@ from beyond_perplexity.storage.shards import ShardWriter
 BATCH = 4096
 FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
 COMPRESSED = (".gz", ".bz2")
+
+
+class GroupField(NamedTuple):
+    """Where the group of a document stands.
+
+    Attributes
+    ----------
+    name : str
+        Key of JSON objects, or column.
+    needed : bool
+        Whether a file without it is an error. Without, its documents have no groups.
+    """
+
+    name: str
+    needed: bool
+
+
+class Imported(NamedTuple):
+    """How many documents were kept, had no token, or had too few of them."""
+
+    kept: int
+    empty: int
+    short: int
 
 
 class StrictProblems(Problems):
@@ -52,42 +76,78 @@ def check_file(path: Path) -> None:
 
 
 def read_cleaned(
-    path: Path, preprocessing: Preprocessing, kind: str = "auto"
+    path: Path, preprocessing: Preprocessing | None, kind: str = "auto"
 ) -> Iterator[list[str]]:
-    """Stream the documents of a file as tokens joined by one blank.
+    """Stream the documents of a file as tokens joined by one blank, or as they are.
 
     Parameters
     ----------
     path : pathlib.Path
         Text, JSONL or Parquet with one document a line or row; gzip and bz2 are recognized.
-    preprocessing : Preprocessing
-        The cleaning steps.
+    preprocessing : Preprocessing or None
+        The cleaning steps; None: no blank and no line feed of a document is changed.
     kind : str
         One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
 
     Yields
     ------
     list of str
-        Batches; a document without a token is an empty string.
+        Batches; a document without a token is an empty string, or blanks where nothing is cleaned.
 
     Raises
     ------
     InputError
         When the file cannot be read; names the file, and the line where it can.
     """
+    for records in _batches(path, kind):
+        if preprocessing:
+            yield preprocessing.apply([record.text for record in records])
+        else:
+            yield [record.as_it_is for record in records]
+
+
+def has_named_fields(path: Path, kind: str = "auto") -> bool:
+    """Say whether documents of a file have fields beside their texts, such as a group."""
+    return FORMATS[guess_format(path) if kind == "auto" else kind].named_fields
+
+
+def _batches(path: Path, kind: str, groups: GroupField | None = None) -> Iterator[list[Record]]:
     check_file(path)
-    reader = FORMATS[guess_format(path) if kind == "auto" else kind].load()
-    records = reader(path, StrictProblems(skip=False))
-    texts = (
-        record.text for record in tqdm(records, desc=path.name, unit=" documents", mininterval=1)
-    )
-    while batch := list(islice(texts, BATCH)):
-        yield preprocessing.apply(batch)
+    row = FORMATS[guess_format(path) if kind == "auto" else kind]
+    named = {"group_key": groups.name} if groups and row.named_fields else {}
+    records = row.load()(path, StrictProblems(skip=False), **named)
+    records = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
+    checked = _checked(records, groups) if groups else records
+    while batch := list(islice(checked, BATCH)):
+        yield batch
+
+
+def _checked(records: Iterable[Record], groups: GroupField) -> Iterator[Record]:
+    """Pass records on that all have a group or have none."""
+    has = True if groups.needed else None
+    for record in records:
+        found = record.group is not None
+        has = found if has is None else has
+        if has != found:
+            wrong = "is missing" if has else "is there, which earlier documents lack"
+            raise InputError(
+                f"{record.place}: field '{groups.name}', which names the group, {wrong}; every "
+                "document of the reference must have it, and all samples or none"
+            )
+        yield record
 
 
 def import_texts(
-    path: Path, kind: str, preprocessing: Preprocessing, output: Path, record: dict[str, object]
-) -> tuple[int, int]:
+    path: Path,
+    kind: str,
+    preprocessing: Preprocessing,
+    output: Path,
+    record: dict[str, object],
+    *,
+    minimum_tokens: int = 0,
+    groups: GroupField | None = None,
+    seen: Callable[[list[Record]], None] | None = None,
+) -> Imported:
     """Write the documents of a file as one shard of samples, without probabilities.
 
     Parameters
@@ -98,27 +158,34 @@ def import_texts(
         The shard, schema ``samples``; it appears only when it is complete.
     record : dict
         Its run record.
-
-    Returns
-    -------
-    kept, left_out : int
-        Documents that were written, and documents without a token, which were not.
+    minimum_tokens : int
+        Documents of fewer tokens are left out.
+    groups : GroupField, optional
+        Where the group of a document stands.
+    seen : callable, optional
+        Is given the records of the documents that are written, batch after batch.
 
     Raises
     ------
     InputError
         When the file cannot be read, or has no token.
     """
-    kept = left_out = 0
+    kept = empty = short = 0
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
-        for cleaned in read_cleaned(path, preprocessing, kind):
-            filled = [text for text in cleaned if text]
-            left_out += len(cleaned) - len(filled)
-            writer.write(_sample_columns(filled, kept))
-            kept += len(filled)
+        for records in _batches(path, kind, groups):
+            cleaned = preprocessing.apply([record.text for record in records])
+            lengths = [text.count(" ") + 1 if text else 0 for text in cleaned]
+            chosen = [n > 0 and n >= minimum_tokens for n in lengths]
+            empty += lengths.count(0)
+            short += len(chosen) - sum(chosen) - lengths.count(0)
+            writer.write(_sample_columns(list(compress(cleaned, chosen)), kept))
+            kept += sum(chosen)
+            if seen:
+                seen(list(compress(records, chosen)))
         if kept == 0:
-            raise InputError(f"{path}: has no document with a token in it")
-    return kept, left_out
+            least = f"{minimum_tokens} tokens" if short else "a token"
+            raise InputError(f"{path}: has no document with {least} in it")
+    return Imported(kept, empty, short)
 
 
 def _sample_columns(texts: list[str], first: int) -> dict[str, object]:

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
@@ -61,6 +62,16 @@ class ItemBatch:
     namespaces: frozenset[str]
 
 
+class _Source(NamedTuple):
+    """A paragraph that waits to be cleaned, and what it is of: the number of a page or record."""
+
+    item: int
+    title: str
+    place: str
+    paragraph: Paragraph
+    raw: str
+
+
 @dataclass
 class Extracted:
     """What a worker made of one batch; lines for the sorter, and what else a page tells."""
@@ -82,17 +93,20 @@ class Extractor:
     def __call__(self, batch: ItemBatch) -> Extracted:
         """Extract a batch of pages or records."""
         result = Extracted()
-        sources: list[tuple[int, str, str, Paragraph]] = []  # item, title, place, paragraph
+        sources: list[_Source] = []
         for number, item in enumerate(batch.items, batch.first):
             if isinstance(item, Record):
                 result.counts["records"] += 1
-                sources.append((number, item.title, item.place, Paragraph(item.text)))
+                paragraph = Paragraph(item.text)
+                sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
             elif isinstance(item, Annotated):
                 self._finish_annotated(number, item, batch.split, result)
             else:
                 page = _read_page(item, result)
                 paragraphs = self._read_article(page, item, batch, result) if page else []
-                sources += ((number, page.title, page.title, p) for p in paragraphs if page)
+                sources += (
+                    _Source(number, page.title, page.title, p, p.text) for p in paragraphs if page
+                )
         self._finish(sources, batch.split, result)
         return result
 
@@ -116,28 +130,28 @@ class Extractor:
 
     def _finish(
         self,
-        sources: list[tuple[int, str, str, Paragraph]],
+        sources: list[_Source],
         split: str | None,
         result: Extracted,
     ) -> None:
         """Preprocess all paragraphs of a batch at once and encode those that are kept."""
-        paragraphs = [paragraph for *_, paragraph in sources]
+        paragraphs = [source.paragraph for source in sources]
         tokenized = tokenize(paragraphs, self.options.preprocessing.apply)
         previous, index = -1, 0
-        for (number, title, place, paragraph), (tokens, mentions) in zip(
-            sources, tokenized, strict=True
-        ):
-            index = index + 1 if number == previous else 0
-            previous = number
-            if not self._has_kept_length(tokens, place, result):
+        for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
+            index = index + 1 if source.item == previous else 0
+            previous = source.item
+            if not self._has_kept_length(tokens, source.place, result):
                 continue
-            result.counts.update(f"{mention[3]} found" for mention in paragraph.mentions)
+            result.counts.update(f"{mention[3]} found" for mention in source.paragraph.mentions)
             result.counts.update(f"{mention[3]} kept" for mention in mentions)
-            # the raw text where there is no title: the same whatever the preprocessing is
-            chosen = split or self.options.split.choose(title or paragraph.text)
-            trees = self._parse(tokens, place, result)
-            document = Document(chosen, title, " ".join(tokens), len(tokens), mentions, trees)
-            result.documents.append(document.encode(self.seed, (number, index)))
+            chosen = split or self.options.split.choose(source.title, source.paragraph.text)
+            trees = self._parse(tokens, source.place, result)
+            text = " ".join(tokens)
+            document = Document(
+                chosen, source.title, text, len(tokens), source.raw, mentions, trees
+            )
+            result.documents.append(document.encode(self.seed, (source.item, index)))
 
     def _finish_annotated(
         self, number: int, item: Annotated, split: str | None, result: Extracted
@@ -158,8 +172,9 @@ class Extractor:
                 )
                 for sentence, tree in item.trees
             ]
-        chosen = split or self.options.split.choose(item.title or " ".join(item.tokens))
-        document = Document(chosen, item.title, " ".join(tokens), len(tokens), item.mentions, trees)
+        raw, text = " ".join(item.tokens), " ".join(tokens)
+        chosen = split or self.options.split.choose(item.title, raw)
+        document = Document(chosen, item.title, text, len(tokens), raw, item.mentions, trees)
         result.documents.append(document.encode(self.seed, (number, 0)))
 
     def _has_kept_length(self, tokens: list[str], place: str, result: Extracted) -> bool:

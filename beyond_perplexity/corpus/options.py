@@ -14,7 +14,7 @@ from beyond_perplexity.corpus.rows import (
     formats_with,
     options_of_formats,
 )
-from beyond_perplexity.corpus.split import SPLITS, SplitShares
+from beyond_perplexity.corpus.split import SPLITS, SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
 
@@ -190,7 +190,7 @@ class ExtractionOptions:
     source: SourceOptions
     preprocessing: Preprocessing
     documents: DocumentOptions
-    split: SplitShares
+    split: SplitOptions
     trees: AutomaticTreeOptions
 
     @classmethod
@@ -219,6 +219,6 @@ class ExtractionOptions:
             source,
             Preprocessing.from_config(annotated_preprocessing(source.format, preprocessing)),
             parse_options(DocumentOptions, config.get("documents", {}), "documents"),
-            parse_options(SplitShares, config.get("split", {}), "split"),
+            parse_options(SplitOptions, config.get("split", {}), "split"),
             trees,
         )

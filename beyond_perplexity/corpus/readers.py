@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, cast
 
@@ -119,11 +119,22 @@ class Record:
         Empty when the file has none.
     text : str
         The raw text, without line breaks.
+    raw : str or None
+        The string as the file has it, with all its blanks and line breaks; None: it is `text`.
+    group : str or None
+        The group of documents that it belongs to; None where none was asked for or it has none.
     """
 
     place: str
     title: str
     text: str
+    raw: str | None = None
+    group: str | None = None
+
+    @property
+    def as_it_is(self) -> str:
+        """The string as the file has it."""
+        return self.text if self.raw is None else self.raw
 
 
 def resolve_path(name: str) -> Path:
@@ -217,11 +228,35 @@ def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterato
 def read_text(path: Path, problems: Problems) -> Iterator[Record]:
     """Read plain text, one document a line; see `read_chunks` for the parameters."""
     for number, line in read_lines(path, problems):
-        yield Record(f"{path}: line {number}", "", line.strip())
+        yield _record(f"{path}: line {number}", "", line.removesuffix("\r"), line.strip())
 
 
-def _fields(place: str, value: object) -> Record | str:
-    """Take text and title of one JSON value; a sentence about what is wrong when that fails."""
+def _record(place: str, title: str, raw: str, text: str) -> Record:
+    return Record(place, title, text, None if raw == text else raw)
+
+
+def _group(value: dict[str, object], key: str) -> str | None:
+    """Return the name of a group, None where there is no such field.
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong with it.
+    """
+    if key not in value:
+        return None
+    group = value[key]
+    if group is None:
+        raise ValueError(f"field '{key}', which names the group, is null")
+    if isinstance(group, bool) or not isinstance(group, str | int):
+        raise ValueError(f"field '{key}', which names the group, is no string and no integer")
+    if isinstance(group, str) and _SURROGATE.search(group):
+        raise ValueError("holds half a surrogate pair, which is no character")
+    return str(group)
+
+
+def _fields(place: str, value: object, group_key: str | None = None) -> Record | str:
+    """Take text, title and group of one JSON value; a sentence about what is wrong if it fails."""
     if not isinstance(value, dict):
         return "not an object"
     text = value.get("text")
@@ -232,18 +267,27 @@ def _fields(place: str, value: object) -> Record | str:
         return "field 'title' is no string"
     if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
         return "holds half a surrogate pair, which is no character"
-    return Record(place, title or "", " ".join(text.split()))
+    record = _record(place, title or "", text, " ".join(text.split()))
+    if group_key is None:
+        return record
+    try:
+        return replace(record, group=_group(value, group_key))
+    except ValueError as error:
+        return str(error)
 
 
-def read_jsonl(path: Path, problems: Problems) -> Iterator[Record]:
-    """Read JSON objects, one a line: field ``text``, optional ``title``; see `read_chunks`."""
+def read_jsonl(path: Path, problems: Problems, group_key: str | None = None) -> Iterator[Record]:
+    """Read JSON objects, one a line: field ``text``, optional ``title`` and field of groups.
+
+    See `read_chunks` for the parameters; `group_key` names the field that gives `Record.group`.
+    """
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
             problems.skips.add("empty line", place)
             continue
         try:
-            record = _fields(place, json.loads(line))
+            record = _fields(place, json.loads(line), group_key)
         except (json.JSONDecodeError, RecursionError) as error:
             problems.report("not JSON", place, str(error))
             continue
@@ -259,20 +303,30 @@ def _is_string(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _text_columns(path: Path, schema: pa.Schema) -> list[str]:
+def _text_columns(path: Path, schema: pa.Schema, group_key: str | None) -> list[str]:
     if "text" not in schema.names:
         raise InputError(f"{path}: column 'text' is missing; there are {', '.join(schema.names)}")
-    columns = ["text", "title"] if "title" in schema.names else ["text"]
+    columns = [name for name in ("text", "title") if name in schema.names]
     for name in columns:
         if not _is_string(schema.field(name).type):
             raise InputError(
                 f"{path}: column '{name}' is {schema.field(name).type}, expected string"
             )
+    if group_key is not None and group_key in set(schema.names) - set(columns):
+        kind = schema.field(group_key).type
+        if not (_is_string(kind) or pa.types.is_integer(kind)):
+            raise InputError(
+                f"{path}: column '{group_key}', which names the group, is {kind}, expected string "
+                "or integer"
+            )
+        columns.append(group_key)
     return columns
 
 
-def read_parquet(path: Path, problems: Problems) -> Iterator[Record]:
-    """Read a Parquet file: column ``text``, optional ``title``; see `read_chunks`.
+def read_parquet(path: Path, problems: Problems, group_key: str | None = None) -> Iterator[Record]:
+    """Read a Parquet file: column ``text``, optional ``title`` and column of groups.
+
+    See `read_jsonl` for the parameters.
 
     Raises
     ------
@@ -282,14 +336,14 @@ def read_parquet(path: Path, problems: Problems) -> Iterator[Record]:
     row = 0
     try:
         with pq.ParquetFile(path) as file:
-            columns = _text_columns(path, file.schema_arrow)
+            columns = _text_columns(path, file.schema_arrow, group_key)
             for batch in file.iter_batches(batch_size=4096, columns=columns):
                 for value in batch.to_pylist():
                     place = f"{path}: row {row}"
                     row += 1
-                    record = _fields(place, value)
+                    record = _fields(place, value, group_key)
                     if isinstance(record, str):
-                        problems.report("row without text", place, record)
+                        problems.report("unusable row", place, record)
                     else:
                         yield record
     except (pa.ArrowException, OSError) as error:

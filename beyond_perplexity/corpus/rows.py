@@ -60,6 +60,8 @@ class Format(NamedTuple):
         Its own options. Formats may share one.
     suffixes : tuple of str
         Of files that users bring.
+    named_fields : bool
+        Of texts: whether a document has fields beside its text, such as its group.
     """
 
     words: str
@@ -69,6 +71,7 @@ class Format(NamedTuple):
     treebank: bool = False
     options: Mapping[str, SourceOption] = MappingProxyType({})
     suffixes: tuple[str, ...] = ()
+    named_fields: bool = False
 
     @property
     def module(self) -> str:
@@ -101,8 +104,12 @@ FORMATS: Rows[Format] = {
         "XML dump", "mediawiki:PageStream", kind="pages", gives=("mentions", "graph")
     ),
     "text": Format("one document a line", "readers:read_text"),
-    "jsonl": Format("field text", "readers:read_jsonl", suffixes=(".jsonl", ".ndjson")),
-    "parquet": Format("column text", "readers:read_parquet", suffixes=(".parquet",)),
+    "jsonl": Format(
+        "field text", "readers:read_jsonl", suffixes=(".jsonl", ".ndjson"), named_fields=True
+    ),
+    "parquet": Format(
+        "column text", "readers:read_parquet", suffixes=(".parquet",), named_fields=True
+    ),
     "penn": Format(
         "trees in brackets",
         "penn:Reader",

@@ -1,12 +1,13 @@
-"""Which split a document belongs to: a property of its page, not of the corpus around it."""
+"""Which split a document belongs to: a property of its own, not of the corpus around it."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import Literal
 
-from beyond_perplexity.options import Limited, Share
+from beyond_perplexity.options import Section, Share
 
 SPLITS = ("train", "valid", "test")
 
@@ -17,7 +18,7 @@ def hash_uniform(name: str) -> float:
     Parameters
     ----------
     name : str
-        The title of a page, or the text of a document without one.
+        What is the same wherever the hash shall be the same.
 
     Returns
     -------
@@ -29,16 +30,23 @@ def hash_uniform(name: str) -> float:
 
 
 @dataclass(frozen=True)
-class SplitShares(Limited):
-    """Shares of the pages that go to each split.
+class SplitOptions(Section):
+    """What goes to each split.
 
-    The split of a page depends on its title and the shares alone: all documents of a page share
-    it, and a bigger dump keeps it.
+    The split of a unit depends on its hash and the shares alone, so that a bigger dump keeps it.
 
     Parameters
     ----------
-    train, valid, test : float
-        Shares, not negative, that sum to 1.
+    unit : "document" or "page"
+        What is dealt to the splits. document, by title and text before cleaning: as if all were
+        shuffled and then split, so that paragraphs of a page are in training and in test. page, by
+        title: all of a page is in one split. A document without a title is a page of its own.
+    train : float
+        Share for training.
+    valid : float
+        Share for validation.
+    test : float
+        Share that samples are compared with; the three add up to one.
 
     Raises
     ------
@@ -46,6 +54,7 @@ class SplitShares(Limited):
         When they are no shares or do not sum to 1.
     """
 
+    unit: Literal["document", "page"] = "document"
     train: Share = 0.7
     valid: Share = 0.1
     test: Share = 0.2
@@ -56,9 +65,21 @@ class SplitShares(Limited):
         if not math.isclose(total, 1, abs_tol=1e-9):
             raise ValueError(f"the shares of train, valid and test sum to {total:g}, not to 1")
 
-    def choose(self, name: str) -> str:
-        """Return the split of the page or document with this name."""
-        position = hash_uniform(name)
+    def choose(self, title: str, text: str) -> str:
+        """Return the split of a document.
+
+        Parameters
+        ----------
+        title : str
+            Of its page; empty without one.
+        text : str
+            Before cleaning, on one line, so that cleaning does not decide the split.
+        """
+        if self.unit == "page":
+            position = hash_uniform(title or text)
+        else:
+            # no text has a line feed: no other title and text give the same string
+            position = hash_uniform(f"{title}\n{text}" if title else text)
         if position < self.train:
             return "train"
         return "valid" if position < self.train + self.valid or not self.test else "test"

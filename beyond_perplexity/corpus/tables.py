@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from beyond_perplexity.corpus.documents import DocumentSorter
+from beyond_perplexity.corpus.documents import Document, DocumentSorter
 from beyond_perplexity.corpus.links import Redirects
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import Skips
 from beyond_perplexity.corpus.rows import PARSERS
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import ALIASES, DOCUMENTS, KNOWLEDGE_GRAPH, MENTIONS, TREES
+from beyond_perplexity.schemas.corpora import (
+    ALIASES,
+    DOCUMENTS,
+    KNOWLEDGE_GRAPH,
+    MENTIONS,
+    RAW,
+    TREES,
+)
 from beyond_perplexity.storage.shards import ShardWriter, atomic_path
 
 ROWS = 16_384
+CHARACTERS = 1 << 24
+EVALUATED = tuple(split for split in SPLITS if split != "train")
 MENTION_SOURCES = ("link", "title", "alias")
 ANNOTATION_COUNTS = (
     "nested mentions",
@@ -32,13 +42,14 @@ ANNOTATION_COUNTS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that an extraction writes: five tables of `schemas.corpora` and a JSON report."""
+    """The files that an extraction writes: the tables of `schemas.corpora` and a JSON report."""
 
     documents: Path
     mentions: Path
     knowledge_graph: Path
     aliases: Path
     trees: Path
+    raw: Path
     report: Path
 
 
@@ -55,19 +66,21 @@ class Gathered:
 
 
 class _Rows:
-    """Rows on their way to one table, written `ROWS` at a time."""
+    """Rows on their way to one table, written `ROWS` or about `CHARACTERS` at a time."""
 
     def __init__(self, writer: ShardWriter, *columns: str) -> None:
         self._writer = writer
         self._columns = columns
         self._rows: list[tuple[object, ...]] = []
+        self._characters = 0
         self.count = 0
 
     def add(self, *row: object) -> None:
         """Add one row, its values in the order of the columns."""
         self._rows.append(row)
         self.count += 1
-        if len(self._rows) >= ROWS:
+        self._characters += sum(len(value) for value in row if isinstance(value, str))
+        if len(self._rows) >= ROWS or self._characters >= CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
@@ -75,6 +88,7 @@ class _Rows:
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._columns)
         self._writer.write(dict(zip(self._columns, map(list, columns), strict=True)))
         self._rows = []
+        self._characters = 0
 
 
 def write_tables(
@@ -115,7 +129,8 @@ def write_tables(
         graph = table(outputs.knowledge_graph, KNOWLEDGE_GRAPH, "subject", "relation", "object")
         aliases = table(outputs.aliases, ALIASES, "entity", "alias")
         trees = table(outputs.trees, TREES, "doc_id", "sentence", "tree")
-        splits = _write_documents(options, gathered, documents, mentions, trees)
+        raw = table(outputs.raw, RAW, "doc_id", "text")
+        splits = _write_documents(options, gathered, documents, mentions, trees, raw)
         _write_triples(gathered, graph)
         _write_aliases(gathered, aliases)
         if not documents.count:
@@ -124,7 +139,7 @@ def write_tables(
                 f"{options.source.files()[0][0]}: no document is left of this corpus "
                 f"({reasons or 'it is empty'}); check source and documents.minimum_tokens"
             )
-        for rows in (documents, mentions, graph, aliases, trees):
+        for rows in (documents, mentions, graph, aliases, trees, raw):
             rows.flush()
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
@@ -141,11 +156,13 @@ def _write_documents(
     documents: _Rows,
     mentions: _Rows,
     trees: _Rows,
+    raw: _Rows,
 ) -> dict[str, Counter[str]]:
     splits = {split: Counter(documents=0, tokens=0) for split in SPLITS}
     ordered = gathered.sorter.documents(options.documents.deduplicate, gathered.skips)
-    for doc_id, document in enumerate(ordered):
+    for doc_id, document in enumerate(_count_copies(ordered, gathered.counts)):
         documents.add(doc_id, document.split, document.title, document.text, document.n_tokens)
+        raw.add(doc_id, document.raw)
         splits[document.split].update(documents=1, tokens=document.n_tokens)
         for start, end, entity, source in document.mentions:
             mentions.add(doc_id, start, end, gathered.redirects.resolve(entity) or entity, source)
@@ -153,6 +170,17 @@ def _write_documents(
         for sentence, tree in document.trees:
             trees.add(doc_id, sentence, tree)
     return splits
+
+
+def _count_copies(ordered: Iterable[Document], counts: Counter[str]) -> Iterator[Document]:
+    """Pass documents on, those of one text beside each other; count those that train has too."""
+    for _, group in groupby(ordered, key=lambda document: document.text):
+        found: Counter[str] = Counter()
+        for document in group:
+            found[document.split] += 1
+            yield document
+        if found["train"]:
+            counts.update({f"{split} also in train": found[split] for split in EVALUATED})
 
 
 def _write_triples(gathered: Gathered, graph: _Rows) -> None:
@@ -193,6 +221,11 @@ def _report(
     found: dict[str, object] = {name: counts[name] for name in names}
     report = found | {
         "sources": [path for path, _ in options.source.files()],
+        "split": {
+            "unit": "given" if isinstance(options.source.paths, dict) else options.split.unit,
+            # after cleaning; none where duplicates are left out
+            "also_in_train": {split: counts[f"{split} also in train"] for split in EVALUATED},
+        },
         "splits": {split: dict(numbers) for split, numbers in splits.items()},
         "documents": sum(numbers["documents"] for numbers in splits.values()),
         "tokens": sum(numbers["tokens"] for numbers in splits.values()),

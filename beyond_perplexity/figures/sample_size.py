@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import InputError
@@ -60,6 +61,9 @@ PANEL_COLUMNS = 3
 HEIGHT = 1.25  # inches of a panel
 MANY = 5  # sizes that have room for a label each
 FEW_BANDS = 12  # sources whose bands can be told apart
+FLOOR_COLOUR = "#b8b8b8"
+FLOOR_NAME = "Human against human"
+FLOOR_STYLE = (0, (1, 1))
 
 
 def _lines(
@@ -77,11 +81,37 @@ def _lines(
         axis.plot(n, middle, color=colour, linestyle=looks.line_style(decoding), linewidth=0.9)
 
 
+def _floor(axis: Axes, rows: pd.DataFrame) -> bool:
+    """Draw what two human texts of these sizes differ by, behind all; say whether there is one.
+
+    Floors of the sources differ in their tokens alone: the line is their mean, the band holds all.
+    """
+    known = rows[rows["floor"].notna()]
+    if known.empty:
+        return False
+    by_size = known.groupby("n").agg({"floor": "mean", "floor_low": "min", "floor_high": "max"})
+    n, (middle, low, high) = by_size.index.to_numpy(), by_size.to_numpy(float).T
+    axis.fill_between(n, low, high, color=FLOOR_COLOUR, alpha=0.45, linewidth=0, zorder=0)
+    axis.plot(n, middle, color=NEUTRAL_COLOUR, linestyle=FLOOR_STYLE, linewidth=0.9, zorder=1)
+    return True
+
+
 def _label_sizes(axis: Axes, sizes: list[int]) -> None:
     """Label the sizes themselves where there are few, else every other one; for all panels."""
     axis.set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])
     axis.xaxis.set_major_formatter(FuncFormatter(short_number))
     axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _legend(sources: list[str], labels: Labels, looks: Looks, floors: bool) -> list[Line2D]:
+    entries = model_handles(sources, labels, looks, marks=False)
+    decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
+    for decoding in decodings:
+        style = looks.line_style(decoding)
+        entries.append(handle(labels.decoding(decoding), NEUTRAL_COLOUR, None, style))
+    if floors:
+        entries.append(handle(FLOOR_NAME, NEUTRAL_COLOUR, None, FLOOR_STYLE))
+    return entries
 
 
 def _draw(
@@ -98,7 +128,7 @@ def _draw(
     lines = -(-len(shown) // PANEL_COLUMNS)
     figure = Figure(figsize=(PAGE_WIDTH, HEIGHT * lines + 0.9), layout="constrained")
     grid = figure.subplots(lines, PANEL_COLUMNS, sharex=True, squeeze=False)
-    axes = list(grid.flat)
+    axes, floors = list(grid.flat), False
     for place, axis in enumerate(axes):
         axis.set_xscale("log")
         if place >= len(shown):
@@ -106,18 +136,15 @@ def _draw(
             continue
         panel = shown[place]
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
+        if columns[0] == "value":
+            floors |= _floor(axis, defined[chosen])
         _lines(axis, defined[chosen], sources, looks, columns)
         axis.set_title(panel.title)
         if place + PANEL_COLUMNS >= len(shown):
             axis.set_xlabel("Documents")
             axis.tick_params(labelbottom=True)
     _label_sizes(axes[0], sorted(set(defined["n"])))
-    entries = model_handles(sources, labels, looks, marks=False)
-    decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
-    for decoding in decodings:
-        style = looks.line_style(decoding)
-        entries.append(handle(labels.decoding(decoding), NEUTRAL_COLOUR, None, style))
-    legend_below(figure, entries)
+    legend_below(figure, _legend(sources, labels, looks, floors))
     return figure, axes[: len(shown)]
 
 
@@ -135,7 +162,8 @@ def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel per measure; colour by model, line style by decoding.
+        A panel per measure; colour by model, line style by decoding. Behind the distances a grey
+        band and line: what two human texts of these sizes differ by.
 
     Raises
     ------

@@ -188,6 +188,23 @@ def find_row(family: object) -> Family:
     return FAMILIES[family]
 
 
+def is_taken_as_it_is(family: object, training: object) -> bool:
+    """Return whether a model comes trained and is trained no further: it reads plain text.
+
+    Parameters
+    ----------
+    family : str
+    training : mapping
+        The options of its training; none where there is no training.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    return find_row(family).kind == "brought" and not training
+
+
 def families_of(*kinds: Kind) -> tuple[str, ...]:
     """Return the names of all families of the given kinds."""
     return tuple(name for name, row in FAMILIES.items() if row.kind in kinds)

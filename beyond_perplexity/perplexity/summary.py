@@ -7,20 +7,34 @@ stands beside its N, what N counts, the share of unknown words, and the context.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import islice
+from array import array
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.perplexity.scores import (
-    POOL,
-    DocumentScore,
-    check_window,
-    score_documents,
+from beyond_perplexity.perplexity.documents import (
+    DocumentRow,
+    ScoredText,
+    Spell,
+    TextKind,
+    hash_bytes,
+    score_rows,
 )
-from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
+from beyond_perplexity.perplexity.intervals import (
+    INTERVAL_LEVEL,
+    LEAST_GROUPS,
+    effective_groups,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.perplexity.scores import check_window
+from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
+
+UNITS = ("token", "word", "character", "byte")
 
 
 @dataclass
@@ -31,6 +45,8 @@ class Totals:
     ----------
     log_prob : float
         Sum of log P, nats.
+    log_prob_spelled : float
+        The same with the spelling of unknown words; NaN without a speller.
     documents, tokens, words, characters, bytes : int
         What the texts have, without ``<s>`` and ``</s>``; bytes are those of UTF-8, and blanks
         between words are characters.
@@ -38,9 +54,14 @@ class Totals:
         ``<unk>`` tokens.
     impossible_tokens, impossible_documents : int
         Predictions of probability zero, and documents with one.
+    groups : array of int64
+        A key of the group of each document, for intervals.
+    scores : dict of str to array
+        Of each document, by column: both log P, and how many units of each kind it has.
     """
 
     log_prob: float = 0.0
+    log_prob_spelled: float = 0.0
     documents: int = 0
     tokens: int = 0
     words: int = 0
@@ -49,31 +70,38 @@ class Totals:
     unknown: int = 0
     impossible_tokens: int = 0
     impossible_documents: int = 0
+    groups: array[int] = field(default_factory=lambda: array("q"))
+    scores: dict[str, array[float]] = field(
+        default_factory=lambda: {
+            name: array("d") for name in ("log_prob", "log_prob_spelled", *UNITS)
+        }
+    )
 
-    def add(self, text: str, score: DocumentScore) -> None:
-        """Add one document.
-
-        Raises
-        ------
-        InputError
-            When its score is no number: that is no infinite perplexity, but a broken model.
-        """
-        if math.isnan(score.log_prob):
-            raise InputError(
-                f"document {self.documents + 1}: the model gives it the log-probability NaN; its "
-                "weights are damaged or its numbers overflow: train or bring the model again"
-            )
-        words = split_words(text)
-        joined = " ".join(words)
-        self.log_prob += score.log_prob
+    def add(self, row: DocumentRow) -> None:
+        """Add one document."""
+        spelled = row.log_likelihood_spelled
+        values = (
+            row.log_likelihood,
+            math.nan if spelled is None else spelled,
+            row.tokens,
+            row.words,
+            row.characters,
+            row.bytes,
+        )
+        for column, value in zip(self.scores.values(), values, strict=True):
+            column.append(value)
+        own = f"\x1f{self.documents}"  # no title: a document of no group is one of its own
+        self.groups.append(hash_bytes((own if row.group is None else row.group).encode()))
+        self.log_prob += values[0]
+        self.log_prob_spelled += values[1]
         self.documents += 1
-        self.tokens += score.tokens
-        self.words += len(words)
-        self.characters += len(joined)
-        self.bytes += len(joined.encode())
-        self.unknown += score.unknown
-        self.impossible_tokens += score.impossible
-        self.impossible_documents += score.impossible > 0
+        self.tokens += row.tokens
+        self.words += row.words
+        self.characters += row.characters
+        self.bytes += row.bytes
+        self.unknown += row.unknown
+        self.impossible_tokens += row.impossible
+        self.impossible_documents += row.impossible > 0
 
 
 def perplexity(log_prob: float, n: int) -> float:
@@ -84,6 +112,46 @@ def perplexity(log_prob: float, n: int) -> float:
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Give every perplexity and number of bits its limits; sums of log P and units by group."""
+    limits = {}
+    for unit, count in counts.items():
+        rate = ratio_interval(-total, count)  # nats per unit
+        limits[unit] = (rate.low, rate.high)
+    return {
+        "bits": {
+            unit: [_number(limit / math.log(2)) for limit in limits[unit]]
+            for unit in ("character", "byte")
+        },
+        "perplexity": {
+            unit: [_number(perplexity(-limit, 1)) for limit in pair]
+            for unit, pair in limits.items()
+        },
+    }
+
+
+def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
+    held = {name: np.asarray(column) for name, column in totals.scores.items()}
+    held |= {unit: held[unit] + extra for unit in UNITS}
+    sums = dict(zip(held, sum_groups(np.asarray(totals.groups), *held.values()), strict=True))
+    counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
+    effective = effective_groups(sums["byte"]) if "byte" in counts else 0.0
+    found: dict[str, Any] = {
+        "level": INTERVAL_LEVEL,
+        "groups": len(sums["byte"]),
+        "effective_groups": effective,
+        "note": "",
+    }
+    if not math.isfinite(totals.log_prob):
+        return found | {"note": "a document is impossible"}
+    if effective < LEAST_GROUPS:
+        return found | {"note": f"fewer than {LEAST_GROUPS} effective groups"}
+    found |= _interval(sums["log_prob"], counts)
+    if math.isfinite(totals.log_prob_spelled):
+        found["spelled"] = _interval(sums["log_prob_spelled"], counts)
+    return found
 
 
 def summarize(
@@ -114,7 +182,10 @@ def summarize(
         ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in
         nats. ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each
         unknown token, U the number of training types that are not in the vocabulary (at least 1),
-        as if ``<unk>`` shared its probability evenly among them.
+        as if ``<unk>`` shared its probability evenly among them. ``interval`` has the limits of
+        ``perplexity`` and ``bits`` over groups of documents (`intervals.ratio_interval`), under
+        ``spelled`` those with the spelling of unknown words; a limit that is not known is null, and
+        ``note`` says why.
 
     Raises
     ------
@@ -149,6 +220,7 @@ def summarize(
         "impossible_tokens": totals.impossible_tokens,
         "impossible_documents": totals.impossible_documents,
         "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size},
+        "interval": _intervals(totals, count_eos + count_bos),
     }
     if isinstance(vocabulary, ClosedVocabulary):
         types = max(1, vocabulary.unknown_types)
@@ -164,8 +236,11 @@ def summarize(
 def measure(
     model: LanguageModel,
     vocabulary: Vocabulary,
-    texts: Iterable[str],
+    texts: Iterable[ScoredText | str],
     *,
+    text: TextKind = "cleaned",
+    spell: Spell | None = None,
+    write: Callable[[list[DocumentRow]], None] | None = None,
     context_length: int | None = None,
     stride: int | None = None,
     count_eos: bool = True,
@@ -177,8 +252,10 @@ def measure(
     ----------
     model, vocabulary
         From `models.checkpoint.load_model`.
-    texts : iterable of str
-        Tokens joined by one blank.
+    texts, text, spell
+        See `documents.score_rows`.
+    write : callable, optional
+        Is given the rows of the documents, batch by batch.
     context_length, stride : int, optional
         See `check_window`.
     count_eos, count_bos : bool
@@ -187,16 +264,15 @@ def measure(
     Returns
     -------
     dict
-        As `summarize`, and ``context_length`` and ``stride`` (null: no limit).
+        As `summarize`, and ``text``, ``context_length`` and ``stride`` (null: no limit).
     """
     context, step = check_window(model, context_length, stride)
     totals = Totals()
-    stream = iter(texts)
     options = {"context_length": context_length, "stride": stride}
-    while part := list(islice(stream, POOL)):
-        for text, score in zip(
-            part, score_documents(model, vocabulary, part, **options), strict=True
-        ):
-            totals.add(text, score)
+    for rows in score_rows(model, vocabulary, texts, text=text, spell=spell, **options):
+        for row in rows:
+            totals.add(row)
+        if write:
+            write(rows)
     summary = summarize(totals, vocabulary, count_eos=count_eos, count_bos=count_bos)
-    return {**summary, "context_length": context, "stride": step}
+    return {**summary, "text": text, "context_length": context, "stride": step}

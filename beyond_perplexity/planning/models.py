@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.models.families import FAMILIES, Family, family_modules
+from beyond_perplexity.models.families import (
+    FAMILIES,
+    Family,
+    family_modules,
+    is_taken_as_it_is,
+)
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.parameters import Config, as_json
 
@@ -90,9 +95,21 @@ class Models:
         kind = self.row(name).kind
         return bool(self.find(name)["training"]) if kind == "brought" else kind != "counted"
 
+    def raw_texts(self, name: str) -> list[str]:
+        """List the documents before cleaning, where a model is made for plain text."""
+        model = self.find(name)
+        plain = is_taken_as_it_is(model["family"], model["training"])
+        return [f"<results>/corpora/{model['corpus']}/raw.parquet"] if plain else []
+
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
         return 0 if self.row(name).kind == "counted" else 1
+
+    def split_unit(self, name: str) -> str:
+        """Return what the splits of a model's corpus keep whole: documents or pages."""
+        corpus = self.config["corpora"][self.corpus(name)]
+        unit: str = corpus.get("split", {"unit": "page"})["unit"]  # files keep their pages
+        return unit
 
     def scored(self, corpus: str | None = None) -> list[str]:
         """List the models that are scored and generate (of those trained on a corpus)."""

@@ -95,7 +95,7 @@ class Report:
             "measures": samples.measures,
             "resamples": samples.resample_measures,
             "curves": lambda corpus: [
-                f"<results>/references/{corpus}/curves.parquet",
+                f"<results>/references/{corpus}/raw/curves.parquet",
                 *self._of_sources(corpus, "curves"),
             ],
             "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -9,6 +11,7 @@ from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.tendencies.views import RAW
 
 
 class Samples:
@@ -59,6 +62,46 @@ class Samples:
         corpus: str = external[decoding]["corpus"]
         return corpus
 
+    def vocabulary_of(self, model: str, decoding: str) -> str:
+        """Return the closed vocabulary that a body of text is compared in, or ``raw``."""
+        if model == EXTERNAL:
+            name = self.config["external_samples"][decoding]["vocabulary"]
+        else:
+            name = self._models.find(model).get("vocabulary")
+        closed = name is not None and self.config["vocabularies"][name]["kind"] == "closed"
+        return str(name) if closed else RAW
+
+    def compared_vocabularies(self, corpus: str) -> list[str]:
+        """List the readings that bodies of text are compared with a corpus in, ``raw`` first."""
+        read_in = {self.vocabulary_of(*source.split("/")) for source in self.sources(corpus)}
+        return sorted(read_in, key=lambda name: (name != RAW, name))
+
+    @staticmethod
+    def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
+        """List the file of a vocabulary that texts are read in; none for ``raw``."""
+        return [] if vocabulary == RAW else [f"<results>/vocabularies/{corpus}/{vocabulary}.json"]
+
+    def body_vocabulary(self, model: str, decoding: str) -> list[str]:
+        """List the file of the vocabulary that a body of text is compared in."""
+        corpus = self.corpus_of(model, decoding)
+        return self.vocabulary_files(corpus, self.vocabulary_of(model, decoding))
+
+    def compared_files(self, model: str, decoding: str) -> dict[str, str | list[str]]:
+        """Return what a body of text is compared by, besides its own statistics and documents."""
+        corpus = self.corpus_of(model, decoding)
+        folder = f"<results>/references/{corpus}"
+        return {
+            "reference": f"{folder}/{self.vocabulary_of(model, decoding)}/statistics.parquet",
+            "raw_reference": f"{folder}/{RAW}/statistics.parquet",
+            "documents": f"<results>/corpora/{corpus}/documents.parquet",
+            "vocabulary": self.body_vocabulary(model, decoding),
+        }
+
+    def bodies(self, corpus: str) -> int:
+        """Return how many bodies of text share one family of tests."""
+        family = self.config["tendencies"]["measurement"].get("family")
+        return len(self.sources(corpus)) if family == "corpus" else 1
+
     def compared_corpora(self) -> list[str]:
         """List the corpora that something is compared with, in the order of the configuration."""
         return [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
@@ -95,13 +138,37 @@ class Samples:
         """Return the fingerprint of a script with that of the classes of words that it counts."""
         return fingerprint(script, *(row.word_class for row in SHARES.values()))
 
-    def symbols_flag(self) -> str:
-        """Return the flag of `scripts.count_statistics` for Unicode S* tokens."""
-        return (
-            "--"
-            + ("" if self.config["tendencies"]["count_s_symbols"] else "no-")
-            + "count-s-symbols"
-        )
+    def counting_flags(self) -> str:
+        """Return the flags that say which tokens and documents count: of all that count texts."""
+        tendencies = self.config["tendencies"]
+        symbols = "" if tendencies["count_s_symbols"] else "no-"
+        flags = f"--{symbols}count-s-symbols --minimum-tokens {tendencies['minimum_tokens']}"
+        longest = tendencies["maximum_tokens"]
+        return flags if longest is None else f"{flags} --maximum-tokens {longest}"
+
+    def reference_flags(self, corpus: str) -> str:
+        """Return the flags that say which documents of the test split are the reference."""
+        first = f"--first {self.config['generation']['documents']}"
+        # Where the files say the splits, they keep the pages whole.
+        split = self.config["corpora"][corpus].get("split", {"unit": "page"})
+        by_page = split["unit"] == "page"
+        return f"{first} --group-column title" if by_page else first
+
+    def measuring_flags(self, model: str, decoding: str) -> str:
+        """Return the flags of `scripts.measure_tendencies` that are no file of the run."""
+        tendencies, corpus = self.config["tendencies"], self.corpus_of(model, decoding)
+        given = {
+            "--reference-split": "test",
+            "--pool-split": "train",
+            "--bodies": str(self.bodies(corpus)),
+            "--options": as_json(tendencies["measurement"]),
+            "--sample-size-options": as_json(tendencies["sample_size"]),
+            "--seed": str(self.config["seed"]),
+        }
+        if model != EXTERNAL and not self._models.raw_texts(model):  # else it learned elsewhere
+            given["--training-split"] = "train"
+        words = (word for item in given.items() for word in item)
+        return f"{self.counting_flags()} {self.reference_flags(corpus)} {shlex.join(words)}"
 
     def fit_options(self) -> str:
         """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""

@@ -15,6 +15,7 @@ from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
+from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -28,6 +29,7 @@ from beyond_perplexity.tendencies.options import (
     SampleSizeOptions,
     SensitivityOptions,
 )
+from beyond_perplexity.tendencies.views import RAW
 from beyond_perplexity.training.options import TrainingOptions
 
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
@@ -105,8 +107,13 @@ def _check_references(config: Config) -> None:
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
-        key = f"external_samples.{name}.corpus"
-        require(key, external["corpus"], config["corpora"], "corpus")
+        key = f"external_samples.{name}"
+        require(f"{key}.corpus", external["corpus"], config["corpora"], "corpus")
+        if external["vocabulary"] is not None:
+            found = external["vocabulary"], config["vocabularies"]
+            require(f"{key}.vocabulary", *found, "vocabulary")
+    if RAW in config["vocabularies"]:
+        raise InputError(f"vocabularies.{RAW}: this name is kept for texts as they are; rename it")
 
 
 def _check_folders(config: Config) -> None:
@@ -160,9 +167,9 @@ def _check_splits(config: Config) -> None:
             )
         if not given and "split" not in corpus:
             raise InputError(
-                f"corpora.{name}: key 'split' is missing; give the share of each split"
+                f"corpora.{name}: key 'split' is missing; give the share of each split, or {{}}"
             )
-        total = sum(corpus["split"].values()) if not given else 1.0
+        total = sum(corpus["split"][split] for split in SPLITS) if not given else 1.0
         if abs(total - 1.0) > 1e-9:
             raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
 

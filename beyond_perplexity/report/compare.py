@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 from matplotlib.figure import Figure
 
-from beyond_perplexity.corpus.external import check_file
+from beyond_perplexity.corpus.external import check_file, read_cleaned
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.report.comparison_input import (
+    Body,
     CompareOptions,
     Comparison,
     check_same_counting,
+    group_field,
     read_body,
 )
 from beyond_perplexity.report.comparison_page import (
@@ -32,10 +35,14 @@ from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measured_tendencies
+from beyond_perplexity.tendencies.inference.floors import floors_of
+from beyond_perplexity.tendencies.inference.multiple import star_warning
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.word_classes import load_stop_words
+from beyond_perplexity.tendencies.views import RAW, TextView
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
@@ -73,29 +80,29 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     InputError
         When a file cannot be read; names file and line.
     """
-    paths = {"reference": Path(options.reference), "samples": Path(options.samples)}
-    for path in paths.values():
+    paths = Path(options.reference), Path(options.samples)
+    for path in (*paths, *([Path(options.training)] if options.training else [])):
         check_file(path)
-    preprocessing, measurement = options.preprocessing(), options.measurement()
+    views, field = options.views(), group_field(paths[0], options)
     stop_words = load_stop_words(options.stop_words)
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
+    main = next(iter(views))
+    if options.vocabulary and main == RAW:
+        _say(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        bodies = {}
-        for name, path in paths.items():
-            own = Path(folder) / name
+        bodies: list[Body] = []
+        for path in paths:
+            own = Path(folder) / str(len(bodies))
             own.mkdir()
-            bodies[name] = read_body(path, options.kind, preprocessing, stop_words, own, record)
-        reference, samples = bodies["reference"], bodies["samples"]
+            if bodies:  # samples are grouped where the reference is
+                field = field._replace(needed=False) if field and bodies[0].grouped else None
+            body = read_body(path, options, views[main], field, stop_words, own, record)
+            bodies.append(body)
+        _warn_of_titles(bodies, options)
+        reference, samples = bodies
         _say("measuring, permuting and resampling")
-        table = measured_tendencies(
-            reference.statistics,
-            samples.statistics,
-            reference.texts(),
-            samples.texts(),
-            measurement,
-            options.seed,
-            COMPARED_SOURCE,
-        )
+        tables = _measured(reference, samples, views, ClassOptions(stop_words, True), options)
+        measurement = options.measurement()
         own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
         both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
@@ -103,7 +110,61 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             names={COMPARED_SOURCE: "Samples"},
             reference="Reference",
         )
-        yield Comparison(reference, samples, table.to_pandas(), both, labels)
+        raw = tables[RAW] if main != RAW else None
+        groups = _group_count(reference), _group_count(samples)
+        yield Comparison(reference, samples, tables[main], both, labels, raw, groups)
+
+
+def _group_count(body: Body) -> int | None:
+    return None if body.groups is None else int(body.groups.max()) + 1
+
+
+def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
+    """Say where documents look as if they were of one page, and nothing tells the pages."""
+    if bodies[0].grouped or options.group_column is not None:
+        return
+    for body in bodies:
+        if body.repeated:
+            _say(
+                f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
+                "one page are alike, and tests that take them for independent find differences "
+                "where there are none: give --group-column title (or '' if they are independent)"
+            )
+
+
+def _measured(
+    reference: Body,
+    samples: Body,
+    views: Mapping[str, TextView],
+    classes: ClassOptions,
+    options: CompareOptions,
+) -> dict[str, pd.DataFrame]:
+    """Measure the samples in every reading: a table of schema ``tendencies`` each."""
+    measurement, found = options.measurement(), {}
+    files = reference.files, samples.files
+    groups = reference.groups, samples.groups
+    training = (lambda: _training_texts(options)) if options.training else None
+    comparison = TextComparison(files, views, classes, groups, training)
+    pair_of_bodies = reference.statistics, samples.statistics
+    for place, (name, view) in enumerate(views.items()):
+        if place:
+            counted = [count_texts(body.texts(), classes, view) for body in files]
+            pair_of_bodies = counted[0], counted[1]
+        with comparison.pair(name, pair_of_bodies) as pair:
+            floors = floors_of(pair, None, measurement, options.seed)
+            rows = measure_rows(pair, measurement, options.seed, floors=floors)
+            if place == 0 and (warning := star_warning(rows, measurement.permutations)):
+                _say(f"warning: {warning}")
+            rows += comparison.text_rows(name, pair_of_bodies)
+            found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
+    return found
+
+
+def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
+    """Stream the training text, cleaned as both texts are."""
+    path = Path(str(options.training))
+    for texts in read_cleaned(path, options.preprocessing(), options.kind):
+        yield pa.array(texts, pa.string())
 
 
 def draw_figures(comparison: Comparison) -> dict[str, Figure]:
@@ -118,6 +179,11 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     return drawn
 
 
+def _csv(measures: pd.DataFrame) -> bytes:
+    text: str = measures[CSV_COLUMNS].to_csv(index=False, lineterminator="\n")
+    return text.encode()
+
+
 def run(options: CompareOptions, out: Path) -> str:
     """Compare two files and write ``tendencies.csv``, the figures and ``compare.html``.
 
@@ -126,7 +192,8 @@ def run(options: CompareOptions, out: Path) -> str:
     options : CompareOptions
         What to compare.
     out : pathlib.Path
-        Folder for the results; made when it is missing. Nothing is written before all is done.
+        Folder for the results; made when it is missing. Nothing is written before all is done. With
+        a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
 
     Returns
     -------
@@ -148,9 +215,10 @@ def run(options: CompareOptions, out: Path) -> str:
             for name, figure in figures.items():
                 save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
             page = comparison_page(found, options, described, drawn, list(figures))
-            csv = found.measures[CSV_COLUMNS].to_csv(index=False, lineterminator="\n")
             files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
-        files |= {"tendencies.csv": csv.encode(), "compare.html": page.encode()}
+        files |= {"tendencies.csv": _csv(found.measures), "compare.html": page.encode()}
+        if found.raw is not None:
+            files["raw.csv"] = _csv(found.raw)
         for name, content in files.items():
             with atomic_path(out / name) as temporary:
                 temporary.write_bytes(content)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.corpus.external import import_texts
+from beyond_perplexity.corpus.external import GroupField, has_named_fields, import_texts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.readers import Record
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
+from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers, found_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
@@ -20,6 +23,7 @@ from beyond_perplexity.tendencies.statistics import (
     check_comparable,
     read_statistics,
 )
+from beyond_perplexity.tendencies.views import RAW, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 
@@ -39,6 +43,14 @@ class Body:
         Its statistics, read.
     left_out : int
         Lines or rows without a token, which are not counted as documents.
+    short : int
+        Documents of fewer tokens than the least number, which are left out too.
+    groups : numpy.ndarray of int32, shape (D,), or None
+        The group of each document.
+    grouped : bool
+        Whether the file says the groups, be they of one document each.
+    repeated : int
+        Documents with a title that an earlier one has.
     """
 
     path: Path
@@ -46,10 +58,15 @@ class Body:
     counted: Path
     statistics: Statistics
     left_out: int
+    short: int = 0
+    groups: np.ndarray | None = None
+    grouped: bool = False
+    repeated: int = 0
 
-    def texts(self) -> Iterator[pa.Array]:
-        """Stream the cleaned documents in batches."""
-        return read_texts([self.documents])
+    @property
+    def files(self) -> DocumentFiles:
+        """The cleaned documents, as files that are read."""
+        return DocumentFiles((self.documents,))
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,17 @@ class CompareOptions:
         Draws of the tests and of the intervals; 0 leaves them out.
     seed : int
         Seed of all draws.
+    vocabulary : str or None
+        File with the closed vocabulary that both are read in; see `views.vocabulary_words`.
+    group_column : str or None
+        Key or column with the group of a document. None: ``group`` where the reference has it;
+        empty: there are no groups.
+    minimum_tokens : int
+        Documents of fewer tokens are left out.
+    maximum_tokens : int or None
+        Tokens of a document that are read.
+    training : str or None
+        File with the text that the samples' model was trained on, to find copies of it.
     """
 
     reference: str
@@ -80,13 +108,34 @@ class CompareOptions:
     tokenized: bool = False
     language: str = "en"
     stop_words: str = "gensim"
-    permutations: int = 1000
+    permutations: int = 1999
     bootstrap: int = 1000
     seed: int = 1
+    vocabulary: str | None = None
+    group_column: str | None = None
+    minimum_tokens: int = 0
+    maximum_tokens: int | None = None
+    training: str | None = None
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
         return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
+
+    def views(self) -> dict[str, TextView]:
+        """Return how the texts are read, by the name of the vocabulary; raw comes last.
+
+        Raises
+        ------
+        InputError
+            When the vocabulary is none, or a number of tokens is not allowed.
+        """
+        raw = TextView(None, self.maximum_tokens, self.minimum_tokens)
+        words = vocabulary_words(self.vocabulary) if self.vocabulary else None
+        if words is None:
+            return {RAW: raw}
+        path = Path(str(self.vocabulary))
+        name = path.stem if path.stem != RAW else path.name
+        return {name if name != RAW else f"{RAW} words": replace(raw, words=words), RAW: raw}
 
     def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""
@@ -109,6 +158,10 @@ class Comparison:
         Schemas ``tendencies`` and ``curves``.
     labels : Labels
         What the two are called in the figures.
+    raw : pandas.DataFrame or None
+        Schema ``tendencies``, of the raw texts where `measures` are of a closed vocabulary.
+    groups : tuple of int or None
+        Groups of the reference and of the samples; None: documents are not grouped.
     """
 
     reference: Body
@@ -116,12 +169,33 @@ class Comparison:
     measures: pd.DataFrame
     curves: pd.DataFrame
     labels: Labels
+    raw: pd.DataFrame | None = None
+    groups: tuple[int | None, int | None] = (None, None)
+
+
+class _Fields:
+    """What stands beside the texts of a file: their groups and titles."""
+
+    def __init__(self) -> None:
+        self.groups, self.titles = GroupNumbers(), GroupNumbers()
+        self.grouped = False
+
+    def add(self, records: list[Record]) -> None:
+        self.titles.add(pa.array([record.title for record in records], pa.string()))
+        self.groups.add(pa.array([record.group or "" for record in records], pa.string()))
+        self.grouped |= any(record.group is not None for record in records)
+
+    def repeated(self) -> int:
+        """Count the documents with a title that an earlier one has."""
+        codes = self.titles.codes()
+        return len(codes) - len(np.unique(codes))
 
 
 def read_body(
     path: Path,
-    kind: str,
-    preprocessing: Preprocessing,
+    options: CompareOptions,
+    view: TextView,
+    groups: GroupField | None,
     stop_words: StopWords,
     folder: Path,
     record: dict[str, object],
@@ -132,10 +206,12 @@ def read_body(
     ----------
     path : pathlib.Path
         Text, JSONL or Parquet; gzip and bz2 are recognized.
-    kind : str
-        One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
-    preprocessing : Preprocessing
-        The cleaning steps.
+    options : CompareOptions
+        Its format, the cleaning steps and how short a document may be.
+    view : TextView
+        How it is read.
+    groups : GroupField or None
+        Where the group of a document stands.
     stop_words : StopWords
         The list of stop words.
     folder : pathlib.Path
@@ -143,22 +219,55 @@ def read_body(
     record : dict
         Run record of the working files.
 
-    Returns
-    -------
-    Body
+    Raises
+    ------
+    InputError
+        When the file cannot be read, or has no token, or all documents are of one group; names the
+        file, and the line where it can.
+    """
+    documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
+    fields = _Fields()
+    found = import_texts(
+        path,
+        options.kind,
+        options.preprocessing(),
+        documents,
+        record,
+        minimum_tokens=options.minimum_tokens,
+        groups=groups,
+        seen=fields.add,
+    )
+    codes = None
+    if groups and fields.grouped:
+        codes = found_groups(fields.groups, f"{path}: field '{groups.name}'")
+    with StatisticsCounter(stop_words, view=view) as counter:
+        for texts in read_texts([documents]):
+            counter.add(texts)
+        counter.write(counted, record)
+    statistics = read_statistics(counted)
+    counts = found.empty, found.short
+    return Body(
+        path, documents, counted, statistics, *counts, codes, fields.grouped, fields.repeated()
+    )
+
+
+def group_field(path: Path, options: CompareOptions) -> GroupField | None:
+    """Say where the groups of the reference stand: in the named field, or in ``group``.
 
     Raises
     ------
     InputError
-        When the file cannot be read, or has no token; names the file, and the line where it can.
+        When a field is named, but the file is plain text.
     """
-    documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
-    _, left_out = import_texts(path, kind, preprocessing, documents, record)
-    with StatisticsCounter(stop_words) as counter:
-        for texts in read_texts([documents]):
-            counter.add(texts)
-        counter.write(counted, record)
-    return Body(path, documents, counted, read_statistics(counted), left_out)
+    if not has_named_fields(path, options.kind):
+        if options.group_column:
+            raise InputError(
+                f"{path}: plain text has no field '{options.group_column}'; give JSONL or Parquet"
+            )
+        return None
+    if options.group_column is None:
+        return GroupField("group", needed=False)
+    return GroupField(options.group_column, needed=True) if options.group_column else None
 
 
 def check_same_counting(first: Body, second: Body) -> dict[str, object]:

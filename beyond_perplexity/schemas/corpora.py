@@ -1,4 +1,4 @@
-"""What an extraction writes: documents, mentions, knowledge graph, aliases, trees."""
+"""What an extraction writes: documents, mentions, knowledge graph, aliases, trees, raw text."""
 
 from __future__ import annotations
 
@@ -43,4 +43,11 @@ TREES = columns(
     doc_id=pa.int64(),
     sentence=pa.int32(),
     tree=pa.string(),
+)
+
+# The documents before cleaning: the same in number and order as in ``documents``.
+RAW = columns(
+    "raw",
+    doc_id=pa.int64(),
+    text=pa.string(),
 )

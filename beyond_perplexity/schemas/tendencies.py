@@ -53,6 +53,9 @@ SAMPLE_SIZE = columns(
     p_value=pa.float64(),
     p_low=pa.float64(),
     p_high=pa.float64(),
+    floor=pa.float64(),
+    floor_low=pa.float64(),
+    floor_high=pa.float64(),
 )
 
 # One row per test and number of documents; see tendencies/sensitivity.py.
@@ -67,6 +70,7 @@ SENSITIVITY = columns(
     relative=pa.float64(),
     level=pa.float64(),
     power=pa.float64(),
+    groups=pa.bool_(),
 )
 
 # What the figures draw, tidy: points of a named curve with a band and the documents behind.

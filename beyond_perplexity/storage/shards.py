@@ -252,12 +252,8 @@ def read_texts(
 
     Parameters
     ----------
-    paths : sequence of paths
-        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
-    split : str, optional
-        Only documents of this split; needs files of kind ``documents``.
-    batch_size : int
-        Documents of a batch at most.
+    paths, split, batch_size
+        As for `read_rows`.
 
     Yields
     ------
@@ -269,16 +265,60 @@ def read_texts(
     InputError
         When a file has neither form, or a split is asked of a file without one.
     """
+    for batch in read_rows(paths, ["text"], split, batch_size=batch_size):
+        yield batch.column("text")
+
+
+def read_rows(
+    paths: Sequence[str | os.PathLike[str]],
+    columns: Sequence[str],
+    split: str | None = None,
+    first: int | None = None,
+    batch_size: int = 8_192,
+) -> Iterator[pa.RecordBatch]:
+    """Stream columns of documents or samples.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
+    columns : sequence of str
+        Columns that both kinds have, or that these files have.
+    split : str, optional
+        Only documents of this split; needs files of kind ``documents``.
+    first : int, optional
+        Only so many documents, the first ones; None: all.
+    batch_size : int
+        Documents of a batch at most.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Rows in the order of the files, in batches of at least one.
+
+    Raises
+    ------
+    InputError
+        When a file has neither form, a split is asked of a file without one, or a column of a file
+        without it.
+    """
+    left = first
     for path in paths:
         schema = DOCUMENTS if _has_split(path) else TEXT_SAMPLES
         if schema is TEXT_SAMPLES and split is not None:
             raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
-        columns = ["text"] if split is None else ["text", "split"]
-        for batch in read_batches(path, schema, columns, batch_size):
+        for name in set(columns) - set(schema.names):
+            raise InputError(f"{path}: has no column '{name}'; there are {', '.join(schema.names)}")
+        wanted = [*columns, *({"split"} - set(columns) if split is not None else ())]
+        for batch in read_batches(path, schema, wanted, batch_size):
             if split is not None:
                 batch = batch.filter(pc.equal(batch.column("split"), split))
+            batch = batch.select(list(columns)).slice(0, left)
             if batch.num_rows:
-                yield batch.column("text")
+                yield batch
+            left = None if left is None else left - batch.num_rows
+            if left == 0:
+                return
 
 
 def _has_split(path: str | os.PathLike[str]) -> bool:

@@ -7,7 +7,7 @@ types are made apart, from dense rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,21 @@ class DocumentBlock:
     def n_documents(self) -> int:
         """Documents D."""
         return int(self.transposed.shape[1])
+
+    def chosen(
+        self, path: Path, body: int, chosen: np.ndarray, whole: int | None = None
+    ) -> DocumentBlock:
+        """Take some documents (bool, (D,)) for a body; a new folder holds them where not all are.
+
+        `whole` is the number of types where these become the first ones of more.
+        """
+        columns = self.columns
+        if columns is None and whole is not None:
+            columns = np.arange(whole)
+        if chosen.all():
+            return replace(self, body=body, columns=columns)
+        matrix = self.transposed.T[np.flatnonzero(chosen)]  # (D', U)
+        return store_block(path, body, matrix, columns)
 
     def labelled(self, labels: np.ndarray) -> np.ndarray:
         """Sum the counts of the documents that have a label.

@@ -32,7 +32,7 @@ class _DocumentShift(Shift):
     def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
         totals = np.asarray(counts.sum(axis=1)).ravel()
         order = np.argsort(-totals, kind="stable")  # frequent types first, which is faster
-        self._counts = counts.tocsr()[order].tocsc()
+        self.counts = counts.tocsr()[order].tocsc()
         self._shares = totals[order] / totals.sum()
         self._ranks = ranks
 
@@ -42,10 +42,10 @@ class _DocumentShift(Shift):
 
     def _sample(self, sizes: np.ndarray, rngs: list[np.random.Generator]) -> np.ndarray:
         """Draw documents with replacement, as many as `sizes` says of each column: (V, w)."""
-        n_documents = self._counts.shape[1]
+        n_documents = self.counts.shape[1]
         uniform = np.full(n_documents, 1 / n_documents)
         drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
-        sample: np.ndarray = self._counts @ np.stack(drawn, axis=1).astype(float)
+        sample: np.ndarray = self.counts @ np.stack(drawn, axis=1).astype(float)
         return sample
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
@@ -83,14 +83,19 @@ class UnigramShift(_DocumentShift):
 
     def __init__(self, counts: csc_matrix, ranks: int | None, seed: int) -> None:
         super().__init__(counts, ranks)
-        self._exchange = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
-        difference = np.abs(self._shares - self._shares[self._exchange])
+        self.exchange = stream(seed, "sensitivity/exchange").permutation(len(self._shares))
+        difference = np.abs(self._shares - self._shares[self.exchange])
         self._distance = {"tvd": difference.sum() / 2, "max_difference": difference.max()}
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
         exchanged = np.array([rng.binomial(n, x) for rng in rngs])
         plain = self._sample(n - exchanged, rngs)
-        return plain + self._sample(exchanged, rngs)[self._exchange] if x else plain
+        return plain + self._sample(exchanged, rngs)[self.exchange] if x else plain
+
+    def exchanged(self, rng: np.random.Generator, n: int, x: float) -> np.ndarray:
+        """Draw n documents, a share x of them with exchanged words: counts, (V,)."""
+        counts: np.ndarray = self._second([rng], n, x)[:, 0]
+        return counts
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         return unigram_distances(first, second)

@@ -98,7 +98,7 @@ class BodyPair:
         return bool(np.all(self.counts.sum(axis=1) > 0))
 
 
-def _align(types: pa.Array, body: Statistics) -> np.ndarray:
+def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
     """Return the counts of a body by types (V,), zero where it lacks one: int64, shape (V,)."""
     aligned = np.zeros(len(types), np.int64)
     aligned[pc.index_in(body.types, value_set=types).to_numpy()] = body.counts
@@ -114,7 +114,8 @@ def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
     pooled = add_up(tables)
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
-    return BodyPair(reference, samples, types, np.stack([_align(types, body) for body in bodies]))
+    counts = np.stack([aligned_counts(types, body) for body in bodies])
+    return BodyPair(reference, samples, types, counts)
 
 
 @contextmanager
@@ -215,25 +216,21 @@ def subset(
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
-    order = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
-    kept: list[np.ndarray] = []
-
-    def choose(n: int) -> np.ndarray:
-        kept.append(order.next_block(n) <= place)
-        return kept[-1]
-
+    first = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
+    chosen = np.where(first.next_block(total) <= place, 1, -1)
+    whole = np.zeros(pair.reference.n_documents, int)
     histograms = {
         name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
         for name, held in pair.samples.histograms.items()
     }
-    with pair.documents.restricted(choose) as documents:
+    with pair.documents.selected((whole, chosen)) as documents:
         counts = documents.totals(1)
         types = pair.types.filter(pa.array(counts > 0))
         groups = pair.groups
         if scheme_of(groups) != "documents":  # then the numbers of documents go with their groups
             histograms = histograms_of(documents.values(1))
             if groups[1] is not None:
-                own = np.unique(groups[1][np.concatenate(kept)], return_inverse=True)[1]
+                own = np.unique(groups[1][chosen > 0], return_inverse=True)[1]
                 groups = groups[0], own
         samples = Statistics(types, counts[counts > 0], histograms)
         both = np.stack([pair.counts[0], counts])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary"]
+TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary", "text"]
 LENGTH = "length"
 _CLASSES = "beyond_perplexity.tendencies.word_classes"
 DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max"}
@@ -23,7 +23,8 @@ class Tendency(NamedTuple):
         What tables and figures call it.
     kind : str
         How it is measured: ranks and words (by counts of types), types (of a document, by its
-        length), length and share (one number per document), or vocabulary (described, not tested).
+        length), length and share (one number per document), or vocabulary and text (described, not
+        tested).
     distance : str
         The measure of how far samples are from the reference: 0 for equal distributions, 1 at most.
     histogram : str
@@ -97,6 +98,7 @@ TENDENCIES = {
         note="punctuation and numbers",
     ),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
+    "text": Tendency("Text", "text"),
 }
 
 

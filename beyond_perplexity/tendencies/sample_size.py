@@ -6,7 +6,9 @@ each number n of documents: `value` is the mean over the subsets, `low` to `high
 percentile; `p_value` is the median of the permutation tests against the reference, `p_low` to
 `p_high` likewise. The last n is that of all samples, with the values of the table of measures and a
 band of no width. Subsets overlap, the more the closer they come to all samples: there the band is
-narrower than that of independent samples of n documents.
+narrower than that of independent samples of n documents. `floor`, with `floor_low` and
+`floor_high`, says how far n documents of further human text are from the reference (see
+`inference.floors`): what is not above it at n says nothing.
 
 Documents are read once, by `pairs.paired`, for all of this and for the table of measures.
 """
@@ -24,12 +26,14 @@ import pyarrow as pa
 
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
-from beyond_perplexity.tendencies.measures import MeasureRow, measure_rows
+from beyond_perplexity.tendencies.inference.floors import smaller_floors
+from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, subset
 
 BAND_LEVELS = (0.05, 0.95)
-_Key = tuple[str, str]
+_UNKNOWN = Floor(math.nan, math.nan, math.nan)
 
 
 def sizes_below(n: int, options: SampleSizeOptions) -> list[int]:
@@ -52,10 +56,12 @@ def _is_of_samples(row: MeasureRow) -> bool:
     return not row.measure.endswith("_reference") or row.measure.startswith("ks_")
 
 
-def _records(n: int, rows: Iterable[MeasureRow]) -> list[dict[str, object]]:
+def _records(
+    n: int, rows: Iterable[MeasureRow], floors: Mapping[MeasureKey, Floor]
+) -> list[dict[str, object]]:
     """Summarize the rows of all subsets of n documents."""
-    values: dict[_Key, list[float]] = defaultdict(list)
-    p_values: dict[_Key, list[float]] = defaultdict(list)
+    values: dict[MeasureKey, list[float]] = defaultdict(list)
+    p_values: dict[MeasureKey, list[float]] = defaultdict(list)
     for row in filter(_is_of_samples, rows):
         values[row.tendency, row.measure].append(row.value)
         p_values[row.tendency, row.measure].append(row.p_value)
@@ -65,6 +71,8 @@ def _records(n: int, rows: Iterable[MeasureRow]) -> list[dict[str, object]]:
         _, p_value, p_low, p_high = _summary(p_values[key])
         numbers = {"value": mean, "low": low, "high": high}
         numbers |= {"p_value": p_value, "p_low": p_low, "p_high": p_high}
+        floor = floors.get(key, _UNKNOWN)
+        numbers |= {"floor": floor.mean, "floor_low": floor.low, "floor_high": floor.high}
         found = {name: None if math.isnan(x) else x for name, x in numbers.items()}
         names = {"tendency": key[0], "measure": key[1], "n": n, "subsets": len(drawn)}
         records.append({**names, **found})
@@ -78,6 +86,7 @@ def sample_sizes(
     how: SampleSizeOptions,
     seed: int,
     source: str,
+    further: BodyPair | None = None,
 ) -> pa.Table:
     """Measure random subsets of the samples.
 
@@ -95,6 +104,9 @@ def sample_sizes(
         Subset s of n documents draws from streams keyed by the seed, s and n.
     source : str
         Name of the samples.
+    further : BodyPair, optional
+        The reference and further human text; see `inference.human_text.further_pair`. Without it
+        no floor of fewer documents is known.
 
     Returns
     -------
@@ -111,8 +123,15 @@ def sample_sizes(
                 own_seed = stream_key(seed, f"sample_size/{number}/{n}")
                 with subset(pair, sizes, place, number, seed) as part:
                     found[n] += measure_rows(part, drawn, own_seed)
-    records = [record for n in sizes for record in _records(n, found[n])]
-    return _table([*records, *_records(total, rows)], source)
+    records = []
+    for n in sizes:
+        floors: Mapping[MeasureKey, Floor] = {}
+        if further is not None:
+            tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
+            floors = smaller_floors(further, n, tokens, drawn, seed)
+        records += _records(n, found[n], floors)
+    whole = {row.key: Floor(row.floor, row.floor_low, row.floor_high) for row in rows}
+    return _table([*records, *_records(total, rows, whole)], source)
 
 
 def _table(records: Sequence[Mapping[str, object]], source: str) -> pa.Table:

@@ -6,19 +6,23 @@ documents, the other from that population with a shift of one tendency (the shif
 level. The smallest shift is the one that is detected with the given probability, the power; with
 few documents a tendency may have none.
 
-A permutation test with many permutations rejects when the measure lies farther from the centre of
-its permutation distribution than the quantile of the level does. Given the pooled documents,
+A permutation test of a distance with many permutations rejects when the distance lies beyond the
+upper quantile of the level of its permutation distribution. Given the pooled documents,
 permutations are the random splits of them, so that pairs of samples of one population, half of
 which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
 shift near the one that is found. Tests compare all this with permutation tests of drawn pairs.
 
 For differences of means the normal distribution gives the power in closed form.
+
+Where the reference has groups, the human sample is of whole groups and the tests are those for
+groups against independent documents: see `group_shifts`. Levels are of single p-values, before any
+adjustment for many tests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +31,17 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
+from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
+from beyond_perplexity.tendencies.group_shifts import (
+    GroupedDocuments,
+    HeldOutShift,
+    LargestSwapShift,
+    NumberSwapShift,
+)
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
@@ -40,7 +52,8 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
 )
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
 _SMALLEST = 1e-9
@@ -50,7 +63,11 @@ _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shif
 _STEPS = 2  # steps inside a wider bracket
 
 
-def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_matrix:
+def count_documents_by_type(
+    texts: Iterable[pa.Array],
+    types: pa.Array,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+) -> csc_matrix:
     """Count types in documents.
 
     Parameters
@@ -59,13 +76,15 @@ def count_documents_by_type(texts: Iterable[pa.Array], types: pa.Array) -> csc_m
         D documents.
     types : pyarrow.StringArray, shape (V,)
         All types that occur.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
 
     Returns
     -------
     scipy.sparse.csc_matrix of float64, shape (V, D)
     """
     columns, lengths = [], []
-    for batch in map(tokenize_batch, texts):
+    for batch in map(read, texts):
         found = pc.index_in(batch.types, value_set=types).to_numpy()
         columns.append(found[batch.ids])
         lengths.append(batch.lengths)
@@ -128,16 +147,18 @@ class _Search:
 
     def pool(self, x: float) -> None:
         """Draw the measures under the null hypothesis, for pooled samples with a shift near x."""
+        if self._shift.is_score:
+            return
         self._null = self._shift.draw(self._draw(NULL_PAIRS * self._pairs), x, null=True)
 
     def threshold(self, measure: str) -> float:
-        """Return the value beyond which the measure is significant."""
+        """Return the value beyond which the distance is significant: tests are one-sided."""
+        if self._shift.is_score:
+            return float(norm.isf(self._how.level))
         null = self._null[measure]
         if self._shift.is_sum:
-            return float(null.mean() + norm.isf(self._how.level / 2) * null.std(ddof=1))
-        apart = np.abs(null - null.mean())
-        quantile = np.quantile(apart, 1 - self._how.level, method="higher")
-        return float(null.mean() + quantile)
+            return float(null.mean() + norm.isf(self._how.level) * null.std(ddof=1))
+        return float(np.quantile(null, 1 - self._how.level, method="higher"))
 
     def excess(self, measure: str, x: float) -> float:
         """Return how far the quantile of the power lies above the threshold at shift x.
@@ -200,6 +221,53 @@ def _shifts(
         yield ShareShift(tendency, reference.histograms[row.histogram])
 
 
+def _group_shifts(
+    documents: Sequence[TokenBatch],
+    counts: csc_matrix,
+    groups: np.ndarray,
+    classes: ClassOptions,
+    seed: int,
+) -> Iterator[Shift]:
+    """List the shifts whose tests are sound for groups against independent documents."""
+    count = value_counter(classes)
+    found = [count(batch) for batch in documents]
+    values = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    histograms = histograms_of(values)
+    population = GroupedDocuments(np.unique(groups, return_inverse=True)[1], values[LENGTH])
+    words = UnigramShift(counts, None, seed)
+    yield HeldOutShift(words, population)
+    yield LargestSwapShift(words, population)
+    length = LengthShift(histograms[LENGTH])
+    yield NumberSwapShift(length, population, values[LENGTH])
+    for tendency, row in SHARES.items():
+        share = ShareShift(tendency, histograms[row.histogram])
+        yield NumberSwapShift(share, population, values[row.histogram])
+
+
+def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Draw whole groups, as long as they have at most so many documents.
+
+    Parameters
+    ----------
+    groups : numpy.ndarray of int, shape (D,)
+        Group of every document, from 0 on.
+    most : int
+        Documents.
+    seed : int
+        Groups come in the order of the stream (`seed`, ``"sensitivity/groups"``).
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (D,)
+        Which documents are drawn: of one group at least.
+    """
+    sizes = np.bincount(groups)
+    order = stream(seed, "sensitivity/groups").permutation(len(sizes))
+    chosen = np.zeros(len(sizes), bool)
+    chosen[order[np.cumsum(sizes[order]) <= max(most, sizes[order[0]])]] = True
+    return chosen[groups]
+
+
 def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
     """Yield measure, documents and smallest shift."""
     found: dict[str, float] = {}
@@ -224,6 +292,9 @@ def smallest_shifts(
     how: SensitivityOptions,
     seed: int,
     source: str,
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
+    groups: np.ndarray | None = None,
+    classes: ClassOptions | None = None,
 ) -> pa.Table:
     """Find the smallest detectable shift of every tendency.
 
@@ -241,22 +312,36 @@ def smallest_shifts(
         Seed of all draws.
     source : str
         Name of the reference.
+    read : callable
+        Makes tokens of a batch of texts, as they were read for the statistics.
+    groups : numpy.ndarray of int, shape (D,), optional
+        The group of every document: then the population is of whole groups, of which the samples
+        of the human side are made, and the tests are those for groups against documents.
+    classes : ClassOptions, optional
+        What the shares of tokens were counted by; needed with `groups`.
 
     Returns
     -------
     pyarrow.Table
         Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
         the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
-        unigrams the share of the documents that are exchanged). Null where there is none.
+        unigrams the share of the documents that are exchanged). Null where there is none. With
+        `groups`, measures that have no sound test for groups against documents are left out, and
+        types by length, whose documents of one length are too few in a group.
     """
-    counts = count_documents_by_type(texts, reference.types)
+    held = list(texts)
+    counts = count_documents_by_type(held, reference.types, read)
+    shifts = _shifts(reference, counts, options, seed)
+    if groups is not None:
+        assert classes is not None, "groups need the classes that shares are counted by"
+        shifts = _group_shifts(list(map(read, held)), counts, groups, classes, seed)
     records: list[Mapping[str, object]] = []
-    for shift in _shifts(reference, counts, options, seed):
+    for shift in shifts:
         for measure, n, x in _found(shift, how, seed):
             size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "shift": size, "relative": relative}
-            wanted = {"level": how.level, "power": how.power}
+            wanted = {"level": how.level, "power": how.power, "groups": groups is not None}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

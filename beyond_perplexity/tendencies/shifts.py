@@ -83,6 +83,9 @@ class Shift(ABC):
         What `size` counts.
     largest : float
         The largest shift that makes sense.
+    is_score : bool
+        Whether the measures are normal scores of p-values, which no draws under the null
+        hypothesis are needed for.
     is_sum : bool
         Whether the measures are sums of many independent parts, so that they are nearly normal and
         few pairs of samples show how they are distributed.
@@ -94,6 +97,7 @@ class Shift(ABC):
     measures: tuple[str, ...]
     unit: str
     largest: float = 1.0
+    is_score: bool = False
     is_sum: bool = False
     effort: float = 1.0
 
@@ -123,6 +127,10 @@ class _HistogramShift(Shift):
     @abstractmethod
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the shifted population."""
+
+    @abstractmethod
+    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
+        """Count documents with a number (D,) in groups (D,) by cell: float64, (n_groups, C)."""
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         mean = self.moments(0)[0]
@@ -167,10 +175,25 @@ class LengthShift(_HistogramShift):
         pmf = np.zeros(int(lengths.max()) + 1)
         np.add.at(pmf, lengths, counts / total)
         half = math.ceil(1.06 * math.sqrt(self._variance) * total**-0.2)
-        window = np.hanning(2 * half + 3)
-        smooth = np.convolve(pmf, window)[half + 1 : half + 1 + len(pmf)]
-        smooth[: int(lengths.min())] = 0
-        self._pmf = smooth / smooth.sum()
+        self._window = np.hanning(2 * half + 3)
+        self._shortest = int(lengths.min())
+        self._scale = 1.0
+        self._scale = 1 / self._smoothed(pmf).sum()
+        self._pmf = self._smoothed(pmf)
+
+    def _smoothed(self, counts: np.ndarray) -> np.ndarray:
+        half = len(self._window) // 2
+        smooth: np.ndarray = np.convolve(counts, self._window)[half : half + len(counts)]
+        smooth[: self._shortest] = 0
+        return smooth * self._scale
+
+    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
+        """Count documents by group and length, smoothed: float64, shape (n_groups, C)."""
+        cells = np.zeros((n_groups, 2 * len(self._pmf)))
+        np.add.at(cells, (codes, numbers), 1)
+        for row in cells:
+            row[: len(self._pmf)] = self._smoothed(row[: len(self._pmf)])
+        return cells
 
     def probabilities(self, x: float) -> np.ndarray:
         """Return the shares of lengths 0 to twice the longest: (C,).
@@ -225,6 +248,12 @@ class ShareShift(_HistogramShift):
             places = np.searchsorted(self._edges, moved)
             shares += np.bincount(places, weights, len(shares))
         return shares / shares.sum()
+
+    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
+        """Count documents by group and share, between the same quantiles: (n_groups, C)."""
+        cells = np.zeros((n_groups, len(self._edges) + 1))
+        np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
+        return cells
 
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the share."""

@@ -12,16 +12,15 @@ a share           ``length``, ``value`` tokens of the class, ``count`` documents
 ``unigram``       ``type``, ``count`` occurrences (``length`` and ``value`` null)
 =============== ==================================================================================
 
-`rows.TENDENCIES` names the shares. The run record of the file has two keys more: ``stop_words``,
-the name of the list, and ``count_s_symbols``. Statistics are added, so the result does not depend
-on shards or their order.
+`rows.TENDENCIES` names the shares. The run record of the file has the keys of `COUNTED_SO` more:
+the name of the list of stop words, whether Unicode's S* are symbols, and how the texts were read
+(see `views.TextView`). Statistics are added: the result does not depend on shards or their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -32,13 +31,16 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
+from beyond_perplexity.tendencies.counting import count_classes, count_types
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 HISTOGRAMS = histogram_names()
+COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
+_HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogram
 
 
 @dataclass
@@ -65,6 +67,11 @@ class Histogram:
         np.add.at(total, inverse, counts)
         return cls(distinct, total)
 
+    @classmethod
+    def of_documents(cls, keys: np.ndarray) -> Histogram:
+        """Build a histogram from ``length << 32 | value`` of every document: int64, shape (D,)."""
+        return cls(*np.unique(keys, return_counts=True))
+
     @property
     def lengths(self) -> np.ndarray:
         """Lengths in tokens: int64, shape (C,)."""
@@ -83,77 +90,6 @@ class Histogram:
         )
 
 
-def _distinct_per_document(keys: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Count distinct keys of each document; the document must be the leading part of the key."""
-    keys.sort()
-    new = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return _sum_per_document(new.astype(np.int32), offsets)
-
-
-def _sum_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sum integer marks (shape (T,)) over each document: int64, shape (D,)."""
-    total = np.zeros(len(marks) + 1, marks.dtype)
-    np.cumsum(marks, out=total[1:])
-    return np.diff(total[offsets]).astype(np.int64)
-
-
-def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Count the distinct unigrams and bigrams of every document.
-
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents.
-
-    Returns
-    -------
-    unigrams, bigrams : numpy.ndarray of int64, shape (D,)
-        A document of fewer than two tokens has no bigram.
-    """
-    n_types = len(batch.types)
-    n_documents = len(batch.offsets) - 1
-    small = n_documents * n_types < 2**32
-    kind = np.uint32 if small else np.int64
-    starts = (np.arange(n_documents) * n_types).astype(kind)
-    keys = np.repeat(starts, batch.lengths) + batch.ids.astype(kind)  # (T,)
-    following = np.full(len(keys), n_types, np.int64)  # (T,); n_types marks the end of a document
-    following[:-1] = batch.ids[1:]
-    filled = batch.lengths > 0
-    following[batch.offsets[1:][filled] - 1] = n_types
-    pairs = keys * np.int64(n_types + 1) + following  # (T,)
-    bigrams = _distinct_per_document(pairs, batch.offsets) - filled
-    return _distinct_per_document(keys, batch.offsets), bigrams
-
-
-def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Count the tokens of some classes in every document.
-
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents of V types.
-    masks : mapping of str to numpy.ndarray of bool, shape (V,)
-        Which types are of each class.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray of int64, shape (D,)
-    """
-    found = {}
-    names = list(masks)
-    # Two classes in one pass: the first in the lower 32 bits, the second in the upper ones.
-    for low, high in zip_longest(names[::2], names[1::2]):
-        packed = masks[low].astype(np.int64)  # (V,)
-        if high:
-            packed |= masks[high].astype(np.int64) << _VALUE_BITS
-        both = _sum_per_document(packed[batch.ids], batch.offsets)
-        found[low] = both & (2**_VALUE_BITS - 1)
-        if high:
-            found[high] = both >> _VALUE_BITS
-    return found
-
-
 class StatisticsCounter:
     """Count the sufficient statistics of documents, batch after batch; a context manager.
 
@@ -163,18 +99,28 @@ class StatisticsCounter:
         The list.
     count_s_symbols : bool
         Whether Unicode's S* counts as symbol.
+    view : TextView
+        How texts are read.
     type_limit : int
         Types held in memory; see `spill.TypeCounter`.
     """
 
     def __init__(
-        self, stop_words: StopWords, count_s_symbols: bool = True, type_limit: int = 4_000_000
+        self,
+        stop_words: StopWords,
+        count_s_symbols: bool = True,
+        view: TextView = WHOLE_TEXT,
+        type_limit: int = 4_000_000,
     ) -> None:
-        self._description = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
+        how_counted = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
+        self._description = {**how_counted, **view.describe()}
+        self._view = view
         how = ClassOptions(stop_words, count_s_symbols)
         self._tests = {row.histogram: resolve_name(row.word_class)(how) for row in SHARES.values()}
         self._types = TypeCounter(type_limit)
-        self._histograms = {name: Histogram() for name in HISTOGRAMS}
+        self._held: dict[str, list[np.ndarray]] = {name: [] for name in HISTOGRAMS}
+        self._n_held = 0
+        self._folded = {name: Histogram() for name in HISTOGRAMS}
 
     def __enter__(self) -> StatisticsCounter:
         self._types.__enter__()
@@ -185,7 +131,7 @@ class StatisticsCounter:
 
     def add(self, texts: pa.Array) -> None:
         """Count documents (string, shape (D,)), tokens separated by white space."""
-        batch = tokenize_batch(texts)
+        batch = self._view.batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
         unigrams, bigrams = count_types(batch)
@@ -196,13 +142,30 @@ class StatisticsCounter:
             "types": unigrams,
             **count_classes(batch, masks),
         }
-        ones = np.ones(len(texts), np.int64)
+        lengths = batch.lengths.astype(np.int64) << _VALUE_BITS
         for name, value in values.items():
-            self._histograms[name] += Histogram.of(batch.lengths, value, ones)
+            self._held[name].append(lengths | value)
+        self._n_held += len(texts)
+        if self._n_held > _HELD_DOCUMENTS:
+            self._histograms()
+
+    def _histograms(self) -> dict[str, Histogram]:
+        """Add the held documents to the histograms, and return these."""
+        for name, keys in self._held.items():
+            if keys:
+                self._folded[name] += Histogram.of_documents(np.concatenate(keys))
+                keys.clear()
+        self._n_held = 0
+        return self._folded
+
+    def result(self) -> Statistics:
+        """Return what was counted."""
+        return _statistics(list(self._types.sorted_counts()), self._histograms())
 
     def write(self, path: str | Path, record: dict[str, object]) -> None:
         """Write the statistics file atomically; `record` is the run record for its footer."""
-        _write(path, self._histograms, self._types.sorted_counts(), {**record, **self._description})
+        types = self._types.sorted_counts()
+        _write(path, self._histograms(), types, {**record, **self._description})
 
 
 def _rows(name: str, histogram: Histogram) -> dict[str, object]:
@@ -266,10 +229,10 @@ def _read_histograms(path: str | Path) -> dict[str, Histogram]:
 
 
 def description(path: str | Path) -> dict[str, object]:
-    """Return how a statistics file was counted: ``stop_words`` and ``count_s_symbols``."""
+    """Return how a statistics file was counted: the keys of `COUNTED_SO`."""
     record = read_record(path)
     try:
-        return {key: record[key] for key in ("stop_words", "count_s_symbols")}
+        return {key: record[key] for key in COUNTED_SO}
     except KeyError as error:
         raise InputError(
             f"{path}: its run record lacks {error}; write it with scripts.count_statistics"
@@ -282,15 +245,16 @@ def check_comparable(*paths: str | Path) -> dict[str, object]:
     Raises
     ------
     InputError
-        When they were counted with different stop words or symbols.
+        When they were counted with different stop words or symbols, or read in different ways.
     """
     described = description(paths[0])
     for path in paths[1:]:
-        if description(path) != described:
-            raise InputError(
-                f"{path}: counted with {description(path)}, but {paths[0]} with {described}; "
-                "count both with the same stop words and symbols"
-            )
+        for key, value in description(path).items():
+            if value != described[key]:
+                raise InputError(
+                    f"{path}: counted with {key} {value!r}, but {paths[0]} with "
+                    f"{described[key]!r}; count both in the same way"
+                )
     return described
 
 
@@ -311,7 +275,7 @@ def merge_statistics(
     Raises
     ------
     InputError
-        When there is no file, or files were counted with different stop words or symbols.
+        When there is no file, or files were counted in different ways.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")
@@ -357,6 +321,13 @@ class Statistics:
         return np.sort(self.counts)[::-1][:ranks]
 
 
+def _statistics(unigrams: list[pa.Table], histograms: dict[str, Histogram]) -> Statistics:
+    table = pa.concat_tables(unigrams) if unigrams else None
+    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
+    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
+    return Statistics(types, counts, histograms)
+
+
 def read_statistics(path: str | Path) -> Statistics:
     """Read a statistics file.
 
@@ -365,11 +336,7 @@ def read_statistics(path: str | Path) -> Statistics:
     InputError
         When it is no statistics file or holds no document.
     """
-    unigrams = list(_read_unigrams(path))
-    table = pa.concat_tables(unigrams) if unigrams else None
-    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
-    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
-    statistics = Statistics(types, counts, _read_histograms(path))
+    statistics = _statistics(list(_read_unigrams(path)), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")
     return statistics

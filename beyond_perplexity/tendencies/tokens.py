@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,11 @@ class TokenBatch:
     def lengths(self) -> np.ndarray:
         """Tokens of every document: int64, shape (D,)."""
         return np.diff(self.offsets)
+
+    def documents(self, start: int, end: int | None = None) -> TokenBatch:
+        """Return the documents from `start` up to `end`, over the same types."""
+        offsets = self.offsets[start : None if end is None else end + 1]
+        return TokenBatch(self.types, self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def _drop_empty(types: pa.Array, ids: np.ndarray, offsets: np.ndarray) -> TokenBatch:
@@ -78,8 +83,9 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
     # With a blank after each document, one array of offsets into the text cuts "token ", "token ".
     ended = pc.binary_join_element_wise(pc.fill_null(texts, ""), "", " ")
     data = np.frombuffer(ended.buffers()[2] or b"", np.uint8)
-    cuts = np.zeros(np.count_nonzero(data == 32) + 1, np.int32)
-    cuts[1:] = np.flatnonzero(data == 32) + 1
+    blanks = np.flatnonzero(data == 32)
+    cuts = np.zeros(len(blanks) + 1, np.int32)
+    np.add(blanks, 1, out=cuts[1:], casting="unsafe")
     text_ends = np.frombuffer(ended.buffers()[1], np.int32)[: len(texts) + 1]
     buffers = [None, pa.py_buffer(cuts), ended.buffers()[2]]
     tokens = pa.Array.from_buffers(pa.string(), len(cuts) - 1, buffers)
@@ -122,9 +128,21 @@ def read_resample(
             f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
             f"give a size from 1 to {total}"
         )
+    yield from draw_documents(read_texts(paths, split), total, size, resample, seed)
+
+
+def draw_documents(
+    texts: Iterable[pa.Array], total: int, size: int, resample: int, seed: int
+) -> Iterator[pa.Array]:
+    """Keep `size` of `total` documents, drawn as for `read_resample`, of a stream."""
     drawn = np.zeros(total, bool)
     drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
+    yield from choose_documents(texts, drawn)
+
+
+def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[pa.Array]:
+    """Keep the documents of a stream that are chosen (bool, shape (D,))."""
     start = 0
-    for texts in read_texts(paths, split):
-        yield texts.filter(pa.array(drawn[start : start + len(texts)]))
-        start += len(texts)
+    for batch in texts:
+        yield batch.filter(pa.array(chosen[start : start + len(batch)]))
+        start += len(batch)

@@ -114,29 +114,36 @@ class DocumentCounts:
         return Path(self._folder.name) / str(len(self._blocks))
 
     @contextmanager
-    def restricted(self, choose: Callable[[int], np.ndarray]) -> Iterator[DocumentCounts]:
-        """Keep all documents of body 0 and some of body 1, over the same types.
+    def selected(
+        self, places: tuple[np.ndarray, np.ndarray], more: pa.Array | None = None
+    ) -> Iterator[DocumentCounts]:
+        """Give every document another body, or none; over the same types and `more` types.
 
         Parameters
         ----------
-        choose : callable
-            Says of the next n documents of body 1 which are kept: bool, shape (n,).
+        places : tuple of two numpy.ndarray of int, shape (D,)
+            For the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
+        more : pyarrow.StringArray, optional
+            Types of documents that are added later.
 
         Yields
         ------
         DocumentCounts
-            Lives as long as the context.
+            Lives as long as the context, and as this object.
         """
-        with DocumentCounts(self._types, self._pooled, self._read, self._count) as kept:
-            for block, values in zip(self._blocks, self._values, strict=True):
-                if block.body == 0:
-                    kept._blocks.append(block)
-                    kept._values.append(values)
-                else:
-                    chosen = choose(block.n_documents)
-                    matrix = block.transposed.T[chosen]  # (D', U)
-                    kept._blocks.append(store_block(kept._new_path(), 1, matrix, block.columns))
-                    kept._values.append({name: x[chosen] for name, x in values.items()})
+        types = self._types if more is None else pa.concat_arrays([self._types, more])
+        with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
+            for body in (0, 1):
+                first = [0, 0]
+                for block, values in zip(self._blocks, self._values, strict=True):
+                    start = first[block.body]
+                    first[block.body] += block.n_documents
+                    chosen = places[block.body][start : first[block.body]] == body
+                    if chosen.any():
+                        whole = len(self._types) if len(types) > len(self._types) else None
+                        part = block.chosen(kept._new_path(), body, chosen, whole)
+                        kept._blocks.append(part)
+                        kept._values.append({name: x[chosen] for name, x in values.items()})
             yield kept
 
     @property

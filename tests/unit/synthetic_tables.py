@@ -12,6 +12,7 @@ from beyond_perplexity.figures.labels import REFERENCE
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
+DISTANCES = ["ks_empirical", "ks", "tvd", "max_difference"]
 MEANS = {"length": 57.45, "stop_words": 0.284, "symbols": 0.149}
 
 
@@ -146,6 +147,8 @@ def make_sample_size(sources: list[str], seed: int = 1) -> pd.DataFrame:
         p_value = np.maximum(1 / 400, measures["p_value"] ** (n / 3000))
         columns = {"n": n, "subsets": 5, "value": value, "low": value - width, "p_value": p_value}
         columns |= {"high": value + width, "p_low": p_value / 2, "p_high": np.sqrt(p_value)}
+        floor = measures["measure"].isin(DISTANCES).map({True: 0.6 / np.sqrt(n)})
+        columns |= {"floor": floor, "floor_low": 0.7 * floor, "floor_high": 1.6 * floor}
         parts.append(measures[["source", "tendency", "measure"]].assign(**columns))
     return pd.concat(parts, ignore_index=True)[SAMPLE_SIZE.names]
 
@@ -159,7 +162,7 @@ def make_sensitivity() -> pd.DataFrame:
         unit = "tokens" if tendency == "length" else "share"
         tests += [(tendency, m, unit, MEANS[tendency]) for m in ("ks", "mean_difference")]
     rows = [
-        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8)
+        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8, False)
         for place, (tendency, measure, unit, base) in enumerate(tests)
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]

@@ -94,7 +94,8 @@ def test_folder_gets_table_figures_and_page(whole) -> None:
     figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
     header = (out / "tendencies.csv").read_text().splitlines()[0]
-    assert header == "tendency,measure,value,low,high,p_value,n_reference,n_samples"
+    assert header.startswith("tendency,measure,value,low,high,p_value,n_reference,n_samples,")
+    assert {"p_adjusted", "floor", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
 
 

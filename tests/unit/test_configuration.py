@@ -6,6 +6,7 @@ Needs nothing but the schema. The oracle of each message is the key that the tes
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
+from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -263,6 +265,29 @@ def test_models_with_latent_variables_do_not_generate():
     config["generation"]["models"].append("rnng")
     with pytest.raises(InputError, match=r"generation\.models: 'rnng' \(rnng\) has latent"):
         validate(config, SCHEMA)
+
+
+def test_a_split_may_name_its_unit_alone_or_shares_alone():
+    for given, expected in (
+        ({"unit": "page"}, {"unit": "page", "train": 0.7, "valid": 0.1, "test": 0.2}),
+        ({"train": 0.5, "valid": 0.2, "test": 0.3}, {"unit": "document"}),
+    ):
+        config = load()
+        config["corpora"]["wikipedia"]["split"] = dict(given)
+        validate(config, SCHEMA)
+        split = config["corpora"]["wikipedia"]["split"]
+        assert split == {**given, **expected}
+        assert Run(config).models.split_unit("lstm") == split["unit"]
+        assert json.loads(Run(config).corpora.options("wikipedia"))["split"] == split
+
+
+def test_files_that_give_the_splits_keep_their_pages_whole():
+    config = load()
+    paths = {split: [f"{split}.txt"] for split in ("train", "valid", "test")}
+    config["corpora"]["wikipedia"]["source"] = {"format": "text", "paths": paths}
+    del config["corpora"]["wikipedia"]["split"]
+    validate(config, SCHEMA)
+    assert Run(config).models.split_unit("lstm") == "page"
 
 
 def test_split_shares_must_add_up():

@@ -2,7 +2,8 @@
 
 Needs the dump excerpt that gensim's wheel ships. Oracles: documents written by hand; the same
 corpus in another order, with more pages, or through other numbers of workers; independent counts of
-the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib.
+the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib; the raw text,
+cleaned again by itself; the binomial standard error of the shares.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import bz2
 import hashlib
 import json
+import math
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -22,6 +24,7 @@ import pytest
 
 from beyond_perplexity.corpus import extraction
 from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.tables import Outputs
@@ -32,7 +35,7 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
 from tests.unit.test_mediawiki import page_xml, write_dump
 
-TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
+TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
 RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
 
 
@@ -101,11 +104,37 @@ def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
     assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
 
 
-def test_excerpt_pages_are_in_one_split_and_texts_occur_once(excerpt: dict) -> None:
-    pages = {(row["title"], row["split"]) for row in excerpt["documents"]}
-    assert len(pages) == len({title for title, _ in pages})
-    texts = [row["text"] for row in excerpt["documents"]]
-    assert len(texts) == len(set(texts))
+def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt: dict) -> None:
+    rows = excerpt["documents"]
+    assert len({row["text"] for row in rows}) == len(rows)
+    assert excerpt["report"]["split"] == {
+        "unit": "document",
+        "also_in_train": {"valid": 0, "test": 0},
+    }
+    for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
+        held = sum(row["split"] == split for row in rows) / len(rows)
+        assert abs(held - share) < 4 * math.sqrt(share * (1 - share) / len(rows))
+    # a page with n paragraphs has all of them in one split with probability Σ share^n
+    sizes = Counter(row["title"] for row in rows)
+    splits = {title: {row["split"] for row in rows if row["title"] == title} for title in sizes}
+    whole = [sum(share**n for share in (0.7, 0.1, 0.2)) for n in sizes.values()]
+    found = sum(len(held) == 1 for held in splits.values())
+    assert abs(found - sum(whole)) < 4 * math.sqrt(sum(p * (1 - p) for p in whole))
+
+
+def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict) -> None:
+    raw = excerpt["raw"]
+    assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
+    cleaned = Preprocessing().apply([row["text"] for row in raw])
+    assert cleaned == [row["text"] for row in excerpt["documents"]]
+    assert sum(row["text"] != text for row, text in zip(raw, cleaned, strict=True)) > 0.99 * len(
+        raw
+    )
+    joined = " ".join(row["text"] for row in raw)
+    assert "Abraham Lincoln" in joined
+    assert not {"[[", "{{", "'''", "<ref"} & {
+        mark for mark in ("[[", "{{", "'''", "<ref") if mark in joined
+    }
 
 
 def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: dict) -> None:
@@ -215,17 +244,77 @@ def test_workers_and_batches_change_no_byte(
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_a_bigger_dump_keeps_splits_and_order(tmp_path: Path) -> None:
-    small = write_dump(tmp_path / "s.xml", *pages(80))
-    big = write_dump(tmp_path / "b.xml", *reversed(pages(200)))
-    kept = run(tmp_path / "s", [str(small)])["documents"]
+def chapters(count: int) -> list[str]:
+    """Return pages of four paragraphs, one of which all pages have."""
+    return [
+        page_xml(f"Page {n}", "\n\n".join([*(f"Line {k} of it is {n}." for k in range(3)), "One!"]))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_a_bigger_dump_keeps_splits_and_order(unit: str, tmp_path: Path) -> None:
+    # the smaller dump in its order, so that of a text on many pages the same one is the first
+    small = write_dump(tmp_path / "s.xml", *chapters(80))
+    more = [*chapters(80), *reversed(chapters(200)[80:])]
+    big = write_dump(tmp_path / "b.xml", *more)
+    options = {"split": {"unit": unit}}
+    found = run(tmp_path / "s", [str(small)], **options)
+    kept = found["documents"]
+    assert found["report"]["split"]["unit"] == unit
     names = {row["title"] for row in kept}
-    again = [row for row in run(tmp_path / "b", [str(big)])["documents"] if row["title"] in names]
+    bigger = run(tmp_path / "b", [str(big)], **options)["documents"]
+    again = [row for row in bigger if row["title"] in names]
+    pages_and_splits = {(row["title"], row["split"]) for row in kept}
+    assert (len(pages_and_splits) == len(names)) == (unit == "page")
     drop = {"doc_id"}
     assert [{k: v for k, v in row.items() if k not in drop} for row in again] == [
         {k: v for k, v in row.items() if k not in drop} for row in kept
     ]
     assert {row["split"] for row in kept} == {"train", "valid", "test"}
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_cleaning_does_not_decide_the_split(unit: str, tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml", *chapters(40))
+    splits = []
+    for name, steps in (("a", {}), ("b", {"lower_case": False, "tokenizer": "none"})):
+        result = run(tmp_path / name, [str(dump)], preprocessing=steps, split={"unit": unit})
+        raw = {row["doc_id"]: row["text"] for row in result["raw"]}
+        splits.append({(d["title"], raw[d["doc_id"]]): d["split"] for d in result["documents"]})
+    assert splits[0] == splits[1]
+    assert len(set(splits[0].values())) == 3
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit: str, tmp_path: Path) -> None:
+    # forty pages share a paragraph, and every second page is there twice
+    dump = write_dump(tmp_path / "d.xml", *chapters(40), *chapters(40)[::2])
+    both = {}
+    for deduplicate in (True, False):
+        result = run(
+            tmp_path / str(deduplicate),
+            [str(dump)],
+            documents={"deduplicate": deduplicate},
+            split={"unit": unit, "train": 0.5, "valid": 0.2, "test": 0.3},
+        )
+        texts = {
+            split: [row["text"] for row in result["documents"] if row["split"] == split]
+            for split in ("train", "valid", "test")
+        }
+        copies = {
+            split: sum(text in texts["train"] for text in texts[split])
+            for split in ("valid", "test")
+        }
+        assert result["report"]["split"]["also_in_train"] == copies
+        both[deduplicate] = copies
+        if not deduplicate:  # the same title and text are in one split, wherever they stand
+            raw = {row["doc_id"]: row["text"] for row in result["raw"]}
+            placed = {(d["title"], raw[d["doc_id"]], d["split"]) for d in result["documents"]}
+            assert len(placed) == 40 * 4
+            assert len(result["documents"]) == 60 * 4
+    assert both[True] == {"valid": 0, "test": 0}
+    assert min(both[False].values()) > 0
 
 
 def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> None:
@@ -260,6 +349,48 @@ def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def annotated_file(kind: str, path: Path) -> str:
+    """Write 60 documents of two words; of twelve titles where the format has titles."""
+    if kind == "penn":
+        text = "".join(f"(S (NN Zoë) (NN W{n}))\n" for n in range(60))
+    elif kind == "conll":
+        text = "".join(
+            f"#begin document (t{n % 12}); part {n // 12:03}\n"
+            f"t 0 0 Zoë NN * - - - - * -\nt 0 1 W{n} NN * - - - - * -\n\n#end document\n"
+            for n in range(60)
+        )
+    else:
+        text = "".join(
+            json.dumps({"title": f"t{n % 12}", "tokens": ["Zoë", f"W{n}"], "annotations": []})
+            + "\n"
+            for n in range(60)
+        )
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+@pytest.mark.parametrize("kind", ["penn", "conll", "linked-wikitext"])
+def test_annotated_documents_are_split_by_either_unit(kind: str, unit: str, tmp_path: Path) -> None:
+    path = annotated_file(kind, tmp_path / "corpus")
+    source = {"format": kind, "paths": [path]} | ({"document": "tree"} if kind == "penn" else {})
+    config = {"source": source, "split": {"unit": unit, "train": 0.4, "valid": 0.3, "test": 0.3}}
+    options = ExtractionOptions.from_config(config)
+    report = extract(options, outputs(tmp_path / "out"), RECORD, seed=1, workers=1)
+    names = ("documents", "raw")
+    documents, raw = (pq.read_table(tmp_path / f"out/{name}.parquet").to_pylist() for name in names)
+    assert report["split"]["unit"] == unit
+    assert {row["text"] for row in documents} == {f"zoe w{n}" for n in range(60)}
+    for before, after in zip(raw, documents, strict=True):
+        assert before["doc_id"] == after["doc_id"]
+        assert before["text"] == after["text"].replace("zoe w", "Zoë W")
+        assert after["split"] == options.split.choose(after["title"], before["text"])
+    titles = {row["title"] for row in documents}
+    pairs = {(row["title"], row["split"]) for row in documents}
+    assert {row["split"] for row in documents} == {"train", "valid", "test"}
+    assert (len(pairs) == len(titles)) == (unit == "page" or kind == "penn")
+
+
 # ---- text formats ----
 
 
@@ -280,11 +411,26 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) ->
     ]
     assert found[0]["documents"] == found[1]["documents"] == found[2]["documents"]
     assert len(found[0]["documents"]) == 30
-    for name in TABLES[1:]:
+    assert found[0]["raw"] == found[1]["raw"] == found[2]["raw"]
+    for name in TABLES[1:-1]:
         assert found[0][name] == []
         assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(
             getattr(corpora, name.upper())
         )
+
+
+def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path: Path) -> None:
+    texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
+    table, records, plain = (tmp_path / f"c.{kind}" for kind in ("parquet", "jsonl", "txt"))
+    pq.write_table(pa.table({"text": texts}), table)
+    records.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    plain.write_bytes(b" Windows  ends \r\nUnix ends\n")
+    for path, kind in ((table, "parquet"), (records, "jsonl")):
+        result = run(tmp_path / kind, [str(path)], kind)
+        assert sorted(row["text"] for row in result["raw"]) == sorted(texts)
+        assert "a line . another one ." in {row["text"] for row in result["documents"]}
+    result = run(tmp_path / "text", [str(plain)], "text")
+    assert {row["text"] for row in result["raw"]} == {" Windows  ends ", "Unix ends"}
 
 
 def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> None:
@@ -309,6 +455,7 @@ def test_token_limits_are_inclusive(tmp_path: Path) -> None:
 def test_files_may_give_the_splits(tmp_path: Path) -> None:
     paths = {name: [lines(tmp_path / name, f"the {name} text")] for name in ("test", "train")}
     result = run(tmp_path, paths, "text")
+    assert result["report"]["split"]["unit"] == "given"
     assert {(row["split"], row["text"]) for row in result["documents"]} == {
         ("train", "the train text"),
         ("test", "the test text"),
@@ -348,6 +495,8 @@ SOURCE = {"format": "text", "paths": ["x"]}
             "maximum_tokens is 4",
         ),
         ({"source": SOURCE, "split": {"dev": 1.0}}, r"split\.dev: unknown key"),
+        ({"source": SOURCE, "split": {"unit": "line"}}, r"split\.unit: is 'line'"),
+        ({"source": SOURCE, "split": {"train": 0.8}}, r"sum to 1\.1, not to 1"),
         ({"source": SOURCE, "preprocessing": []}, "preprocessing: is"),
         (
             {

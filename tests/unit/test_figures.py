@@ -179,9 +179,25 @@ def test_sample_size_draws_the_points_of_the_table() -> None:
     chosen = rows[(rows["tendency"] == "rank_frequency") & (rows["measure"] == "ks_empirical")]
     chosen = chosen[chosen["source"] == USUAL[0]]
     assert axis.get_title() == "Rank-frequency, KS"
-    assert len(axis.lines) == len(USUAL)
-    assert axis.lines[0].get_xdata().tolist() == [100, 300, 1000, 3000, 10_000]
-    assert axis.lines[0].get_ydata().tolist() == chosen["value"].tolist()
+    floor, line = axis.lines[0], axis.lines[1]
+    assert len(axis.lines) == len(USUAL) + 1
+    assert line.get_xdata().tolist() == [100, 300, 1000, 3000, 10_000]
+    assert line.get_ydata().tolist() == chosen["value"].tolist()
+    assert floor.get_ydata().tolist() == pytest.approx(chosen["floor"].tolist())
+    legend = [text.get_text() for text in draw("sample_size", rows, Labels()).legends[0].texts]
+    assert "Human against human" in legend
+
+
+def test_sample_size_draws_no_floor_where_none_is_known() -> None:
+    rows = make_sample_size(USUAL)
+    panels = draw("sample_size", rows, Labels()).axes
+    assert len(panels[0].lines) == len(USUAL)  # Zipf's s is no distance
+    empty = draw("sample_size", rows.assign(floor=np.nan), Labels())
+    assert all(len(axis.lines) in (0, len(USUAL)) for axis in empty.axes)
+    names = [text.get_text() for text in empty.legends[0].texts]
+    assert "Human against human" not in names
+    p_values = draw("sample_size_p_values", rows, Labels())
+    assert "Human against human" not in [t.get_text() for t in p_values.legends[0].texts]
 
 
 def test_sensitivity_draws_a_line_per_test() -> None:

@@ -241,7 +241,7 @@ def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
 
 def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
     model = Fixed([0.25, 0.25, 0.25, math.nan])
-    words = "document 1: the model gives it the log-probability NaN"
+    words = "doc_id 0: the model gives it the log-probability NaN"
     with pytest.raises(InputError, match=words):
         measure(model, ClosedVocabulary(["a"], 0), ["a"])
     assert math.isnan(perplexity(math.nan, 3))

@@ -131,19 +131,24 @@ def test_cuts_do_not_matter_but_the_seed_does(bodies, table):
 
 
 def test_blocks_do_not_change_what_a_subset_is(bodies, monkeypatch):
-    """Oracle: the numbers that `restricted` gives, added up over blocks of one document each."""
+    """Oracle: the words of the documents themselves."""
     monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 17)
     with open_pair(bodies) as pair:
-        keep = np.arange(len(SAMPLES)) % 3 == 0
-        places = iter(range(len(SAMPLES)))
-        with pair.documents.restricted(
-            lambda n: keep[[next(places) for _ in range(n)]]
-        ) as documents:
-            assert documents.n_documents(0) == len(REFERENCE)
-            assert documents.n_documents(1) == keep.sum()
-            counts = Counter(w for i in np.flatnonzero(keep) for w in SAMPLES[i].split())
-            totals = dict(zip(pair.types.to_pylist(), documents.totals(1), strict=True))
-            assert {word: n for word, n in totals.items() if n} == counts
+        places = np.arange(len(REFERENCE)) % 4 - 1, np.arange(len(SAMPLES)) % 3 - 1
+        more = pa.array(["never", "seen"])
+        with pair.documents.selected(places, more) as documents:
+            names = [*pair.types.to_pylist(), "never", "seen"]
+            for body in (0, 1):
+                chosen = [
+                    text.split()
+                    for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
+                    for text, place in zip(texts, own, strict=True)
+                    if place == body
+                ]
+                assert documents.values(body)["length"].tolist() == list(map(len, chosen))
+                counts = Counter(word for text in chosen for word in text)
+                totals = dict(zip(names, documents.totals(body), strict=True))
+                assert {word: n for word, n in totals.items() if n} == counts
 
 
 def test_sizes():

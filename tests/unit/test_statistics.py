@@ -196,7 +196,8 @@ def test_nltk_words_or_a_message_that_says_how_to_get_them():
 def test_the_list_is_recorded_and_different_lists_do_not_merge(tmp_path):
     first = count(tmp_path / "1.parquet", ["a b"])
     second = count(tmp_path / "2.parquet", ["a b"], count_s_symbols=False)
-    assert description(first) == {"stop_words": "test", "count_s_symbols": True}
+    how = {"vocabulary": "raw", "maximum_tokens": None, "minimum_tokens": 0}
+    assert description(first) == {"stop_words": "test", "count_s_symbols": True, **how}
     merge_statistics([first], tmp_path / "m.parquet", {"seed": 3})
     assert read_record(tmp_path / "m.parquet")["stop_words"] == "test"
     with pytest.raises(InputError, match=r"2\.parquet: counted with"):

@@ -44,6 +44,11 @@ def test_a_model_in_a_folder_is_scored_and_generates(finished, checkout):
     perplexity = json.loads((results / "perplexity/mine.json").read_text())
     assert set(perplexity["perplexity"]) == {"token", "word", "character", "byte"}
     assert not perplexity["infinite"]
+    assert (perplexity["text"], perplexity["cleaned"]["text"]) == ("raw", "cleaned")
+    assert perplexity["documents"] == perplexity["cleaned"]["documents"]
+    # capitals and what accents take in UTF-8 stay, and no token has got a blank
+    sizes = [part["n"]["byte"] / part["documents"] for part in (perplexity, perplexity["cleaned"])]
+    assert sizes[0] < sizes[1]
     assert "Nothing to be done" in checkout.snakemake(*SMOKE, *targets).stdout
     with open(folder / "config.json", "a", encoding="utf-8") as file:
         file.write(" ")

@@ -8,7 +8,8 @@ from typing import Annotated
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.options import AutomaticTreeOptions, DocumentOptions, SourceOptions
 from beyond_perplexity.corpus.rows import SIDE_FILES, options_of_formats
-from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, Share, add_fields
+from beyond_perplexity.corpus.split import SplitOptions
+from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, add_fields
 
 
 @dataclass(frozen=True)
@@ -70,25 +71,6 @@ class Source(SourceOptions, Section):
 
 
 @dataclass(frozen=True)
-class Split(Section):
-    """Shares of the splits.
-
-    Attributes
-    ----------
-    train : float
-        Share for training.
-    valid : float
-        Share for validation.
-    test : float
-        Share that samples are compared with.
-    """
-
-    train: Share
-    valid: Share
-    test: Share
-
-
-@dataclass(frozen=True)
 class Corpus(Section):
     """A body of text.
 
@@ -103,12 +85,12 @@ class Corpus(Section):
         linked-wikitext only lower_case and remove_accents apply, token by token.
     documents : DocumentOptions
         Which documents are kept.
-    split : Split
-        Shares of pages (documents, for formats without pages); they add up to one.
+    split : SplitOptions
+        What goes to each split, where the source does not say it.
     """
 
     source: Source
     trees: AutomaticTreeOptions = OMITTED
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
-    split: Split = OMITTED
+    split: SplitOptions = OMITTED

@@ -8,7 +8,7 @@ from typing import Annotated
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
 from beyond_perplexity.models.kglm.embedding import GraphOptions
-from beyond_perplexity.options import Count, Limit, Positive, Section
+from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names
 from beyond_perplexity.tendencies.options import (
@@ -31,8 +31,13 @@ class Tendencies(Section):
         gensim, nltk (NLTK's installed data), or a list with one word a line: a path or an address.
     count_s_symbols : bool
         Currency, math and other Unicode S* tokens count as symbols, as punctuation and numerals do.
+    maximum_tokens : int or None
+        One cap of length for models and human text: tokens (words) of a document that are read. The
+        rest of a longer one is cut off, and such documents are counted. null: none.
+    minimum_tokens : int
+        Documents of fewer tokens (headings and the like) are left out, on both sides.
     resamples : int
-        Random subsets of the training split, as large as the test split, that Table 4's standard
+        Random subsets of the training split, as large as the reference, that Table 4's standard
         deviations come from.
     measurement : MeasurementOptions
         Fits, permutations and bootstrap.
@@ -44,6 +49,8 @@ class Tendencies(Section):
 
     stop_words: Location = "gensim"
     count_s_symbols: bool = True
+    maximum_tokens: Count | None = None
+    minimum_tokens: Natural = 0
     resamples: Annotated[int, Limit(minimum=2)] = 10
     measurement: MeasurementOptions = field(default_factory=MeasurementOptions)
     sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)

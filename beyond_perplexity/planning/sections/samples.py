@@ -24,7 +24,7 @@ class Generation(Section):
     decodings : list of str
         Names of the decodings that each of them uses.
     documents : int
-        Documents per model and decoding.
+        Documents per model and decoding; they are compared with as many of the test split.
     documents_per_shard : int
         Documents of one job; 10 to 90 minutes of work on a cluster.
     maximum_length : int
@@ -56,9 +56,13 @@ class External(Section):
         Format of the file.
     preprocessing : Preprocessing
         Cleaning steps; should end in the same kind of tokens as the corpus.
+    vocabulary : str or None
+        Name of the closed vocabulary, built from the corpus, that they and the human text are read
+        in: that of the model that wrote them. null: as they are.
     """
 
     corpus: str
     path: Location
     format: Annotated[str, Limit(enum=TEXT_FORMATS)] = "text"
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    vocabulary: str | None = None

@@ -1,0 +1,148 @@
+"""Levels, coverages and power of the inference of the tendencies, by simulation.
+
+Run ``python -m benchmarks.calibration [--repeats 1000] [--part levels ...] [--text FILE]``. FILE is
+a text with articles in the format of WikiText; without it the cases of a real text are left out,
+which is said. The random streams of a case are keyed by its name and the repeat: its numbers depend
+on nothing else. Every line is one measure of one case: the rate that was found, the nominal one,
+what is allowed, and in how many repeats it was defined. The exit status is 1 where a rate is not
+allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from benchmarks.coverages import CoverageCases
+from benchmarks.levels import LevelCases
+from benchmarks.populations import Articles
+from benchmarks.powers import PowerCases
+from benchmarks.zipf_laws import ZipfCases
+
+REPEATS = 1000
+FEWEST = 6  # documents of an article of the real text, at most
+
+
+class Case(Protocol):
+    """What is repeated: called with the number of the repeat, it says what happened."""
+
+    @property
+    def name(self) -> str:
+        """The name, which also keys the random streams."""
+
+    @property
+    def nominal(self) -> str:
+        """The rate that theory promises."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The rates that are allowed."""
+
+    def __call__(self, repeat: int) -> Mapping[str, bool]:
+        """Draw, measure, and say of every measure whether it rejects, covers or finds."""
+
+
+class Rate(NamedTuple):
+    """How often something happened in the repeats of a case."""
+
+    part: str
+    case: str
+    measure: str
+    rate: float
+    nominal: str
+    limits: tuple[float, float]
+    repeats: int
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the rate is within its limits."""
+        return self.limits[0] <= self.rate <= self.limits[1]
+
+    def __str__(self) -> str:
+        low, high = self.limits
+        bounds = [f">= {low:g}"] * (low > 0) + [f"<= {high:g}"] * (high < 1)
+        verdict = "" if self.allowed else "  FAILS"
+        measure = f"{self.case:44s} {self.measure:38s} {self.rate:6.3f}"
+        return f"{measure} {self.nominal:>7s} {', '.join(bounds):>16s} {self.repeats:6d}{verdict}"
+
+
+PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
+    "levels": LevelCases,
+    "coverage": CoverageCases,
+    "zipf": ZipfCases,
+    "power": PowerCases,
+}
+
+
+def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
+    """Repeat a case and count.
+
+    Parameters
+    ----------
+    part : str
+        A key of `PARTS`.
+    case : Case
+        Of that part.
+    repeats : int
+        Repeats, from 0 on.
+    jobs : int
+        Processes; they do not change a rate.
+    """
+    repeats = min(repeats, getattr(case, "most_repeats", repeats))
+    if jobs == 1:
+        found = [case(repeat) for repeat in range(repeats)]
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            found = list(pool.map(case, range(repeats), chunksize=max(1, repeats // (8 * jobs))))
+    happened: dict[str, list[bool]] = defaultdict(list)
+    for outcome in found:
+        for measure, value in outcome.items():
+            happened[measure].append(value)
+    return [
+        Rate(part, case.name, name, float(np.mean(x)), case.nominal, case.limits, len(x))
+        for name, x in happened.items()
+    ]
+
+
+def calibrate(
+    parts: Iterable[str], repeats: int, articles: Articles | None, jobs: int = 1
+) -> Iterator[tuple[list[Rate], float]]:
+    """Yield the rates of every case of some parts, with the seconds that it took."""
+    for part in parts:
+        for case in PARTS[part](articles):
+            start = time.perf_counter()
+            found = rates(part, case, repeats, jobs)
+            yield found, time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run")
+    add("--repeats", type=int, default=REPEATS, help="repeats of every case")
+    add("--text", type=Path, help="a text with articles, in the format of WikiText")
+    add("--jobs", type=int, default=1, help="processes")
+    given = parser.parse_args()
+    articles = Articles(given.text, FEWEST) if given.text and given.text.exists() else None
+    if articles is None:
+        print(f"No real text ({given.text or '--text is not given'}): its cases are left out.")
+    head = f"{'case':44s} {'measure':38s} {'rate':>6s} {'nominal':>7s} {'allowed':>16s} {'of':>6s}"
+    print(head, flush=True)
+    failing = 0
+    for found, seconds in calibrate(given.part, given.repeats, articles, given.jobs):
+        print("\n".join(map(str, found)), f"\n  ({seconds:.0f} s)", flush=True)
+        failing += sum(not rate.allowed for rate in found)
+    print(f"{failing} rates are not allowed" if failing else "All rates are allowed")
+    return int(failing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

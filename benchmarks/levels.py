@@ -1,0 +1,117 @@
+"""How often the tests of the tendencies reject text that differs in nothing.
+
+The human side is drawn by documents or by groups, the other side from the same population likewise;
+``groups against documents`` is what a perfect model gives. A case rejects a measure where its p is
+at most 5%; `ANY` is a star of any measure after the adjustment for many tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair, paired
+from beyond_perplexity.tendencies.word_classes import ClassOptions
+
+SEED = 20261122  # fixed before the first run
+LEVEL = 0.05
+ANY = "any star after adjustment"
+TESTS = MeasurementOptions(permutations=199, bootstrap=0, monte_carlo=0)
+Population = Topics | Articles
+
+
+@contextmanager
+def opened(
+    reference: Drawn, samples: Drawn, classes: ClassOptions, grouped: tuple[bool, bool]
+) -> Iterator[BodyPair]:
+    """Bring drawn documents together as the package does, with groups where they have them."""
+    groups = [
+        side.groups if own else None
+        for side, own in zip((reference, samples), grouped, strict=True)
+    ]
+    bodies = count(reference, classes), count(samples, classes)
+    texts = ([reference.texts], [samples.texts])
+    with paired(*bodies, texts, groups=(groups[0], groups[1]), classes=classes) as pair:
+        yield pair
+
+
+@dataclass(frozen=True)
+class EqualTexts:
+    """Two draws of one population, called with the number of the repeat.
+
+    Attributes
+    ----------
+    name : str
+        Of the case; its random streams are keyed by it.
+    population : Topics or Articles
+        What both sides are drawn from.
+    units : int
+        Groups of the human side where it has groups, else documents.
+    grouped : tuple of two bool
+        Whether the human side and the other one are drawn by whole groups.
+    vocabulary : int or None
+        Types of a closed vocabulary that both sides are read in.
+    """
+
+    name: str
+    population: Population = field(repr=False)
+    units: int
+    grouped: tuple[bool, bool]
+    vocabulary: int | None = None
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.075)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both sides and test them: which measures reject."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        draw = self.population.groups if self.grouped[0] else self.population.documents
+        human = draw(rng, self.units)
+        if self.grouped[1]:
+            model = self.population.groups(rng, self.units)
+        else:
+            model = self.population.documents(rng, len(human))
+        if self.vocabulary is not None:
+            human, model = human.read_in(self.vocabulary), model.read_in(self.vocabulary)
+        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
+        with opened(human, model, self.population.classes, self.grouped) as pair:
+            rows = measure_rows(pair, TESTS, seed)
+        tested = [row for row in rows if not math.isnan(row.p_value)]
+        found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
+        adjusted = [row.p_adjusted for row in tested]
+        return {**found, ANY: bool(np.any(np.array(adjusted) < LEVEL))}
+
+
+class LevelCases:
+    """The cases of the levels; the populations are made once."""
+
+    def __init__(self, articles: Articles | None) -> None:
+        self._articles = articles
+
+    @cached_property
+    def _small(self) -> Topics:
+        return Topics(size=5.0)
+
+    def __iter__(self) -> Iterator[EqualTexts]:
+        small, large = self._small, Topics(size=12.0, least=8)
+        yield EqualTexts("documents, 300 + 300", small, 300, (False, False))
+        yield EqualTexts("groups, 60 + 60", small, 60, (True, True))
+        for units, population in ((26, large), (100, small), (300, small)):
+            name = f"{units} groups against documents"
+            yield EqualTexts(name, population, units, (True, False))
+        yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
+        yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
+        if self._articles:
+            yield EqualTexts("real, documents, 120 + 120", self._articles, 120, (False, False))
+            yield EqualTexts("real, groups, 30 + 30", self._articles, 30, (True, True))
+            for units in (26, 100, 300):
+                name = f"real, {units} groups against documents"
+                yield EqualTexts(name, self._articles, units, (True, False))

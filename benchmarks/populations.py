@@ -1,0 +1,227 @@
+"""Populations of documents whose law is known: whole groups of them, or documents on their own.
+
+`Topics` is synthetic: words follow a law of Zipf, mixed with that of a topic that all documents of
+a group share, as they share a factor of their length and their share of topical words. `Articles`
+is a real text whose articles are drawn with replacement, so that the text is the population. Both
+draw whole groups, as people write pages, and independent documents of the same law, as a perfect
+model would write them. T tokens, D documents, G groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from pkgutil import resolve_name
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.stats import nbinom
+
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES
+from beyond_perplexity.tendencies.statistics import (
+    Histogram,
+    Statistics,
+    count_classes,
+    count_types,
+)
+from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+
+UNKNOWN = "<unk>"
+_FACTORS = np.array([0.6, 0.8, 1.0, 1.2, 1.4])  # of the lengths of a group's documents
+_SHORTEST, _SHAPE, _MEAN = 3, 4.0, 22.0  # lengths: 3 + a negative binomial
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Documents as ids of types.
+
+    Attributes
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        The types of the population.
+    ids : numpy.ndarray of int32, shape (T,)
+        Tokens, document after document.
+    offsets : numpy.ndarray of int64, shape (D + 1,)
+        Where each document begins and the last one ends.
+    groups : numpy.ndarray of int32, shape (D,)
+        Group of every document, from 0 to G - 1.
+    """
+
+    types: pa.Array
+    ids: np.ndarray
+    offsets: np.ndarray
+    groups: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def texts(self) -> pa.Array:
+        """The documents as strings, (D,)."""
+        words = self.types.take(pa.array(self.ids))
+        lists = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), words)
+        return pc.binary_join(lists, " ")
+
+    def take(self, documents: np.ndarray, groups: np.ndarray) -> Drawn:
+        """Take documents, each as often as it is named, and give them groups."""
+        lengths = np.diff(self.offsets)[documents]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.offsets[documents] - offsets[:-1], lengths)
+        ids = self.ids[places + np.arange(offsets[-1])]
+        return Drawn(self.types, ids, offsets, groups.astype(np.int32))
+
+    def read_in(self, vocabulary: int) -> Drawn:
+        """Read the documents as a model with the first types alone could have written them."""
+        types = pa.concat_arrays([self.types.slice(0, vocabulary), pa.array([UNKNOWN])])
+        return replace(self, types=types, ids=np.minimum(self.ids, vocabulary).astype(np.int32))
+
+
+def count(drawn: Drawn, classes: ClassOptions) -> Statistics:
+    """Count the sufficient statistics of documents in memory, as `StatisticsCounter` does."""
+    batch = TokenBatch(drawn.types, drawn.ids, drawn.offsets)
+    unigrams, bigrams = count_types(batch)
+    tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
+    masks = {name: test(drawn.types) for name, test in tests.items()}
+    nothing = np.zeros(len(drawn), np.int64)
+    values = {LENGTH: nothing, "types": unigrams, "bigram_types": bigrams}
+    values |= count_classes(batch, masks)
+    ones = np.ones(len(drawn), np.int64)
+    histograms = {name: Histogram.of(batch.lengths, x, ones) for name, x in values.items()}
+    counts = np.bincount(drawn.ids, minlength=len(drawn.types))
+    order = pc.sort_indices(drawn.types).to_numpy()
+    order = order[counts[order] > 0]
+    return Statistics(drawn.types.take(pa.array(order)), counts[order], histograms)
+
+
+def _classes(stop_words: list[str]) -> ClassOptions:
+    return ClassOptions(StopWords("calibration", frozenset(stop_words)), True)
+
+
+class Topics:
+    """A synthetic population.
+
+    Parameters
+    ----------
+    n_types, n_topics, own : int
+        Types V, topics, and types of a topic.
+    size, least : float, int
+        Mean and fewest documents of a group; groups are unequal, by a geometric number.
+    exponent : float
+        Of Zipf's law.
+    """
+
+    def __init__(
+        self,
+        n_types: int = 1_500,
+        n_topics: int = 40,
+        own: int = 60,
+        size: float = 8.0,
+        least: int = 1,
+        exponent: float = 1.1,
+    ) -> None:
+        rng = np.random.default_rng(2026)
+        names = [f"{k}" if k % 7 == 3 else f"w{k}" for k in range(n_types)]  # symbols and words
+        self.types = pa.array(names)
+        self.classes = _classes(names[:60:3])
+        law = (np.arange(n_types) + 3.0) ** -exponent
+        self._law = law / law.sum()
+        topical = np.arange(1, own + 1.0) ** -1
+        self._topical = topical / topical.sum()
+        choose = [rng.choice(np.arange(20, n_types), own, replace=False) for _ in range(n_topics)]
+        self._table = np.stack(choose)
+        self._size, self._least = size, least
+
+    @property
+    def law(self) -> np.ndarray:
+        """The unigrams of the population: float64, (V,)."""
+        mean = np.zeros(len(self._law))
+        np.add.at(mean, self._table, np.broadcast_to(self._topical, self._table.shape))
+        return 0.75 * self._law + 0.25 * mean / len(self._table)
+
+    @staticmethod
+    def length_cdf(lengths: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        """Return the distribution function of the lengths, all longer by a factor on average."""
+        mean = _MEAN * factor * _FACTORS[:, None]
+        share = _SHAPE / (_SHAPE + mean)
+        return np.asarray(nbinom.cdf(lengths - _SHORTEST, _SHAPE, share).mean(axis=0))
+
+    def groups(self, rng: np.random.Generator, n: int, factor: float = 1.0) -> Drawn:
+        """Draw n whole groups."""
+        sizes = self._least - 1 + rng.geometric(1 / (self._size - self._least + 1), n)
+        return self._write(rng, np.repeat(np.arange(n), sizes), factor)
+
+    def documents(self, rng: np.random.Generator, n: int, factor: float = 1.0) -> Drawn:
+        """Draw n independent documents: each the only one of its group."""
+        return self._write(rng, np.arange(n), factor)
+
+    def _write(self, rng: np.random.Generator, groups: np.ndarray, factor: float) -> Drawn:
+        n = int(groups[-1]) + 1
+        topics = rng.integers(len(self._table), size=n)
+        topical = rng.beta(3, 9, n)  # mean 1 / 4
+        means = _MEAN * factor * rng.choice(_FACTORS, n)
+        rates = rng.gamma(_SHAPE, means[groups] / _SHAPE)
+        lengths = _SHORTEST + rng.poisson(rates)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        own = np.repeat(groups, lengths)  # (T,)
+        ids = self._choose(rng, self._law, len(own))
+        changed = np.flatnonzero(rng.random(len(own)) < topical[own])
+        places = self._choose(rng, self._topical, len(changed))
+        ids[changed] = self._table[topics[own[changed]], places]
+        return Drawn(self.types, ids.astype(np.int32), offsets, groups.astype(np.int32))
+
+    @staticmethod
+    def _choose(rng: np.random.Generator, law: np.ndarray, n: int) -> np.ndarray:
+        cumulative = np.cumsum(law)
+        return np.searchsorted(cumulative[:-1] / cumulative[-1], rng.random(n), side="right")
+
+
+class Articles:
+    """The articles of a text in the format of WikiText: a line `` = Title = `` begins each.
+
+    Parameters
+    ----------
+    path : path
+        The text; every line that is neither empty nor a heading is a document.
+    most : int
+        Documents of an article, the first ones, at most.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        articles: list[list[list[str]]] = []
+        for words in map(str.split, path.read_text(encoding="utf-8").splitlines()):
+            if words[:1] == ["="] and words[:2] != ["=", "="]:
+                articles.append([])
+            elif words and words[0] != "=" and articles:
+                articles[-1].append(words)
+        held = [article[:most] for article in articles if article]
+        texts = [text for article in held for text in article]
+        encoded = pa.array([word for text in texts for word in text]).dictionary_encode()
+        counts = np.bincount(encoded.indices.to_numpy())
+        order = np.argsort(-counts, kind="stable")  # frequent types first
+        rank = np.argsort(order)
+        offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+        sizes = np.array([len(article) for article in held])
+        codes = np.repeat(np.arange(len(held)), sizes).astype(np.int32)
+        types = encoded.dictionary.take(pa.array(order))
+        self.classes = _classes(types.to_pylist()[:120])
+        self._all = Drawn(types, rank[encoded.indices.to_numpy()].astype(np.int32), offsets, codes)
+        self._ends = np.cumsum(sizes)
+        self._sizes = sizes
+
+    @property
+    def everything(self) -> Drawn:
+        """The whole population."""
+        return self._all
+
+    def groups(self, rng: np.random.Generator, n: int) -> Drawn:
+        """Draw n articles with replacement; one that is drawn twice makes two groups."""
+        chosen = rng.integers(len(self._sizes), size=n)
+        sizes = self._sizes[chosen]
+        first = np.repeat(self._ends[chosen] - sizes - np.cumsum(sizes) + sizes, sizes)
+        return self._all.take(first + np.arange(sizes.sum()), np.repeat(np.arange(n), sizes))
+
+    def documents(self, rng: np.random.Generator, n: int) -> Drawn:
+        """Draw n documents of all articles with replacement."""
+        return self._all.take(rng.integers(len(self._all), size=n), np.arange(n))

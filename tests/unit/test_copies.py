@@ -1,0 +1,223 @@
+"""Duplicates, copied 8-grams, fragments, cut and unfinished documents; groups; hashes.
+
+Needs nothing but the package. Oracles: sets and counters of plain Python over the words themselves.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import read_rows, write_shard
+from beyond_perplexity.tendencies import copies
+from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers
+from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
+from beyond_perplexity.tendencies.hashes import (
+    GRAM,
+    document_hashes,
+    gram_hashes,
+    string_hashes,
+)
+from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
+from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.word_classes import StopWords
+
+TEXTS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "Ü", ".", "<unk>"]), max_size=14).map(" ".join), max_size=9
+)
+EXPECTED = [
+    "0000000000000000",
+    "dfcaa2a42bcf81d6",
+    "9590b3e10972a652",
+    "02fcc73ed6e7ea3f",
+    "fd06d086d220c421",
+]
+CLOSED = TextView(pa.array(["a", "."]), 11)
+
+
+def grams(text: str, view: TextView = WHOLE_TEXT) -> list[tuple[str, ...]]:
+    tokens = text.split()[: view.maximum_tokens]
+    if view.words is not None:
+        known = {*view.words.to_pylist(), "<unk>"}
+        tokens = [token if token in known else "<unk>" for token in tokens]
+    return [tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)]
+
+
+def batched(texts: list[str], size: int) -> list[pa.Array]:
+    return [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
+
+
+def facts(texts, size=4, views=(WHOLE_TEXT,), **options):
+    found = TextFacts(views, **options)
+    for batch in batched(texts, size):
+        found.add(batch)
+    return found
+
+
+@given(strings=st.lists(st.text(max_size=5), max_size=30))
+def test_equal_strings_alone_have_equal_hashes(strings):
+    hashes = string_hashes(pa.array(strings, pa.string()))
+    assert len(set(hashes.tolist())) == len(set(strings))
+    again = string_hashes(pa.array(["x", *strings], pa.string()).slice(1))
+    assert hashes.tolist() == again.tolist()
+
+
+def test_hashes_are_the_same_on_every_machine():
+    """Fixed numbers: a change of the hash would change no result, but should be meant."""
+    mixed = string_hashes(pa.array(["", "a", "ab", "ba", "中"]))
+    assert [f"{h:016x}" for h in mixed.tolist()] == EXPECTED
+
+
+def test_hashes_of_many_short_and_of_long_strings_are_distinct():
+    short = [f"{a}{b}{c}" for a in "abcdefghij" * 3 for b in "klmnopqrst" for c in range(900)]
+    long = ["x" * n for n in range(3000)] + ["x" * n + "y" + "x" * (2999 - n) for n in range(3000)]
+    for strings in (short, long):
+        hashes = string_hashes(pa.array(strings))
+        assert len(np.unique(hashes)) == len(set(strings))
+        assert abs(np.unpackbits(hashes.view(np.uint8)).mean() - 0.5) < 0.01
+
+
+@given(texts=TEXTS)
+def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
+    batch = tokenize_batch(pa.array(texts, pa.string()))
+    documents = document_hashes(batch).tolist()
+    assert len(documents) == len(texts)
+    assert len(set(documents)) == len({tuple(text.split()) for text in texts})
+    found, expected = gram_hashes(batch).tolist(), [gram for text in texts for gram in grams(text)]
+    assert len(found) == len(expected)
+    assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
+    # and not of the batch, whose types have other numbers elsewhere
+    for number, text in enumerate(texts):
+        alone = tokenize_batch(pa.array([". Ü " + text, text]))
+        assert document_hashes(alone)[1] == documents[number]
+
+
+@settings(max_examples=60, deadline=None)
+@given(reference=TEXTS, samples=TEXTS, training=TEXTS, sizes=st.tuples(*[st.integers(1, 9)] * 3))
+def test_shares_of_copied_8_grams_equal_those_of_sets(reference, samples, training, sizes):
+    views = (WHOLE_TEXT, CLOSED)
+    bodies = [
+        facts(texts, size, views, grams=True)
+        for texts, size in zip((reference, samples), sizes[:2], strict=True)
+    ]
+    found = training_shares(bodies, batched(training, sizes[2]))
+    for texts, shares in zip((reference, samples), found, strict=True):
+        for view, share in zip(views, shares, strict=True):
+            known = {gram for text in training for gram in grams(text, view)}
+            held = [gram in known for text in texts for gram in grams(text, view)]
+            assert share == (pytest.approx(np.mean(held)) if held else None)
+
+
+def test_8_grams_are_of_the_first_documents_whatever_the_batches(monkeypatch):
+    texts = [" ".join(f"w{k + i}" for i in range(10)) for k in range(12)]  # 3 8-grams each
+    training = batched(texts[1:2], 1)  # of the first four: 2, 3, 2 and 1 of 3
+    monkeypatch.setattr(copies, "GRAM_DOCUMENTS", 4)
+    for size in (1, 3, 12):
+        assert training_shares([facts(texts, size, grams=True)], training) == [[8 / 12]]
+    monkeypatch.setattr(copies, "_GRAMS", 5)
+    for size in (1, 3, 12):
+        assert training_shares([facts(texts, size, grams=True)], training) == [[4 / 5]]
+
+
+ENDS = re.compile(r"""[.?!…。？！]["'’”»)\]」』]*$""")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.sampled_from(["a .", "a b", "he said “ no !”", "你好。", "", "x.y", "?) c"])),
+    size=st.integers(1, 5),
+)
+def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, size):
+    found = dict(facts(texts, size, (TextView(None, 1),)).shares())
+    if not texts:
+        assert not found
+        return
+    n = len(texts)
+    fragments = [not any(ENDS.search(token) for token in text.split()) for text in texts]
+    assert found == {
+        "duplicate_share": pytest.approx(1 - len({tuple(t.split()) for t in texts}) / n),
+        "cut_share": pytest.approx(np.mean([len(text.split()) > 1 for text in texts])),
+        "fragment_share": pytest.approx(np.mean(fragments)),
+    }
+
+
+def counted(path, texts, view):
+    with StatisticsCounter(StopWords("test", frozenset()), view=view) as counter:
+        counter.add(pa.array(texts))
+        counter.write(path, {})
+    return read_statistics(path)
+
+
+def test_rows_are_of_both_bodies_and_leave_out_what_is_not_known(tmp_path):
+    reference, samples = ["a b .", "a c"], ["a <unk>", "a <unk>", "b", "a"]
+    view = TextView(pa.array(["a", "."]))
+    bodies = (counted(tmp_path / "r", reference, view), counted(tmp_path / "s", samples, view))
+    told = TextFacts((view,))
+    told.add(pa.array(samples), pa.array([True, False, None, False]))
+    rows = text_rows(bodies, (facts(reference, views=(view,)), told), (None, 0.25))
+    assert {row.tendency for row in rows} == {"text"}
+    assert {row.measure: row.value for row in rows} == {
+        "unknown_share": 3 / 6,
+        "unknown_share_reference": 2 / 5,
+        "unfinished_share": 2 / 4,
+        "duplicate_share": 1 / 4,
+        "duplicate_share_reference": 0,
+        "training_8grams": 0.25,
+        "cut_share": 0,
+        "cut_share_reference": 0,
+        "fragment_share": 1,
+        "fragment_share_reference": 1 / 2,
+    }
+
+
+@given(
+    names=st.lists(st.sampled_from(["", "A", "B", "ÜÜ", None]), max_size=20), size=st.integers(1, 7)
+)
+def test_groups_are_numbered_as_they_come(names, size):
+    batches = [pa.array(names[i : i + size], pa.string()) for i in range(0, len(names), size)]
+    known: dict[object, int] = {}
+    expected = [known.setdefault(name or ("own", i), len(known)) for i, name in enumerate(names)]
+    numbers = GroupNumbers()
+    for batch in batches:
+        numbers.add(batch)
+    codes = numbers.codes()
+    assert codes.tolist() == expected
+    assert codes.dtype == np.int32
+
+
+def documents(path, rows):
+    splits, titles, texts = zip(*rows, strict=True)
+    columns = {"doc_id": range(len(rows)), "split": splits, "title": titles, "text": texts}
+    columns["n_tokens"] = [len(text.split()) for text in texts]
+    write_shard(path, DOCUMENTS, {k: list(v) for k, v in columns.items()}, {})
+    return path
+
+
+def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
+    rows = [
+        ("test", "A", "a b c"),
+        ("train", "A", "d e f"),
+        ("test", "B", "a"),
+        ("test", "A", "a b d"),
+        ("test", "", "a b e"),
+        ("test", "", "a b f"),
+        ("test", "C", "a b g"),
+    ]
+    path = documents(tmp_path / "d.parquet", rows)
+    chosen = DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")
+    assert pa.concat_arrays(chosen.texts()).to_pylist() == ["a b c", "a b d", "a b e", "a b f"]
+    assert chosen.groups().tolist() == [0, 0, 1, 2]
+    assert DocumentFiles((path,), "test").groups() is None
+    assert sum(len(batch) for batch in read_rows((path, path), ["text"], None, 9, 4)) == 9
+    with pytest.raises(InputError, match=r"d\.parquet: has no column 'page'"):
+        DocumentFiles((path,), "test", None, WHOLE_TEXT, "page").groups()
+    with pytest.raises(InputError, match=r"d\.parquet: column 'title' holds one single group"):
+        DocumentFiles((path,), "train", None, WHOLE_TEXT, "title").groups()

@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.million --reference F... --samples F...`` with two lists of sample
 shards (or of documents, with --reference-split), or without them on synthetic documents, drawn in
-shards.
+shards. With ``--groups 50000`` the reference has groups; ``--options '{"permutations": 1999}'`` is
+what the workflow takes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.inference.floors import floors_of
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
@@ -38,6 +40,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.tokens import read_resample
+from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SHARD = 100_000
 
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("--samples", nargs="+", type=Path, help="Parquet files of the samples")
     parser.add_argument("--reference-split", help="split, if the reference is documents")
     parser.add_argument("--documents", type=int, default=1_000_000, help="synthetic documents")
+    parser.add_argument("--groups", type=int, help="groups of the reference, of equal size")
     parser.add_argument("--options", type=json_object, default={}, help="options of the tendencies")
     for name in ("sample-size", "sensitivity"):
         parser.add_argument(f"--{name}-options", type=json_object, default={}, help="likewise")
@@ -104,10 +108,16 @@ def main() -> None:
             curves(samples, options, "samples", reference)
         texts = read_texts(reference_files, given.reference_split), read_texts(sample_files)
         start = time.perf_counter()
-        with paired(reference, samples, texts) as pair:
+        groups = None
+        if given.groups:
+            groups = np.arange(reference.n_documents) * given.groups // reference.n_documents
+        classes = ClassOptions(STOP_WORDS, True)
+        with paired(reference, samples, texts, groups=(groups, None), classes=classes) as pair:
             print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)
+            with stage("floor, halves of the reference"):
+                floors_of(pair, None, options, 0)
             with stage("random subsets"):
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 sample_sizes(pair, rows, options, how, 0, "samples")

@@ -21,6 +21,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaincinv
 from scipy.stats import t as student
 
 from beyond_perplexity.invariance.streams import stream
@@ -37,7 +38,8 @@ from beyond_perplexity.tendencies.resampling import monte_carlo_p
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
 
 _MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
-_FAR = 8  # standard deviations
+_CLOSE = 0.8  # times the rate at the last rank: what a type must reach to have a rank
+_NEVER = 1e-8  # probability
 
 
 class Halves(NamedTuple):
@@ -78,8 +80,11 @@ class SplitFit(NamedTuple):
 def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) -> np.ndarray:
     """Return the types by rank that occur often enough, ties in random order: int64, (K,)."""
     kept = np.flatnonzero(counts >= OCCURRENCES)
-    order = np.lexsort((rng.random(len(kept)), -counts[kept]))
-    return kept[order][:ranks]
+    keys = -(counts[kept] + rng.random(len(kept)))
+    if ranks is not None and ranks < len(kept):
+        first = np.argpartition(keys, ranks)[:ranks]
+        kept, keys = kept[first], keys[first]
+    return kept[np.argsort(keys)]
 
 
 def _exchanged(
@@ -183,9 +188,11 @@ class _Law:
         # B has its tokens by the ranks of A, and the reverse.
         scales = [held.sum() / weights[: len(held)].sum() for held in halves.ranked]
         rate = max(scales) * weights
-        last = rate[most - 1]
-        # A type of a rate below this is never among the ranks that are compared.
-        least = max(0.5, last - _FAR * math.sqrt(last)) if ranks == most else 0.5
+        # The rate below which a type does not come among the ranks that are compared.
+        needed = (
+            max(OCCURRENCES, math.floor(_CLOSE * rate[most - 1])) if ranks == most else OCCURRENCES
+        )
+        least = gammaincinv(needed, _NEVER)
         kept = max(most, int(np.argmax(rate < least)) if rate[-1] < least else len(rate))
         self._rates = [scale * weights[:kept] for scale in scales]
 

@@ -281,17 +281,21 @@ def _share(found: _Found, sources: Sequence[str], measure: str) -> str:
 
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     """Say why verdicts are withheld: a few of the reasons, each with what it is about."""
-    reasons = {
-        f"{column.heading}: {reason_withheld(row)}": None
-        for column in columns
-        for key, row in found.items()
-        if key[1:] == column.key and row["mark"] == WITHHELD
-    }
+    bodies = {source for source, _, _ in found}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for column in columns:
+        for key, row in found.items():
+            if key[1:] == column.key and row["mark"] == WITHHELD:
+                about = (column.heading, reason_withheld(row))
+                reasons.setdefault(about, []).append(f"{row['model']} {row['decoding'].lower()}")
     if not reasons:
         return ""
-    held = list(reasons)
-    more = f"; {len(held) - REASONS} more in the CSV" if len(held) > REASONS else ""
-    return f"{WITHHELD} No verdict. {'; '.join(held[:REASONS])}{more}."
+    said = [
+        f"{heading}{'' if len(own) == len(bodies) else ' of ' + ', '.join(own)}: {reason}"
+        for (heading, reason), own in reasons.items()
+    ]
+    more = f"; {len(said) - REASONS} more in the CSV" if len(said) > REASONS else ""
+    return f"{WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
 
 
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:

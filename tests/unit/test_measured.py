@@ -205,7 +205,9 @@ def test_many_reasons_are_counted() -> None:
     for place, source in enumerate(SOURCES):
         own = measures["source"] == source
         measures[own] = withhold(measures[own], "length", "ks", f"only {place} documents")
-    assert "only 3 documents; 3 more in the CSV." in table_3(measures, Labels()).note
+    note = table_3(measures, Labels()).note
+    assert "only 3 documents; 3 more in the CSV." in note
+    assert "Length KS of LSTM beam: only 2 documents" in note
 
 
 def test_notes_are_no_markup() -> None:

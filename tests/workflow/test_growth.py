@@ -82,7 +82,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "count_samples": 4,
                 "merge_statistics": 4,
                 "measure_tendencies": 4,
-                "tabulate": 5,
+                "tabulate": 6,
                 "plot": 12,
                 "write_overview": 1,
             },
@@ -101,7 +101,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 14,
+                "tabulate": 18,
                 "plot": 27,  # a trigram has no training
                 "write_overview": 1,
             },

@@ -22,7 +22,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
 )
 from beyond_perplexity.figures.verdicts import (
-    NO_VERDICT,
+    WITHOUT_VERDICT,
     note_alone,
     reason_withheld,
     verdict,
@@ -80,7 +80,7 @@ def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
 
 def _said(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
-    return f"{said}: {reason_withheld(row)}" if said == NO_VERDICT else said
+    return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
 def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
@@ -169,7 +169,9 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
             shown_p(row["p_value"]),
             shown_p(row["p_adjusted"]),
             shown_p(row["p_value_law"]),
-            f"{NO_VERDICT}: {reason_withheld(row)}" if reason_withheld(row) else note_alone(row),
+            f"{WITHOUT_VERDICT}: {reason_withheld(row)}"
+            if reason_withheld(row)
+            else note_alone(row),
         ]
         for key, row in _lookup(measures).items()
     ]

@@ -110,8 +110,8 @@ class LevelCases:
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:
-            yield EqualTexts("real, documents, 200 + 200", self._articles, 200, (False, False))
-            yield EqualTexts("real, groups, 40 + 40", self._articles, 40, (True, True))
+            yield EqualTexts("real, documents, 120 + 120", self._articles, 120, (False, False))
+            yield EqualTexts("real, groups, 30 + 30", self._articles, 30, (True, True))
             for units in (26, 100, 300):
                 name = f"real, {units} groups against documents"
                 yield EqualTexts(name, self._articles, units, (True, False))

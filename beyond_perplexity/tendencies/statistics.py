@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 HISTOGRAMS = histogram_names()
 COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
+_HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogram
 
 
 @dataclass
@@ -65,6 +66,11 @@ class Histogram:
         total = np.zeros(len(distinct), np.int64)
         np.add.at(total, inverse, counts)
         return cls(distinct, total)
+
+    @classmethod
+    def of_documents(cls, keys: np.ndarray) -> Histogram:
+        """Build a histogram from ``length << 32 | value`` of every document: int64, shape (D,)."""
+        return cls(*np.unique(keys, return_counts=True))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -112,7 +118,9 @@ class StatisticsCounter:
         how = ClassOptions(stop_words, count_s_symbols)
         self._tests = {row.histogram: resolve_name(row.word_class)(how) for row in SHARES.values()}
         self._types = TypeCounter(type_limit)
-        self._histograms = {name: Histogram() for name in HISTOGRAMS}
+        self._held: dict[str, list[np.ndarray]] = {name: [] for name in HISTOGRAMS}
+        self._n_held = 0
+        self._folded = {name: Histogram() for name in HISTOGRAMS}
 
     def __enter__(self) -> StatisticsCounter:
         self._types.__enter__()
@@ -134,17 +142,30 @@ class StatisticsCounter:
             "types": unigrams,
             **count_classes(batch, masks),
         }
-        ones = np.ones(len(texts), np.int64)
+        lengths = batch.lengths.astype(np.int64) << _VALUE_BITS
         for name, value in values.items():
-            self._histograms[name] += Histogram.of(batch.lengths, value, ones)
+            self._held[name].append(lengths | value)
+        self._n_held += len(texts)
+        if self._n_held > _HELD_DOCUMENTS:
+            self._histograms()
+
+    def _histograms(self) -> dict[str, Histogram]:
+        """Add the held documents to the histograms, and return these."""
+        for name, keys in self._held.items():
+            if keys:
+                self._folded[name] += Histogram.of_documents(np.concatenate(keys))
+                keys.clear()
+        self._n_held = 0
+        return self._folded
 
     def result(self) -> Statistics:
         """Return what was counted."""
-        return _statistics(list(self._types.sorted_counts()), self._histograms)
+        return _statistics(list(self._types.sorted_counts()), self._histograms())
 
     def write(self, path: str | Path, record: dict[str, object]) -> None:
         """Write the statistics file atomically; `record` is the run record for its footer."""
-        _write(path, self._histograms, self._types.sorted_counts(), {**record, **self._description})
+        types = self._types.sorted_counts()
+        _write(path, self._histograms(), types, {**record, **self._description})
 
 
 def _rows(name: str, histogram: Histogram) -> dict[str, object]:

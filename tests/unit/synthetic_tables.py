@@ -259,7 +259,7 @@ def make_sensitivity() -> pd.DataFrame:
         unit = "tokens" if tendency == "length" else "share"
         tests += [(tendency, m, unit, MEANS[tendency]) for m in ("ks", "mean_difference")]
     rows = [
-        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8)
+        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8, False)
         for place, (tendency, measure, unit, base) in enumerate(tests)
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]

@@ -2,7 +2,7 @@
 
 Run ``python -m benchmarks.million --reference F... --samples F...`` with two lists of sample
 shards (or of documents, with --reference-split), or without them on synthetic documents, drawn in
-shards.
+shards. With --groups the reference has groups, which are swapped with pseudo-groups.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.tokens import read_resample
+from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SHARD = 100_000
 
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--samples", nargs="+", type=Path, help="Parquet files of the samples")
     parser.add_argument("--reference-split", help="split, if the reference is documents")
     parser.add_argument("--documents", type=int, default=1_000_000, help="synthetic documents")
+    parser.add_argument("--groups", type=int, help="groups of the reference, of equal size")
     parser.add_argument("--options", type=json_object, default={}, help="options of the tendencies")
     for name in ("sample-size", "sensitivity"):
         parser.add_argument(f"--{name}-options", type=json_object, default={}, help="likewise")
@@ -104,7 +106,12 @@ def main() -> None:
             curves(samples, options, "samples", reference)
         texts = read_texts(reference_files, given.reference_split), read_texts(sample_files)
         start = time.perf_counter()
-        with paired(reference, samples, texts) as pair:
+        codes = None
+        if given.groups:
+            n = reference.n_documents
+            codes = (np.arange(n) * given.groups // n).astype(np.int32)
+        classes = ClassOptions(STOP_WORDS, True)
+        with paired(reference, samples, texts, groups=(codes, None), classes=classes) as pair:
             print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)

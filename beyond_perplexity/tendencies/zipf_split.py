@@ -21,7 +21,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import gammaincinv
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
@@ -33,11 +33,12 @@ from beyond_perplexity.tendencies.power_laws import (
     truncated_zipf_cdf,
     truncated_zipf_moments,
 )
-from beyond_perplexity.tendencies.resampling import monte_carlo_p
+from beyond_perplexity.tendencies.resampling import monte_carlo_p, student_quantile
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
 
 _MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
-_FAR = 8  # standard deviations
+_CLOSE = 0.8  # times the rate at the last rank: what a type must reach to have a rank
+_NEVER = 1e-8  # probability
 
 
 class Halves(NamedTuple):
@@ -78,8 +79,11 @@ class SplitFit(NamedTuple):
 def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) -> np.ndarray:
     """Return the types by rank that occur often enough, ties in random order: int64, (K,)."""
     kept = np.flatnonzero(counts >= OCCURRENCES)
-    order = np.lexsort((rng.random(len(kept)), -counts[kept]))
-    return kept[order][:ranks]
+    keys = -(counts[kept] + rng.random(len(kept)))
+    if ranks is not None and ranks < len(kept):
+        first = np.argpartition(keys, ranks)[:ranks]
+        kept, keys = kept[first], keys[first]
+    return kept[np.argsort(keys)]
 
 
 def _exchanged(
@@ -134,7 +138,7 @@ def split_fit(
         own = half[:n] & (sums[:, column] > 0)
         log_ranks = np.log(np.arange(1, len(order) + 1))
         variance += _jackknife(log_sums[own, column], sums[own, column], log_ranks) / 4
-    margin = float(student.ppf((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
+    margin = float(student_quantile((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
     return SplitFit(halves, halves.exponent - margin, halves.exponent + margin)
 
 
@@ -183,9 +187,11 @@ class _Law:
         # B has its tokens by the ranks of A, and the reverse.
         scales = [held.sum() / weights[: len(held)].sum() for held in halves.ranked]
         rate = max(scales) * weights
-        last = rate[most - 1]
-        # A type of a rate below this is never among the ranks that are compared.
-        least = max(0.5, last - _FAR * math.sqrt(last)) if ranks == most else 0.5
+        # The rate below which a type does not come among the ranks that are compared.
+        needed = (
+            max(OCCURRENCES, math.floor(_CLOSE * rate[most - 1])) if ranks == most else OCCURRENCES
+        )
+        least = gammaincinv(needed, _NEVER)
         kept = max(most, int(np.argmax(rate < least)) if rate[-1] < least else len(rate))
         self._rates = [scale * weights[:kept] for scale in scales]
 

@@ -1,0 +1,463 @@
+"""What a comparison may claim: units that are exchanged, held-out distance, families, limits.
+
+Needs nothing but the package. Oracles: enumeration of all swaps and of all permutations of groups
+in plain Python, the formulas of the held-out distance as loops over documents, the jackknife by
+leaving units out, adjusted p-values by hand, level and coverage by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from contextlib import contextmanager
+from itertools import combinations, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binom
+from scipy.stats import t as student
+
+from beyond_perplexity.tendencies import document_measures, zipf_split
+from beyond_perplexity.tendencies.inference import held_out, multiple, units, verdicts
+from beyond_perplexity.tendencies.inference.limits import Spread, limits_of, spread_of
+from beyond_perplexity.tendencies.measured import Floor, MeasureRow
+from beyond_perplexity.tendencies.measures import measure_rows, null_draws
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
+from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from beyond_perplexity.tendencies.zipf_split import Halves, law_p, rank_order, split_fit
+
+STOP = StopWords("test", frozenset({"w1", "w3"}))
+NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
+TWO_SIDED = "mean_difference"
+
+
+def draw(seed: int, n: int, mean: float = 6) -> list[str]:
+    rng = np.random.default_rng(seed)
+    lengths = 1 + rng.poisson(mean, n)
+    drawn = (np.minimum(rng.zipf(1.5, length), 60) for length in lengths)
+    return [" ".join(f"w{k}" for k in document) for document in drawn]
+
+
+@contextmanager
+def pair_of(folder, first, second, groups=(None, None)):
+    """Bring two lists of texts together, with the group of each document."""
+    bodies = []
+    for place, texts in enumerate((first, second)):
+        with StatisticsCounter(STOP) as counter:
+            counter.add(pa.array(texts))
+            counter.write(folder / f"{place}.parquet", {})
+        bodies.append(read_statistics(folder / f"{place}.parquet"))
+    held = tuple(None if g is None else np.asarray(g, np.int32) for g in groups)
+    classes = ClassOptions(STOP, True)
+    texts = [pa.array(first)], [pa.array(second)]
+    with paired(*bodies, texts, groups=held, classes=classes) as pair:
+        yield pair
+
+
+def ks(first: list[float], second: list[float]) -> float:
+    def at(side: list[float], x: float) -> float:
+        return sum(y <= x for y in side) / len(side)
+
+    return max(abs(at(first, x) - at(second, x)) for x in {*first, *second})
+
+
+def largest(first: list[list[str]], second: list[list[str]]) -> float:
+    counts = [Counter(w for document in side for w in document) for side in (first, second)]
+    n = [sum(c.values()) for c in counts]
+    types = {*counts[0], *counts[1]}
+    return max(abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in types)
+
+
+def tvd(first: list[list[str]], second: list[list[str]]) -> float:
+    counts = [Counter(w for document in side for w in document) for side in (first, second)]
+    n = [sum(c.values()) for c in counts]
+    types = {*counts[0], *counts[1]}
+    return sum(abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in types) / 2
+
+
+def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float]:
+    """Measure two sides of a randomization in plain Python."""
+    sides = [[text.split() for text in side] for side in (first, second)]
+    lengths = [[len(t) for t in side] for side in sides]
+    stop = [[sum(w in STOP.words for w in t) / len(t) for t in side] for side in sides]
+    found = {("unigram", "tvd"): tvd(*sides), ("unigram", "max_difference"): largest(*sides)}
+    for name, (one, two) in (("length", lengths), ("stop_words", stop)):
+        found[name, "ks"] = ks(one, two)
+        found[name, TWO_SIDED] = float(np.mean(two) - np.mean(one))
+    total = weight = 0.0
+    for length in {*lengths[0]} & {*lengths[1]}:
+        types = [[len(set(t)) for t in side if len(t) == length] for side in sides]
+        total += len(types[1]) * ks(*types)
+        weight += len(types[1])
+    found["type_token_unigrams", "ks_empirical"] = total / weight if weight else math.nan
+    return found
+
+
+def assert_same_law(drawn: dict, exact: list[dict], keys: list) -> None:
+    """Each value of the enumeration appears as often as it should, and no other value."""
+    for key in keys:
+        values = np.array([found[key] for found in exact])
+        found = drawn[key]
+        for value in np.unique(np.round(values[~np.isnan(values)], 9)):
+            share = np.mean(np.abs(values - value) < 1e-8)
+            times = np.sum(np.abs(found - value) < 1e-8)
+            low, high = binom.ppf([1e-6, 1 - 1e-6], len(found), share)
+            assert low <= times <= high, (key, value)
+        for value in found[~np.isnan(found)]:
+            assert np.nanmin(np.abs(values - value)) < 1e-8
+
+
+REFERENCE, SAMPLES = draw(0, 9), draw(1, 9, mean=7)
+GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3]
+
+
+def test_permuted_groups_are_all_the_choices_of_groups(tmp_path):
+    own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
+    with pair_of(tmp_path, REFERENCE, SAMPLES, (GROUPS, own)) as pair:
+        drawn = null_draws(pair, NO_LIMITS, 3)
+        exchanged = units.exchanged_units(pair.groups, (9, 9), 0)
+    assert exchanged.scheme == "groups"
+    documents = [*REFERENCE, *SAMPLES]
+    codes = np.array([*GROUPS, *(4 + np.array(own))])
+    exact = []
+    for chosen in combinations(range(7), 4):
+        sides = np.isin(codes, chosen)
+        first = [text for text, here in zip(documents, sides, strict=True) if here]
+        second = [text for text, here in zip(documents, sides, strict=True) if not here]
+        exact.append(measured(first, second))
+    assert_same_law(drawn, exact, list(exact[0]))
+
+
+@pytest.mark.parametrize("n", [9, 5, 20])
+def test_swaps_are_all_the_swaps(tmp_path, n):
+    """Documents of the smaller text weigh more: repeated as often in the enumeration."""
+    samples = draw(1, n, mean=7)
+    with pair_of(tmp_path, REFERENCE, samples, (GROUPS, None)) as pair:
+        drawn = null_draws(pair, NO_LIMITS, 3)
+        exchanged = units.exchanged_units(pair.groups, (9, n), 3)
+    assert exchanged.scheme == "swaps"
+    pseudo = exchanged.codes[1] - 4
+    sizes = np.bincount(pseudo, minlength=4)
+    assert np.abs(sizes - np.bincount(GROUPS) * n / 9).max() <= 1
+    exact = []
+    for kept in product([False, True], repeat=4):
+        sides: tuple[list[str], list[str]] = [], []
+        for text, group in zip(REFERENCE, GROUPS, strict=True):
+            sides[not kept[group]].extend([text] * n)
+        for text, group in zip(samples, pseudo, strict=True):
+            sides[kept[group]].extend([text] * 9)
+        if all(sides):
+            exact.append(measured(*sides))
+        else:
+            exact.append(dict.fromkeys(measured(REFERENCE, samples), math.nan))
+    keys = [key for key in exact[1] if key != ("unigram", "tvd")]
+    assert_same_law(drawn, exact, keys)
+    assert ("unigram", "tvd") not in drawn
+    assert ("rank_frequency", "ks_empirical") not in drawn
+
+
+def test_samples_with_groups_beside_a_reference_without_are_permuted_by_group():
+    found = units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0)
+    assert found.scheme == "groups"
+    assert found.n == (2, 2)
+    assert [held.tolist() for held in found.codes] == [[0, 1], [2, 2, 3]]
+    assert units.exchanged_units((None, None), (2, 3), 0) is None
+
+
+def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
+    """Compute the formulas of decision 2, document by document."""
+    y, t = Counter(), Counter()
+    n, m = [], []
+    for here in (True, False):  # the half that chooses A
+        shares = []
+        for texts, side in ((documents, halves), (samples, sample_halves)):
+            counts = Counter(w for d, text in enumerate(texts) if side[d] == here for w in text)
+            total = sum(counts.values())
+            shares.append({w: c / total for w, c in counts.items()})
+        inside = {w for w, share in shares[0].items() if share > shares[1].get(w, 0)}
+        for d, text in enumerate(documents):
+            if halves[d] != here:
+                y[codes[d]] += sum(w in inside for w in text)
+                t[codes[d]] += len(text)
+        for d, text in enumerate(samples):
+            if sample_halves[d] != here:
+                n.append(sum(w in inside for w in text))
+                m.append(len(text))
+    G, D = len(t), len(m)
+    e_h, e_m = sum(y.values()) / sum(t.values()), sum(n) / sum(m)
+    without = [sum(y[k] for k in t if k != g) / sum(t[k] for k in t if k != g) - e_h for g in t]
+    v_h = (G - 1) / G * sum(x**2 for x in without)
+    v_m = sum((a - e_m * b) ** 2 for a, b in zip(n, m, strict=True)) / sum(m) ** 2
+    G_eff = sum(t.values()) ** 2 / sum(x**2 for x in t.values())
+    df = (v_h + v_m) ** 2 / (v_h**2 / (G_eff - 1) + v_m**2 / (D - 1))
+    return e_h - e_m, math.sqrt(v_h + v_m), df
+
+
+def test_the_held_out_distance_is_that_of_a_loop(tmp_path):
+    first, second = draw(5, 40), draw(6, 33)
+    codes = np.sort(np.random.default_rng(0).integers(0, 12, 40))
+    codes = np.unique(codes, return_inverse=True)[1]
+    with pair_of(tmp_path, first, second, (codes, None)) as pair:
+        found = held_out.held_out_distance(pair.documents, pair.groups, 9)
+    groups = held_out._halves(codes.max() + 1, 9, "reference")
+    halves = held_out._halves(33, 9, "samples")
+    tokens = [text.split() for text in first], [text.split() for text in second]
+    for h in range(7):
+        expected = plain_held_out(tokens[0], codes, groups[codes, h], tokens[1], halves[:, h])
+        assert (found.estimate[h], found.error[h], found.df[h]) == pytest.approx(expected)
+    tails = student.sf(found.estimate / found.error, found.df)
+    assert found.p_value == pytest.approx(np.median(tails))
+    limits = found.estimate - student.ppf(0.95, found.df) * found.error
+    assert found.lower_limit(0.95) == pytest.approx(max(0, np.median(limits)))
+
+
+def test_the_held_out_distance_of_first_documents_is_that_of_them_alone(tmp_path):
+    first, second = draw(5, 40), draw(6, 33)
+    with pair_of(tmp_path, first, second) as pair:
+        cut = held_out.held_out_distance(pair.documents, (None, None), 9, (25, 33))
+    with pair_of(tmp_path, first[:25], second) as pair:
+        alone = held_out.held_out_distance(pair.documents, (None, None), 9)
+    assert cut.estimate == pytest.approx(alone.estimate)
+    assert cut.df == pytest.approx(alone.df)
+
+
+def by_key(rows: list[MeasureRow]) -> dict[tuple[str, str], MeasureRow]:
+    return {row.key: row for row in rows}
+
+
+COMPARED = [
+    ("rank_frequency", "ks_empirical"),
+    ("type_token_unigrams", "ks_empirical"),
+    ("type_token_bigrams", "ks_empirical"),
+    *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
+    *((name, of) for name in ("length", "stop_words", "symbols") for of in ("ks", TWO_SIDED)),
+]
+
+
+@pytest.mark.parametrize("scheme", ["documents", "groups", "swaps"])
+def test_a_text_against_itself_has_p_1_in_every_row(tmp_path, scheme):
+    texts = draw(3, 60)
+    codes = np.arange(60) // 2
+    groups = {"documents": (None, None), "groups": (codes, codes), "swaps": (codes, None)}[scheme]
+    options = MeasurementOptions(permutations=39, bootstrap=0, monte_carlo=0)
+    with pair_of(tmp_path, texts, texts, groups) as pair:
+        rows = by_key(measure_rows(pair, options, 0))
+    assert {rows[key].p_value for key in COMPARED} == {1.0}
+    assert {rows[key].p_adjusted for key in COMPARED} == {1.0}
+
+
+def test_groups_that_are_too_few_give_no_verdict(tmp_path):
+    codes = np.arange(60) // 4  # 15 groups
+    with pair_of(tmp_path, draw(3, 60), draw(4, 60), (codes, None)) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+        groups = pair.n_groups(0)
+    assert groups == 15
+    for key in COMPARED:
+        assert math.isnan(rows[key].p_value)
+        assert math.isnan(rows[key].p_adjusted)
+        assert "effective groups in the reference, fewer than 20" in rows[key].note
+
+
+def test_swaps_give_verdicts_where_they_are_sound(tmp_path):
+    codes = np.arange(120) // 3
+    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, None)) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+        expected = held_out.held_out_distance(pair.documents, pair.groups, 0).p_value
+    withheld = {key for key in COMPARED if math.isnan(rows[key].p_value)}
+    assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")} <= withheld
+    assert "samples do not have" in rows["rank_frequency", "ks_empirical"].note
+    assert rows["unigram", "tvd"].p_value == expected
+
+
+def test_effective_groups_are_those_of_equal_ones():
+    assert units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert units.effective_groups(np.zeros(3)) == 0
+
+
+def test_holm_is_that_of_hand():
+    assert multiple.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert multiple.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
+    assert multiple.holm([0.6, 0.9]) == pytest.approx([1, 1])
+    assert len(multiple.holm([])) == 0
+
+
+def test_children_are_rejected_with_their_parents_alone():
+    given = {
+        ("length", "ks"): 0.01,
+        ("length", TWO_SIDED): 0.5,
+        ("unigram", "tvd"): 0.04,
+        ("unigram", "tvd_1000"): 0.001,
+        ("unigram", "max_difference"): math.nan,
+        ("unigram", "max_difference_known"): 0.03,
+        ("symbols", "ks"): math.nan,
+    }
+    # Three primary tests: a child whose parent has no test is one of its own.
+    assert multiple.adjusted_p_values(given) == pytest.approx(
+        {
+            ("length", "ks"): 0.03,
+            ("length", TWO_SIDED): 0.5,
+            ("unigram", "max_difference_known"): 0.06,
+            ("unigram", "tvd"): 0.06,
+            ("unigram", "tvd_1000"): 0.06,
+        }
+    )
+
+
+def rows_with(p: float, n: int) -> list[MeasureRow]:
+    return [MeasureRow(f"t{i}", "ks", 0.1, p_value=p) for i in range(n)]
+
+
+def test_what_permutations_cannot_reach_is_said():
+    assert multiple.star_warning(rows_with(0.5, 8), 1999) == ""
+    assert multiple.star_warning(rows_with(0.5, 10), 1999) == ""  # 10 / 2000 = 0.005
+    assert multiple.star_warning(rows_with(0.5, 11), 1999).startswith("1999 permutations cannot")
+    assert "2199 are needed" in multiple.star_warning(rows_with(0.5, 11), 1999)
+    assert "p < 0.05 in a family of 16" in multiple.star_warning(rows_with(0.5, 8), 199, bodies=2)
+    adjusted = multiple.adjusted_rows(rows_with(0.001, 11), 999)
+    assert adjusted[0].p_adjusted == pytest.approx(0.011)
+    assert "2199" in adjusted[0].note
+
+
+def test_few_documents_at_shared_lengths_give_no_verdict(tmp_path, monkeypatch):
+    first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
+    for least, withheld in ((20, True), (15, False)):
+        monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
+        with pair_of(tmp_path, first, second) as pair:
+            row = by_key(measure_rows(pair, NO_LIMITS, 0))["type_token_unigrams", "ks_empirical"]
+        assert math.isnan(row.p_value) == withheld
+        assert "1 shared length with 40 of 44 documents" in row.note
+        assert ("15 of the reference" in row.note) == withheld
+
+
+def test_a_nearly_empty_text_has_rows(tmp_path):
+    with pair_of(tmp_path, ["a b c d", "e f"], ["a"]) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    assert math.isnan(rows["unigram", "tvd"].value)
+    assert "longer than the other text" in rows["unigram", "tvd"].note
+    assert rows["length", "mean"].value == 1
+
+
+def test_the_note_of_the_largest_difference_is_plain_text(tmp_path):
+    with pair_of(tmp_path, ["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4) as pair:
+        note = by_key(measure_rows(pair, NO_LIMITS, 0))["unigram", "max_difference"].note
+    assert note.isprintable()
+    assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
+
+
+def test_the_largest_difference_without_the_unknown_word(tmp_path):
+    first, second = ["a b a b"] * 5, ["a <unk> <unk> b"] * 5
+    with pair_of(tmp_path, first, second) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    assert rows["unigram", "max_difference"].value == pytest.approx(0.5)
+    assert rows["unigram", "max_difference_known"].value == pytest.approx(0.25)
+    assert 'word "a"' in rows["unigram", "max_difference_known"].note
+    assert rows["unigram", "max_difference_known"].p_value == pytest.approx(
+        rows["unigram", "max_difference"].p_value, abs=0.02
+    )
+
+
+def test_floors_fill_their_columns(tmp_path):
+    floors = {("unigram", "tvd"): Floor(0.1, 0.05, 0.2), ("length", "ks"): Floor(0.1, 0, 1, 0.03)}
+    with pair_of(tmp_path, draw(3, 30), draw(4, 30)) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0, floors=floors))
+    row = rows["unigram", "tvd"]
+    assert row.excess == pytest.approx(row.value - 0.1)
+    assert (row.floor, row.floor_low, row.floor_high) == (0.1, 0.05, 0.2)
+    assert rows["length", "ks"].excess == 0.03
+    assert math.isnan(rows["symbols", "ks"].floor)
+
+
+def test_limits_are_those_of_their_formulas():
+    drawn = {"ks": np.arange(100.0) / 1000, "mean": np.arange(100.0)}
+    low, high = limits_of("ks", 0.2, drawn, 0.95)
+    assert math.isnan(low)
+    assert high == pytest.approx(0.2 + 1.6448536 * np.std(drawn["ks"], ddof=1))
+    grouped = Spread(math.sqrt(26 / 25), 19.0)
+    low, high = limits_of("mean", 40.0, drawn, 0.95, grouped)
+    margin = student.ppf(0.975, 19) * math.sqrt(26 / 25) * np.std(drawn["mean"], ddof=1)
+    assert (low, high) == pytest.approx((40 - margin, 40 + margin))
+    assert all(map(math.isnan, limits_of("zipf_s", 1.2, {"zipf_s": np.ones(9)}, 0.95)))
+    found = spread_of(np.array([0, 0, 1, 2]), np.array([1, 1, 2, 4]))
+    assert found == pytest.approx((math.sqrt(3 / 2), 64 / 24 - 1))
+
+
+def test_the_interval_of_a_grouped_mean_covers_it(tmp_path):
+    """Normal group effects: the t interval covers the mean in 95%; percentiles in less."""
+    options = MeasurementOptions(permutations=0, bootstrap=60, monte_carlo=0)
+    inside, repeats = 0, 60
+    for repeat in range(repeats):
+        rng = np.random.default_rng(repeat)
+        lengths = np.maximum(1, np.round(rng.normal(30, 6, 12).repeat(4) + rng.normal(0, 1, 48)))
+        texts = [" ".join(["a"] * int(n)) for n in lengths]
+        codes = np.arange(48) // 4
+        with pair_of(tmp_path, texts, texts[:4], (codes, None)) as pair:
+            row = by_key(measure_rows(pair, options, repeat))["length", "mean_reference"]
+        inside += row.low <= 30 <= row.high
+    assert inside >= binom.ppf(1e-3, repeats, 0.93)
+
+
+def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:
+    tokens = rng.zipf(s, n)
+    sides = [np.bincount(half[half <= 10**5], minlength=10**5 + 1) for half in np.split(tokens, 2)]
+    orders = [rank_order(counts, 10_000, rng) for counts in sides]
+    return Halves((sides[1][orders[0]], sides[0][orders[1]]))
+
+
+@pytest.mark.parametrize("s", [1.1, 1.2, 1.5])
+def test_the_split_fit_finds_the_exponent(s):
+    halves = zipf_halves(np.random.default_rng(round(10 * s)), s, 10**6)
+    assert halves.exponent == pytest.approx(s, rel=0.01)
+
+
+@pytest.mark.parametrize("s", [1.1, 1.5])
+def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
+    """Oracle: the binomial distribution of rejections; a law that is bent is rejected."""
+    repeats = 60
+    rejected = [0, 0]
+    for repeat in range(repeats):
+        rng = np.random.default_rng([round(10 * s), repeat])
+        own, other = zipf_halves(rng, s, 6_000), zipf_halves(rng, s, 6_000)
+        rejected[0] += law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
+        rejected[1] += law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
+    assert max(rejected) <= binom.isf(1e-3, repeats, 0.05)
+    k = np.arange(1, 201)
+    bent = Halves((np.round(np.where(k < 30, 3e3 / k, 3e3 * 30 / k**2)),) * 2)
+    assert law_p(bent, bent, 19, 10_000, 0, "test") == pytest.approx(0.05)
+
+
+def test_the_interval_of_the_split_fit_leaves_documents_out(tmp_path):
+    """Oracle: the fit without each document of the half that gives the frequencies."""
+    texts = draw(7, 120, mean=20)
+    with pair_of(tmp_path, texts, texts) as pair:
+        documents, types = pair.documents, pair.types.to_pylist()
+        found = split_fit(documents, 0, np.arange(120), None, Spread(), 0.95, 4)
+    rng = held_out.stream(4, "zipf/halves", 0)
+    first = np.zeros(120, bool)
+    first[rng.permutation(120)[:60]] = True
+    X = np.array([[text.split().count(w) for w in types] for text in texts])
+    sides = X[first].sum(axis=0), X[~first].sum(axis=0)
+    orders = [rank_order(counts, None, rng) for counts in sides]
+    fits, variance = [], 0.0
+    for order, half in zip(orders, (~first, first), strict=True):
+        counted = X[half][:, order]
+        fits.append(fit_truncated_zipf(counted.sum(axis=0)))
+        counted = counted[counted.sum(axis=1) > 0]
+        without = [fit_truncated_zipf(counted.sum(axis=0) - row) for row in counted]
+        n = len(without)
+        variance += (n - 1) / n * np.sum((np.array(without) - fits[-1]) ** 2) / 4
+    assert found.halves.exponent == pytest.approx(np.mean(fits))
+    margin = student.ppf(0.975, np.inf) * math.sqrt(variance)
+    assert found.high - found.halves.exponent == pytest.approx(margin, rel=0.02)
+    assert found.halves.exponent - found.low == pytest.approx(margin, rel=0.02)
+
+
+def test_thresholds_are_those_that_were_fixed():
+    assert verdicts.EFFECTIVE_GROUPS == 20
+    assert held_out.HALVINGS == 7
+    assert document_measures.DOCUMENTS_AT_LENGTHS == 20
+    assert zipf_split.OCCURRENCES == 10

@@ -37,7 +37,7 @@ from beyond_perplexity.report.layout import (
     html_page,
     to_html_table,
 )
-from beyond_perplexity.report.measured import TEXT
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
 
 

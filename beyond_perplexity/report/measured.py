@@ -28,13 +28,13 @@ from beyond_perplexity.figures.verdicts import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.measured import compares_texts, is_distance
 from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 DOCUMENT_ROWS = tendencies_of("length", "share")
-TEXT = "text"
 # What a body of text is made of, beside whatever is said of it.
 TEXT_SHARES = {
     "unknown_share": "unknown words",

@@ -16,9 +16,9 @@ from beyond_perplexity.figures.numbers import stars
 from beyond_perplexity.figures.verdicts import (
     ALIKE,
     DIFFERS,
-    WITHOUT_VERDICT,
     UNTESTED,
     WITHHELD,
+    WITHOUT_VERDICT,
     beyond_floor,
     note_alone,
     reason_withheld,

@@ -23,7 +23,7 @@ from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeO
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.views import RAW, TextView, vocabulary_words
+from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 
@@ -75,7 +75,7 @@ def _comparison(given: Namespace) -> TextComparison:
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     views = {} if words is None else {Path(given.vocabulary).stem: replace(raw, words=words)}
     if given.raw or not views:
-        views[RAW] = raw
+        views[RAW_TEXT] = raw
     human = DocumentFiles(given.reference_documents, given.reference_split, given.first, raw)
     human = replace(human, group_column=given.group_column)
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
@@ -116,7 +116,7 @@ def _measure(
                 print(f"warning: {given.source}: {warning}", file=sys.stderr)
             told = comparison.text_rows(vocabulary, bodies)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
-            wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW}
+            wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}
             for path in (path for path, true in wanted.items() if path and true):
                 write_shard(path, TENDENCY_MEASURES, table, record)
             if given.sample_size and vocabulary == main:
@@ -129,7 +129,7 @@ def _raw_bodies(given: Namespace, comparison: TextComparison) -> Bodies:
     """Return the statistics of both bodies as they are; the samples are counted here."""
     if not given.raw_reference_statistics:
         raise InputError("--raw needs --raw-reference-statistics beside a vocabulary")
-    files, view = comparison.files[1], comparison.views[RAW]
+    files, view = comparison.files[1], comparison.views[RAW_TEXT]
     samples = count_texts(files.texts(), comparison.classes, view)
     return read_statistics(given.raw_reference_statistics), samples
 

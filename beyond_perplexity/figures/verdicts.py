@@ -14,8 +14,13 @@ from beyond_perplexity.tendencies.rows import TENDENCIES
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD = "†"
-DIFFERS, ALIKE, NO_VERDICT, UNTESTED = "differs", "no difference found", "no verdict", "not tested"
-_WITHHELD_NOTE = f"{NO_VERDICT}: "
+DIFFERS, ALIKE, WITHOUT_VERDICT, UNTESTED = (
+    "differs",
+    "no difference found",
+    "no verdict",
+    "not tested",
+)
+_WITHHELD_NOTE = f"{WITHOUT_VERDICT}: "
 # What the note of a largest difference says besides: which word it is.
 _WORD = re.compile(r"; word \".*$", flags=re.DOTALL)
 # And of every test: that the permutations are too few for a star, which a table says once.
@@ -70,11 +75,11 @@ def verdict(row: Mapping[Any, Any]) -> str:
     Returns
     -------
     str
-        One of `DIFFERS`, `ALIKE`, `NO_VERDICT`, `UNTESTED`.
+        One of `DIFFERS`, `ALIKE`, `WITHOUT_VERDICT`, `UNTESTED`.
     """
     if _is_known(row["p_adjusted"]) and compares_texts(row["measure"]):
         return DIFFERS if stars(row["p_adjusted"]) else ALIKE
-    return NO_VERDICT if reason_withheld(row) else UNTESTED
+    return WITHOUT_VERDICT if reason_withheld(row) else UNTESTED
 
 
 def verdict_mark(row: Mapping[Any, Any]) -> str:
@@ -82,7 +87,7 @@ def verdict_mark(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
     if said == DIFFERS:
         return stars(row["p_adjusted"])
-    return WITHHELD if said == NO_VERDICT else ""
+    return WITHHELD if said == WITHOUT_VERDICT else ""
 
 
 def beyond_floor(row: Mapping[Any, Any]) -> int:

@@ -11,7 +11,7 @@ from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.views import RAW
+from beyond_perplexity.tendencies.views import RAW_TEXT
 
 
 class Samples:
@@ -69,17 +69,19 @@ class Samples:
         else:
             name = self._models.find(model).get("vocabulary")
         closed = name is not None and self.config["vocabularies"][name]["kind"] == "closed"
-        return str(name) if closed else RAW
+        return str(name) if closed else RAW_TEXT
 
     def compared_vocabularies(self, corpus: str) -> list[str]:
         """List the readings that bodies of text are compared with a corpus in, ``raw`` first."""
         read_in = {self.vocabulary_of(*source.split("/")) for source in self.sources(corpus)}
-        return sorted(read_in, key=lambda name: (name != RAW, name))
+        return sorted(read_in, key=lambda name: (name != RAW_TEXT, name))
 
     @staticmethod
     def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
         """List the file of a vocabulary that texts are read in; none for ``raw``."""
-        return [] if vocabulary == RAW else [f"<results>/vocabularies/{corpus}/{vocabulary}.json"]
+        return (
+            [] if vocabulary == RAW_TEXT else [f"<results>/vocabularies/{corpus}/{vocabulary}.json"]
+        )
 
     def body_vocabulary(self, model: str, decoding: str) -> list[str]:
         """List the file of the vocabulary that a body of text is compared in."""
@@ -92,7 +94,7 @@ class Samples:
         folder = f"<results>/references/{corpus}"
         return {
             "reference": f"{folder}/{self.vocabulary_of(model, decoding)}/statistics.parquet",
-            "raw_reference": f"{folder}/{RAW}/statistics.parquet",
+            "raw_reference": f"{folder}/{RAW_TEXT}/statistics.parquet",
             "documents": f"<results>/corpora/{corpus}/documents.parquet",
             "vocabulary": self.body_vocabulary(model, decoding),
         }

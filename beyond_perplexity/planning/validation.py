@@ -29,7 +29,7 @@ from beyond_perplexity.tendencies.options import (
     SampleSizeOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.views import RAW
+from beyond_perplexity.tendencies.views import RAW_TEXT
 from beyond_perplexity.training.options import TrainingOptions
 
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
@@ -112,8 +112,10 @@ def _check_references(config: Config) -> None:
         if external["vocabulary"] is not None:
             found = external["vocabulary"], config["vocabularies"]
             require(f"{key}.vocabulary", *found, "vocabulary")
-    if RAW in config["vocabularies"]:
-        raise InputError(f"vocabularies.{RAW}: this name is kept for texts as they are; rename it")
+    if RAW_TEXT in config["vocabularies"]:
+        raise InputError(
+            f"vocabularies.{RAW_TEXT}: this name is kept for texts as they are; rename it"
+        )
 
 
 def _check_folders(config: Config) -> None:

@@ -41,7 +41,7 @@ from beyond_perplexity.tendencies.inference.floors import floors_of
 from beyond_perplexity.tendencies.inference.multiple import star_warning
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.views import RAW, TextView
+from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
@@ -87,7 +87,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(options.stop_words)
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
     main = next(iter(views))
-    if options.vocabulary and main == RAW:
+    if options.vocabulary and main == RAW_TEXT:
         _say(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         bodies: list[Body] = []
@@ -110,7 +110,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             names={COMPARED_SOURCE: "Samples"},
             reference="Reference",
         )
-        raw = tables[RAW] if main != RAW else None
+        raw = tables[RAW_TEXT] if main != RAW_TEXT else None
         groups = _group_count(reference), _group_count(samples)
         yield Comparison(reference, samples, tables[main], both, labels, raw, groups)
 

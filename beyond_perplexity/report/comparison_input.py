@@ -23,7 +23,7 @@ from beyond_perplexity.tendencies.statistics import (
     check_comparable,
     read_statistics,
 )
-from beyond_perplexity.tendencies.views import RAW, TextView, vocabulary_words
+from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 
@@ -132,10 +132,11 @@ class CompareOptions:
         raw = TextView(None, self.maximum_tokens, self.minimum_tokens)
         words = vocabulary_words(self.vocabulary) if self.vocabulary else None
         if words is None:
-            return {RAW: raw}
+            return {RAW_TEXT: raw}
         path = Path(str(self.vocabulary))
-        name = path.stem if path.stem != RAW else path.name
-        return {name if name != RAW else f"{RAW} words": replace(raw, words=words), RAW: raw}
+        name = path.stem if path.stem != RAW_TEXT else path.name
+        name = name if name != RAW_TEXT else f"{RAW_TEXT} words"  # a file without a suffix
+        return {name: replace(raw, words=words), RAW_TEXT: raw}
 
     def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""

@@ -22,7 +22,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
 )
 from beyond_perplexity.figures.verdicts import (
-    NO_VERDICT,
+    WITHOUT_VERDICT,
     note_alone,
     reason_withheld,
     verdict,
@@ -37,7 +37,7 @@ from beyond_perplexity.report.layout import (
     html_page,
     to_html_table,
 )
-from beyond_perplexity.report.measured import TEXT
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
 
 
@@ -80,7 +80,7 @@ def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
 
 def _said(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
-    return f"{said}: {reason_withheld(row)}" if said == NO_VERDICT else said
+    return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
 def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
@@ -115,9 +115,9 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
     note = (
-        "Distance: 0 for the same distribution, 1 at most. Floor: the distance of two halves of the "
-        "reference. Excess: what as many samples have from such a half, above the floor; not the "
-        f"distance minus the floor, as a distance falls with the documents. {STAR_NOTE}."
+        "Distance: 0 for the same distribution, 1 at most. Floor: that of two halves of the "
+        "reference. Excess: what as many samples have from such a half, above the floor. Distances "
+        f"fall with the documents, so it is not the distance minus the floor. {STAR_NOTE}."
     )
     if raw:
         title = "How far are the raw texts?"
@@ -169,7 +169,9 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
             shown_p(row["p_value"]),
             shown_p(row["p_adjusted"]),
             shown_p(row["p_value_law"]),
-            f"{NO_VERDICT}: {reason_withheld(row)}" if reason_withheld(row) else note_alone(row),
+            f"{WITHOUT_VERDICT}: {reason_withheld(row)}"
+            if reason_withheld(row)
+            else note_alone(row),
         ]
         for key, row in _lookup(measures).items()
     ]

@@ -11,14 +11,15 @@ import pandas as pd
 from beyond_perplexity.figures.numbers import shown, shown_range, shown_share
 from beyond_perplexity.figures.verdicts import (
     DIFFERS,
-    NO_VERDICT,
+    WITHOUT_VERDICT,
     beyond_floor,
     effect_table,
     verdict,
     verdict_mark,
 )
 from beyond_perplexity.report.layout import escape_rst
-from beyond_perplexity.report.measured import TEXT, TEXT_SHARES
+from beyond_perplexity.report.measured import TEXT_SHARES
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
 LAWS_OF_UNITS = {
@@ -110,7 +111,7 @@ def _farthest(rows: Sequence[Mapping[Any, Any]]) -> str:
         return "no distance has a floor that it could be held against."
     outside = [row for row in with_floor if beyond_floor(row) > 0]
     starred = [row for row in rows if verdict(row) == DIFFERS]
-    withheld = sum(verdict(row) == NO_VERDICT for row in rows)
+    withheld = sum(verdict(row) == WITHOUT_VERDICT for row in rows)
     counts = (
         f"Of {len(rows)} distances {len(outside)} lie above the band of human text against itself, "
         f"{len(starred)} have a star" + (f", {withheld} have no verdict." if withheld else ".")

@@ -28,13 +28,13 @@ from beyond_perplexity.figures.verdicts import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.measured import compares_texts, is_distance
 from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 DOCUMENT_ROWS = tendencies_of("length", "share")
-TEXT = "text"
 # What a body of text is made of, beside whatever is said of it.
 TEXT_SHARES = {
     "unknown_share": "unknown words",
@@ -281,17 +281,21 @@ def _share(found: _Found, sources: Sequence[str], measure: str) -> str:
 
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     """Say why verdicts are withheld: a few of the reasons, each with what it is about."""
-    reasons = {
-        f"{column.heading}: {reason_withheld(row)}": None
-        for column in columns
-        for key, row in found.items()
-        if key[1:] == column.key and row["mark"] == WITHHELD
-    }
+    bodies = {source for source, _, _ in found}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for column in columns:
+        for key, row in found.items():
+            if key[1:] == column.key and row["mark"] == WITHHELD:
+                about = (column.heading, reason_withheld(row))
+                reasons.setdefault(about, []).append(f"{row['model']} {row['decoding'].lower()}")
     if not reasons:
         return ""
-    held = list(reasons)
-    more = f"; {len(held) - REASONS} more in the CSV" if len(held) > REASONS else ""
-    return f"{WITHHELD} No verdict. {'; '.join(held[:REASONS])}{more}."
+    said = [
+        f"{heading}{'' if len(own) == len(bodies) else ' of ' + ', '.join(own)}: {reason}"
+        for (heading, reason), own in reasons.items()
+    ]
+    more = f"; {len(said) - REASONS} more in the CSV" if len(said) > REASONS else ""
+    return f"{WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
 
 
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:

@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it
-RAW = "raw"  # what a reading without a vocabulary is called
+RAW_TEXT = "raw"  # what a reading without a vocabulary is called
 
 
 def _used_types(batch: TokenBatch) -> TokenBatch:
@@ -106,7 +106,7 @@ class TextView:
     def vocabulary_hash(self) -> str:
         """``raw``, or the start of the SHA-256 of the sorted words."""
         if self.words is None:
-            return RAW
+            return RAW_TEXT
         joined = "\n".join(sorted(set(self.words.to_pylist())))
         return hashlib.sha256(joined.encode()).hexdigest()[:16]
 

@@ -16,9 +16,9 @@ from beyond_perplexity.figures.numbers import stars
 from beyond_perplexity.figures.verdicts import (
     ALIKE,
     DIFFERS,
-    NO_VERDICT,
     UNTESTED,
     WITHHELD,
+    WITHOUT_VERDICT,
     beyond_floor,
     note_alone,
     reason_withheld,
@@ -69,7 +69,11 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
-        ({"p_adjusted": None, "p_value": None, "note": "no verdict: few"}, NO_VERDICT, WITHHELD),
+        (
+            {"p_adjusted": None, "p_value": None, "note": "no verdict: few"},
+            WITHOUT_VERDICT,
+            WITHHELD,
+        ),
         ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
         ({"p_adjusted": np.nan, "p_value": np.nan, "note": WORD_NOTE}, UNTESTED, ""),
         ({"measure": "ks_zipf_model"}, UNTESTED, ""),  # of a law, not of the text
@@ -205,7 +209,9 @@ def test_many_reasons_are_counted() -> None:
     for place, source in enumerate(SOURCES):
         own = measures["source"] == source
         measures[own] = withhold(measures[own], "length", "ks", f"only {place} documents")
-    assert "only 3 documents; 3 more in the CSV." in table_3(measures, Labels()).note
+    note = table_3(measures, Labels()).note
+    assert "only 3 documents; 3 more in the CSV." in note
+    assert "Length KS of LSTM beam: only 2 documents" in note
 
 
 def test_notes_are_no_markup() -> None:

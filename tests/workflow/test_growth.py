@@ -91,7 +91,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "count_samples": 4,
                 "merge_statistics": 4,
                 "measure_tendencies": 4,
-                "tabulate": 5,
+                "tabulate": 6,
                 "plot": 12,
                 "write_overview": 1,
             },

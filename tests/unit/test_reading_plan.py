@@ -1,0 +1,252 @@
+"""How a run reads: the vocabulary of each body of text, the reference, the jobs end to end.
+
+Needs nothing. Oracles: the words of the configuration, tables of the same texts read by hand, and
+equality of what is cut into shards in different ways.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.statistics import read_statistics
+from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from scripts import count_statistics, measure_tendencies
+
+ROOT = Path(__file__).parents[2]
+
+
+def planned(**changes: object) -> Run:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    config["vocabularies"]["open"] = {"kind": "bpe", "size": 300}
+    config["models"]["bpe"] = {"family": "trigram", "corpus": "wikipedia", "vocabulary": "open"}
+    config["generation"]["models"].append("bpe")
+    config["external_samples"] = {
+        "mine": {"corpus": "wikipedia", "path": "a.txt"},
+        "closed": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "words"},
+        "opened": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "open"},
+    }
+    for key, values in changes.items():
+        config[key] |= values
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    return Run(config)
+
+
+def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
+    samples = planned().samples
+    found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
+    closed = {
+        f"{model}/{d}": "words" for model in ("lstm", "trigram") for d in ("ancestral", "beam")
+    }
+    raw = dict.fromkeys(["bpe/ancestral", "bpe/beam", "external/mine", "external/opened"], "raw")
+    assert found == closed | raw | {"external/closed": "words"}
+    assert samples.compared_vocabularies("wikipedia") == ["raw", "words"]
+    files = samples.compared_files("lstm", "beam")
+    assert files["reference"] == "<results>/references/wikipedia/words/statistics.parquet"
+    assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
+    assert files["vocabulary"] == ["<results>/vocabularies/wikipedia/words.json"]
+    assert samples.compared_files("bpe", "beam")["vocabulary"] == []
+
+
+def test_names_of_vocabularies_are_checked() -> None:
+    external = {"x": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "wrods"}}
+    with pytest.raises(InputError, match=r"external_samples\.x\.vocabulary: no vocabulary .*wrods"):
+        planned(external_samples=external)
+    with pytest.raises(InputError, match=r"vocabularies\.raw: this name is kept"):
+        planned(vocabularies={"raw": {"kind": "closed"}})
+
+
+def test_flags_follow_the_options() -> None:
+    samples = planned().samples
+    assert "--first 60" in samples.measuring_flags("lstm", "beam")
+    assert "--group-column" not in samples.measuring_flags("lstm", "beam")
+    assert "--maximum-tokens" not in samples.counting_flags()
+    assert "--training-split train" in samples.measuring_flags("lstm", "beam")
+    assert "--training-split" not in samples.measuring_flags("external", "mine")
+    tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
+    flags = planned(tendencies=tendencies).samples.counting_flags()
+    assert flags == "--no-count-s-symbols --minimum-tokens 3 --maximum-tokens 50"
+
+
+@pytest.mark.parametrize(
+    ("split", "grouped"), [({"unit": "page"}, True), ({}, False), (None, True)]
+)
+def test_groups_are_pages_where_whole_pages_are_split(split, grouped) -> None:
+    run = planned()
+    corpus = run.config["corpora"]["wikipedia"]
+    corpus["split"] = {"unit": "document"} | (split or {})
+    if split is None:  # the files say the splits
+        del corpus["split"]
+    assert ("--group-column title" in run.samples.reference_flags("wikipedia")) == grouped
+
+
+# ---- the jobs ----
+
+KNOWN = ["w0", "w1", "w2", "w3", "w5", "."]
+
+
+def drawn(seed: int, n: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{k}" for k in rng.zipf(1.6, size) % 12) for size in rng.integers(1, 30, n)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write 60 documents of test and 90 of training, and samples; give a runner of scripts."""
+    texts = drawn(1, 150)
+    split = ["test" if i % 5 < 2 else "train" for i in range(150)]
+    columns = {
+        "doc_id": list(range(150)),
+        "split": split,
+        "title": [f"t{i // 3}" for i in range(150)],
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+    }
+    write_shard(tmp_path / "documents.parquet", DOCUMENTS, columns, {})
+    ClosedVocabulary(KNOWN, 5).save(tmp_path / "words.json")
+    return tmp_path
+
+
+def write_samples(path: Path, texts: list[str], first: int, known: bool = True) -> str:
+    n = len(texts)
+    log_prob = [-1.0] * n if known else [None] * n
+    columns = {
+        "doc_id": list(range(first, first + n)),
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+        "log_prob": pa.array(log_prob, pa.float64()),
+        "log_prob_decoding": pa.array(log_prob, pa.float64()),
+        "finished": [i % 4 > 0 for i in range(first, first + n)],
+    }
+    write_shard(path, TEXT_SAMPLES, columns, {})
+    return str(path)
+
+
+def call(monkeypatch, script, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+    script.main()
+
+
+def count(monkeypatch, folder: Path, name: str, inputs: list[str], *flags: object) -> Path:
+    kind = "documents" if "--split" in flags else "samples"
+    output = folder / f"{name}.parquet"
+    arguments = ["--input", *inputs, "--kind", kind, *flags, "--output", output]
+    call(monkeypatch, count_statistics, *arguments)
+    return output
+
+
+def measured(monkeypatch, files: Path, samples: list[str], *more: object) -> dict[str, pa.Table]:
+    documents = str(files / "documents.parquet")
+    words = ["--vocabulary", str(files / "words.json")]
+    lengths = ["--minimum-tokens", "3", "--maximum-tokens", "20"]
+    human = [*lengths, "--split", "test", "--first", 50]
+    raw = count(monkeypatch, files, "raw", [documents], *human)
+    closed = count(monkeypatch, files, "closed", [documents], *human, *words)
+    own = count(monkeypatch, files, "own", samples, *words, *lengths)
+    call(
+        monkeypatch,
+        measure_tendencies,
+        *("--reference-statistics", closed, "--raw-reference-statistics", raw),
+        *("--sample-statistics", own, "--sample-documents", *samples),
+        *("--reference-documents", documents, "--reference-split", "test", "--first", 50),
+        *("--pool-split", "train", "--training-split", "train", "--source", "m/d"),
+        *("--options", '{"permutations": 39, "bootstrap": 9, "monte_carlo": 0}'),
+        *("--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 9}'),
+        *("--measures", files / "measures", "--raw", files / "raw_measures"),
+        *("--sample-size", files / "sizes", "--curves", files / "curves"),
+        *(*words, *lengths, *more),
+    )
+    return {name: pq.read_table(files / name) for name in ("measures", "raw_measures", "sizes")}
+
+
+def values(table: pa.Table) -> dict[tuple[str, str], float]:
+    rows = table.to_pylist()
+    return {(row["tendency"], row["measure"]): row["value"] for row in rows}
+
+
+def copied(texts: list[str]) -> float:
+    """Return the share of 8 tokens in a row that the training text has, both in the vocabulary."""
+
+    def grams(text: str) -> list[tuple[str, ...]]:
+        tokens = [token if token in KNOWN else "<unk>" for token in text.split()[:20]]
+        return [tuple(tokens[i : i + 8]) for i in range(len(tokens) - 7)]
+
+    training = [text for i, text in enumerate(drawn(1, 150)) if i % 5 >= 2]
+    known = {gram for text in training for gram in grams(text)}
+    return float(np.mean([gram in known for text in texts for gram in grams(text)]))
+
+
+def test_a_body_is_measured_in_its_vocabulary_and_raw(files, monkeypatch) -> None:
+    texts = drawn(2, 40)
+    samples = write_samples(files / "s.parquet", texts, 0)
+    found = measured(monkeypatch, files, [samples])
+    assert set(found["measures"]["vocabulary"].to_pylist()) == {"words"}
+    assert set(found["raw_measures"]["vocabulary"].to_pylist()) == {"raw"}
+    cut = [text.split()[:20] for text in texts if len(text.split()) >= 3]
+    tokens = [token for words in cut for token in words]
+    read = values(found["measures"])
+    assert read["vocabulary", "tokens"] == len(tokens)
+    unknown = np.mean([token not in KNOWN for token in tokens])
+    assert read["text", "unknown_share"] == pytest.approx(unknown)
+    assert values(found["raw_measures"])["text", "unknown_share"] == 0
+    kept = [i for i, text in enumerate(texts) if len(text.split()) >= 3]
+    assert read["text", "unfinished_share"] == pytest.approx(np.mean([i % 4 == 0 for i in kept]))
+    human = [i for i in range(150) if i % 5 < 2][:50]
+    lengths = [len(drawn(1, 150)[i].split()) for i in human]
+    assert read["vocabulary", "documents_reference"] == sum(n >= 3 for n in lengths)
+    assert read["text", "training_8grams"] == pytest.approx(copied(texts))
+    floors = [row["floor"] for row in found["measures"].to_pylist() if row["measure"] == "tvd"]
+    assert 0 < floors[0] < 1
+    assert read["unigram", "tvd"] != values(found["raw_measures"])["unigram", "tvd"]
+
+
+def test_shards_do_not_change_a_table(files, monkeypatch) -> None:
+    texts = drawn(2, 40)
+    whole = measured(monkeypatch, files, [write_samples(files / "s.parquet", texts, 0)])
+    parts = [
+        write_samples(files / f"{start}.parquet", texts[start:end], start)
+        for start, end in ((0, 7), (7, 30), (30, 40))
+    ]
+    again = measured(monkeypatch, files, parts)
+    assert all(whole[name].equals(again[name]) for name in whole)
+
+
+def test_groups_of_the_reference_and_samples_that_were_brought(files, monkeypatch) -> None:
+    samples = [write_samples(files / "s.parquet", drawn(2, 40), 0, known=False)]
+    found = measured(monkeypatch, files, samples, "--group-column", "title")
+    rows = found["measures"].to_pylist()
+    kept = [i for i in range(150) if i % 5 < 2][:50]
+    titles = {i // 3 for i in kept if len(drawn(1, 150)[i].split()) >= 3}
+    assert {row["groups_reference"] for row in rows} == {len(titles)}
+    assert ("text", "unfinished_share") not in values(found["measures"])
+
+
+def test_further_documents_are_thinned_as_the_reference_is(files) -> None:
+    """50 of the 60 documents of the test split are 5 in 6: of the 90 for training 75 are taken."""
+    human = DocumentFiles((files / "documents.parquet",), "test", 50, TextView(), "title")
+    assert human.other_split("train", as_thin=True).first == 75
+    assert human.other_split("train").first is None
+    whole = DocumentFiles((files / "documents.parquet",), "test", 60)
+    assert whole.other_split("train", as_thin=True).first is None
+
+
+def test_a_subset_is_as_large_as_the_reference(files, monkeypatch) -> None:
+    flags = ("--split", "train", "--resample", 0, "--size-of-split", "test")
+    documents = [str(files / "documents.parquet")]
+    for first, expected in ((10, 10), (50, 45)):  # at most half of 90
+        path = count(monkeypatch, files, "drawn", documents, *flags, "--first", first)
+        assert read_statistics(path).n_documents == expected

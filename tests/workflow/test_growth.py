@@ -76,12 +76,17 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
         (add_model, {"train": 1, "measure_perplexity": 1, **MEASURED, **SHOWN}),
         (add_decoding, {**MEASURED, **SHOWN}),
         (
-            add_documents,  # 4 shards more; not what shows trainings, sensitivity and models
+            add_documents,  # 4 shards more, and a larger reference; not what shows trainings, models
             {
                 "generate": 4,
                 "count_samples": 4,
                 "merge_statistics": 4,
                 "measure_tendencies": 4,
+                "count_reference": 2,  # in the vocabulary, and raw
+                "describe_reference": 1,
+                "measure_sensitivity": 1,
+                "count_resample": 3,
+                "measure_resample": 3,
                 "tabulate": 5,
                 "plot": 12,
                 "write_overview": 1,
@@ -96,7 +101,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "train": 1,
                 "measure_perplexity": 1,
                 **MEASURED,
-                "count_reference": 1,
+                "count_reference": 2,
                 "describe_reference": 1,
                 "measure_sensitivity": 1,
                 "count_resample": 3,
@@ -124,7 +129,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
         "count_samples": 8,
         "merge_statistics": 4,
         "measure_tendencies": 4,
-        "count_reference": 1,
+        "count_reference": 2,
         "describe_reference": 1,
         "measure_sensitivity": 1,
         "count_resample": 3,

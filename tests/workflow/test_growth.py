@@ -76,7 +76,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
         (add_model, {"train": 1, "measure_perplexity": 1, **MEASURED, **SHOWN}),
         (add_decoding, {**MEASURED, **SHOWN}),
         (
-            add_documents,  # 4 shards more, and a larger reference; not what shows trainings, models
+            add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
             {
                 "generate": 4,
                 "count_samples": 4,

@@ -87,7 +87,7 @@ def test_a_figure_and_a_table_are_made_and_nothing_else(grown) -> None:
 def test_a_tendency_counts_and_measures_again_and_trains_nothing(grown) -> None:
     """Two models with two decodings in two shards each; three random subsets."""
     jobs = grown.plans[2]
-    counted = {"count_samples": 8, "count_reference": 1, "count_resample": 3}
+    counted = {"count_samples": 8, "count_reference": 2, "count_resample": 3}
     merged = {"merge_statistics": 4, "measure_tendencies": 4, "measure_resample": 3}
     once = {"describe_reference": 1, "measure_sensitivity": 1, "write_overview": 1}
     expected = counted | merged | once

@@ -85,14 +85,19 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
         ),
         (add_decoding, {**MEASURED, **SHOWN}),
         (
-            add_documents,  # 4 shards more; not what shows trainings, sensitivity and models
+            add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
             {
                 "generate": 4,
                 "count_samples": 4,
                 "merge_statistics": 4,
                 "measure_tendencies": 4,
-                "tabulate": 6,
-                "plot": 12,
+                "count_reference": 2,  # in the vocabulary, and raw
+                "describe_reference": 1,
+                "measure_sensitivity": 1,
+                "count_resample": 3,
+                "measure_resample": 3,
+                "tabulate": 7,
+                "plot": 13,
                 "write_overview": 1,
             },
         ),

@@ -1,31 +1,43 @@
 """The table of tendencies of samples against a reference.
 
-Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval; `p_value` the
-test named below, one-sided for a distance and two-sided for a signed difference; `p_value_law` the
-Monte Carlo test of a fitted law, which says nothing of the reference; `n_reference` and `n_samples`
-count documents, `groups_reference` the reference's groups.
+Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
+(`inference.limits`); `p_value` the test named below, one-sided for a distance and two-sided for a
+signed difference, empty with the reason in `note` where there is no sound one; `p_adjusted` is
+adjusted for all tests of the body (`inference.multiple`); `p_value_law` the Monte Carlo test of a
+fitted law, which says nothing of the reference; `floor`, `floor_low` and `floor_high` what two
+human texts as large are apart, `excess` what is above it; `n_reference` and `n_samples` count
+documents, `groups_reference` the reference's groups; `vocabulary` names the closed vocabulary that
+both texts are read in.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
 ==================== ==================== ========================================================
-rank_frequency       zipf_s               exponent fitted to the samples
-rank_frequency       zipf_s_reference     exponent fitted to the reference
-rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (Monte Carlo, against
-the law restricted to the ranks)
+rank_frequency       zipf_s               exponent fitted to the samples, as in the paper: ranks
+and frequencies of the same tokens
+rank_frequency       zipf_s_reference     ... to the reference
+rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
+of the samples (`zipf_split`)
+rank_frequency       zipf_s_split_reference: ... of the reference
+rank_frequency       zipf_ranks           ranks that it is fitted to
+rank_frequency       zipf_ranks_reference: ... of the reference
+rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (law: the split fit)
 rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
-rank_frequency       ks_empirical         samples against the reference's ranks (permutation)
+rank_frequency       ks_empirical         samples against the reference's ranks (randomization)
 type_token_unigrams  heaps_alpha          Heaps' alpha of the samples
 type_token_unigrams  heaps_beta           Heaps' beta of the samples
 type_token_unigrams  heaps_alpha_reference, heaps_beta_reference: of the reference
-type_token_unigrams  ks_heaps_model       mean over lengths: against the samples' fit (Monte Carlo)
-type_token_unigrams  ks_heaps_reference   ... against the reference's fit (Monte Carlo)
-type_token_unigrams  ks_empirical         ... against the reference's documents (permutation)
+type_token_unigrams  ks_heaps_model       mean over lengths: against the samples' fit (law)
+type_token_unigrams  ks_heaps_reference   ... against the reference's fit (law)
+type_token_unigrams  ks_empirical         ... against the reference's documents (randomization)
 type_token_bigrams   the same for distinct bigrams of a document of that many tokens
-unigram              tvd                  half of sum |p1 - p2| (permutation)
-unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (permutation)
+unigram              tvd                  half of sum |p1 - p2| (randomization; held out where
+the reference alone has groups)
+unigram              tvd_1000             the same over both sides' first 1,000 ranks
+unigram              max_difference       sup |p1 - p2|, the paper's eq. 11 (randomization)
+unigram              max_difference_known the same without the unknown word, where there is one
 length               mean, mean_reference tokens of a document
-length               mean_difference      samples minus reference (permutation)
-length               ks                   sup |F1 - F2| (permutation)
+length               mean_difference      samples minus reference (randomization)
+length               ks                   sup |F1 - F2| (randomization)
 each share           the same for the share of the tokens of a document
 vocabulary           documents, tokens, types (and each with _reference)
 vocabulary           novel_types          share of the samples' types that the reference lacks
@@ -33,8 +45,10 @@ vocabulary           coverage             share of the reference's tokens whose 
 have
 ==================== ==================== ========================================================
 
-A value that is not defined (no tokens, a single length, ...) is null. The reduction of a type-token
-curve to its mean is defined in `type_token`, the p-values and intervals in `resampling`.
+Values and limits of rank_frequency and unigram are at equal tokens, those of all others and all
+p-values of all documents. Randomizations exchange documents, or groups of them
+(`inference.units`). A value that is not defined (no tokens, a single length, ...) is null. The
+reduction of a type-token curve to its mean is defined in `type_token`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 
@@ -88,3 +89,15 @@ def interval(observed: float, replicates: np.ndarray, confidence: float) -> tupl
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     shift = observed - defined.mean()
     return float(low + shift), float(high + shift)
+
+
+def student_quantile(level: float, df: float | np.ndarray) -> np.ndarray:
+    """Return the quantile of Student's t at a level, normal for infinite degrees of freedom."""
+    found: np.ndarray = stdtrit(df, level)
+    return found
+
+
+def student_tail(t: np.ndarray, df: np.ndarray) -> np.ndarray:
+    """Return the upper tail of Student's t: P(T >= t)."""
+    tail: np.ndarray = stdtr(df, -t)
+    return tail

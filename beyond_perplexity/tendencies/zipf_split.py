@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaincinv
-from scipy.stats import t as student
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
@@ -34,7 +33,7 @@ from beyond_perplexity.tendencies.power_laws import (
     truncated_zipf_cdf,
     truncated_zipf_moments,
 )
-from beyond_perplexity.tendencies.resampling import monte_carlo_p
+from beyond_perplexity.tendencies.resampling import monte_carlo_p, student_quantile
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
 
 _MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
@@ -139,7 +138,7 @@ def split_fit(
         own = half[:n] & (sums[:, column] > 0)
         log_ranks = np.log(np.arange(1, len(order) + 1))
         variance += _jackknife(log_sums[own, column], sums[own, column], log_ranks) / 4
-    margin = float(student.ppf((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
+    margin = float(student_quantile((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
     return SplitFit(halves, halves.exponent - margin, halves.exponent + margin)
 
 

@@ -132,6 +132,65 @@ def test_top_ranks_are_the_first_of_a_full_sort(ranks):
     assert np.array_equal(word_distances.top_ranks(counts, ranks), expected)
 
 
+@pytest.mark.parametrize("ranks", [1, 5, 30, 400])
+def test_first_ranks_are_those_of_a_sort(ranks):
+    """Ties go to the type that comes first; types that a side lacks have no rank."""
+    rng = np.random.default_rng(ranks)
+    pooled = np.sort(rng.integers(1, 40, 300))[::-1]
+    first = rng.binomial(pooled[:, None], 0.4, (300, 5))
+    sides = first, pooled[:, None] - first
+    most = word_distances.bounds_from(pooled)
+    found = word_distances.first_ranks_distance(*sides, most, ranks)
+    for column in range(5):
+        kept = set()
+        for side in sides:
+            order = np.argsort(-side[:, column], kind="stable")[:ranks]
+            kept |= {int(place) for place in order if side[place, column]}
+        chosen = sorted(kept)
+        tvd, _ = by_definition(sides[0][chosen, column], sides[1][chosen, column])
+        assert found[column] == pytest.approx(tvd)
+
+
+def test_the_largest_difference_leaves_a_type_out():
+    rng = np.random.default_rng(1)
+    pooled = np.sort(rng.integers(1, 300, 700))[::-1]
+    first = rng.binomial(pooled[:, None], rng.random(700)[:, None], (700, 4))
+    second = pooled[:, None] - first
+    apart = np.abs(first / first.sum(axis=0) - second / second.sum(axis=0))
+    for without in (0, int(apart[:, 0].argmax()), 699):
+        expected = np.delete(apart, without, axis=0).max(axis=0)
+        for found in (
+            word_distances.permuted_distances(first, pooled, without),
+            word_distances.largest_differences(first, pooled, without),
+            word_distances.unigram_distances(first, second, without),
+        ):
+            assert found["max_difference_known"] == pytest.approx(expected)
+            assert found["max_difference"] == pytest.approx(apart.max(axis=0))
+
+
+@pytest.mark.parametrize("longest", [500, 70_000])
+def test_counts_beyond_16_bits_are_exact(longest):
+    """Types that a block holds more than 2^16 times, and documents that do, lose nothing."""
+    texts = ["a " * 500 + "b c"] * 299 + ["a " * longest + "d d"]
+    types, _ = by_frequency(texts)
+    counts, X = stored(texts, 150), matrix(texts, types)
+    codes = np.arange(300) % 3
+    labels = np.array([[True, False], [False, True], [True, True]])
+    found = sum(
+        counts.sums_of(body, labels, codes[held])
+        for body, held in ((0, slice(150)), (1, slice(150, None)))
+    )
+    assert np.array_equal(found, X.T @ labels[codes])
+    assert np.array_equal(counts.totals(0, 40), X[:40].sum(axis=0))
+    weights = np.array([[2.0], [0.0], [5.0]], np.float32)
+    assert np.array_equal(
+        counts.weighted_sums(1, weights, codes[150:]), X[150:].T @ weights[codes[150:]]
+    )
+    marks = np.arange(len(types), dtype=float)[:, None]
+    assert np.array_equal(np.concatenate(list(counts.per_document(1, marks))), X[150:] @ marks)
+    counts.__exit__()
+
+
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
     monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 16)
     rng = np.random.default_rng(0)

@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.inference.thresholds import HALVINGS
 from beyond_perplexity.tendencies.inference.units import effective_groups, group_sums
+from beyond_perplexity.tendencies.resampling import student_quantile, student_tail
 from beyond_perplexity.tendencies.unigrams import DocumentCounts, Sizes
 
 
@@ -43,12 +43,12 @@ class HeldOut(NamedTuple):
     def p_value(self) -> float:
         """The median upper tail; NaN where it is not defined."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            tails = student.sf(self.estimate / self.error, self.df)
+            tails = student_tail(self.estimate / self.error, self.df)
         return float(np.median(np.where((self.estimate == 0) & (self.error == 0), 1.0, tails)))
 
     def lower_limit(self, confidence: float) -> float:
         """Return the median of e - t * error, at least 0: a lower limit of the true distance."""
-        limits = self.estimate - student.ppf(confidence, self.df) * self.error
+        limits = self.estimate - student_quantile(confidence, self.df) * self.error
         return float(np.maximum(np.median(limits), 0))
 
 

@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
 from beyond_perplexity.tendencies.inference.units import Groups, effective_groups, group_sums
 from beyond_perplexity.tendencies.measured import DISTANCES
-from beyond_perplexity.tendencies.resampling import interval
+from beyond_perplexity.tendencies.resampling import interval, student_quantile
 
 
 class Spread(NamedTuple):
@@ -107,8 +106,8 @@ def limits_of(
         return math.nan, math.nan
     error = spread.correction * float(drawn.std(ddof=1))
     if measure.startswith(DISTANCES):
-        return math.nan, min(1.0, value + float(student.ppf(confidence, spread.df)) * error)
+        return math.nan, min(1.0, value + float(student_quantile(confidence, spread.df)) * error)
     if spread == INDEPENDENT:
         return interval(value, drawn, confidence)
-    margin = float(student.ppf((1 + confidence) / 2, spread.df)) * error
+    margin = float(student_quantile((1 + confidence) / 2, spread.df)) * error
     return value - margin, value + margin

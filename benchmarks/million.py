@@ -108,11 +108,12 @@ def main() -> None:
             curves(samples, options, "samples", reference)
         texts = read_texts(reference_files, given.reference_split), read_texts(sample_files)
         start = time.perf_counter()
-        groups = None
+        codes = None
         if given.groups:
-            groups = np.arange(reference.n_documents) * given.groups // reference.n_documents
+            n = reference.n_documents
+            codes = (np.arange(n) * given.groups // n).astype(np.int32)
         classes = ClassOptions(STOP_WORDS, True)
-        with paired(reference, samples, texts, groups=(groups, None), classes=classes) as pair:
+        with paired(reference, samples, texts, groups=(codes, None), classes=classes) as pair:
             print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)

@@ -28,7 +28,7 @@ from benchmarks.powers import PowerCases
 from benchmarks.zipf_laws import ZipfCases
 
 REPEATS = 1000
-FEWEST = 12  # documents of an article of the real text, at most
+FEWEST = 6  # documents of an article of the real text, at most
 
 
 class Case(Protocol):
@@ -96,6 +96,7 @@ def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
     jobs : int
         Processes; they do not change a rate.
     """
+    repeats = min(repeats, getattr(case, "most_repeats", repeats))
     if jobs == 1:
         found = [case(repeat) for repeat in range(repeats)]
     else:

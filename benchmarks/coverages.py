@@ -25,7 +25,7 @@ from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.rows import SHARES
 
-INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
+INTERVALS = MeasurementOptions(permutations=0, bootstrap=199, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population
 Target = tuple[float, str]  # the true value; which limit holds it: "both", "low" or "high"
 
@@ -147,8 +147,6 @@ class CoverageCases:
     def __iter__(self) -> Iterator[Covered]:
         shifted = Shifted(Topics(size=5.0), exchanged=0.15, longer=1.15)
         targets = shifted.targets()
-        yield Covered("intervals, 300 + 300 documents", shifted, targets, 300, (False, False))
-        for units in (60, 200):
-            name = f"intervals, {units} groups against documents"
-            yield Covered(name, shifted, targets, units, (True, False))
-        yield Covered("intervals, 100 + 100 groups", shifted, targets, 100, (True, True))
+        yield Covered("intervals, 200 + 200 documents", shifted, targets, 200, (False, False))
+        yield Covered("intervals, 60 groups, documents", shifted, targets, 60, (True, False))
+        yield Covered("intervals, 60 + 60 groups", shifted, targets, 60, (True, True))

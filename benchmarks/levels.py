@@ -101,7 +101,7 @@ class LevelCases:
         return Topics(size=5.0)
 
     def __iter__(self) -> Iterator[EqualTexts]:
-        small, large = self._small, Topics(size=12.0)
+        small, large = self._small, Topics(size=12.0, least=8)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))
         yield EqualTexts("groups, 60 + 60", small, 60, (True, True))
         for units, population in ((26, large), (100, small), (300, small)):
@@ -110,8 +110,8 @@ class LevelCases:
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:
-            yield EqualTexts("real, documents, 300 + 300", self._articles, 300, (False, False))
-            yield EqualTexts("real, groups, 40 + 40", self._articles, 40, (True, True))
+            yield EqualTexts("real, documents, 120 + 120", self._articles, 120, (False, False))
+            yield EqualTexts("real, groups, 30 + 30", self._articles, 30, (True, True))
             for units in (26, 100, 300):
                 name = f"real, {units} groups against documents"
                 yield EqualTexts(name, self._articles, units, (True, False))

@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.million --reference F... --samples F...`` with two lists of sample
 shards (or of documents, with --reference-split), or without them on synthetic documents, drawn in
-shards. With --groups the reference has groups, which are swapped with pseudo-groups.
+shards. With ``--groups 50000`` the reference has groups; ``--options '{"permutations": 1999}'`` is
+what the workflow takes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.inference.floors import floors_of
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
@@ -106,15 +108,16 @@ def main() -> None:
             curves(samples, options, "samples", reference)
         texts = read_texts(reference_files, given.reference_split), read_texts(sample_files)
         start = time.perf_counter()
-        codes = None
+        groups = None
         if given.groups:
-            n = reference.n_documents
-            codes = (np.arange(n) * given.groups // n).astype(np.int32)
+            groups = np.arange(reference.n_documents) * given.groups // reference.n_documents
         classes = ClassOptions(STOP_WORDS, True)
-        with paired(reference, samples, texts, groups=(codes, None), classes=classes) as pair:
+        with paired(reference, samples, texts, groups=(groups, None), classes=classes) as pair:
             print(f"documents stored in {time.perf_counter() - start:.1f} s", flush=True)
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)
+            with stage("floor, halves of the reference"):
+                floors_of(pair, None, options, 0)
             with stage("random subsets"):
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 sample_sizes(pair, rows, options, how, 0, "samples")

@@ -106,8 +106,8 @@ class Topics:
     ----------
     n_types, n_topics, own : int
         Types V, topics, and types of a topic.
-    size : float
-        Mean documents of a group; groups are unequal, 1 + a geometric number.
+    size, least : float, int
+        Mean and fewest documents of a group; groups are unequal, by a geometric number.
     exponent : float
         Of Zipf's law.
     """
@@ -118,6 +118,7 @@ class Topics:
         n_topics: int = 40,
         own: int = 60,
         size: float = 8.0,
+        least: int = 1,
         exponent: float = 1.1,
     ) -> None:
         rng = np.random.default_rng(2026)
@@ -130,7 +131,7 @@ class Topics:
         self._topical = topical / topical.sum()
         choose = [rng.choice(np.arange(20, n_types), own, replace=False) for _ in range(n_topics)]
         self._table = np.stack(choose)
-        self._size = size
+        self._size, self._least = size, least
 
     @property
     def law(self) -> np.ndarray:
@@ -148,7 +149,7 @@ class Topics:
 
     def groups(self, rng: np.random.Generator, n: int, factor: float = 1.0) -> Drawn:
         """Draw n whole groups."""
-        sizes = rng.geometric(1 / self._size, n)
+        sizes = self._least - 1 + rng.geometric(1 / (self._size - self._least + 1), n)
         return self._write(rng, np.repeat(np.arange(n), sizes), factor)
 
     def documents(self, rng: np.random.Generator, n: int, factor: float = 1.0) -> Drawn:

@@ -19,9 +19,16 @@ import pyarrow.compute as pc
 from benchmarks.levels import LEVEL, SEED, TESTS, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.tendencies import histograms
+from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
+from beyond_perplexity.tendencies.inference.units import exchanged_units
+from beyond_perplexity.tendencies.inference.verdicts import too_few_groups
+from beyond_perplexity.tendencies.measured import SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -130,11 +137,24 @@ class PromisedShift:
         x = self.reference.shifts[self.key]
         model = self.reference.shifted(rng, len(human), self.key[0], x)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        grouped = (self.reference.grouped, False)
-        with opened(human, model, self.reference.classes, grouped) as pair:
-            rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}
-        p_value = rows[self.key]
-        return {" ".join(self.key): not math.isnan(p_value) and p_value <= LEVEL}
+        with opened(human, model, self.reference.classes, (self.reference.grouped, False)) as pair:
+            p_value = _p_value(pair, self.key, seed)
+        return {" ".join(self.key): p_value <= LEVEL}
+
+
+def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
+    """Test one measure as `measures.measure_rows` does, without the others where that is faster."""
+    if key[0] == "unigram":
+        rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}
+        return 1.0 if math.isnan(rows[key]) else rows[key]
+    if too_few_groups(pair):
+        return 1.0
+    sizes = pair.reference.n_documents, pair.samples.n_documents
+    units = exchanged_units(pair.groups, sizes, seed)
+    drawn = randomized_documents(pair, units, TESTS, seed)[key]
+    held = histograms.pair(*pair.bodies, key[0])
+    value = histograms.compare(held.support, held.reference, held.samples)[key[1]]
+    return permutation_p(float(value), drawn, two_sided=key[1] == SIGNED)
 
 
 class PowerCases:
@@ -146,8 +166,9 @@ class PowerCases:
     def __iter__(self) -> Iterator[PromisedShift]:
         population = Topics(size=8.0)
         drawn = population.groups(stream(SEED, "calibration/power"), GROUPS)
-        for n, grouped in ((200, False), (250, True), (800, True)):
+        for n, grouped in ((200, False), (600, True)):
             reference = Reference(drawn, population.classes, n, grouped)
-            unit = "groups against documents" if grouped else "documents"
+            unit = "groups, documents" if grouped else "documents"
             for key in reference.shifts:
-                yield PromisedShift(f"power, {n} documents, {unit}", reference, key)
+                if key[0] != "symbols":  # a share, as stop words are
+                    yield PromisedShift(f"power, {n} documents, {unit}", reference, key)

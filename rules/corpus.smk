@@ -5,7 +5,8 @@
 # makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees,raw}.parquet
 #           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
 #           <results>/vocabularies/{corpus}/{vocabulary}.json
-# steps     download -> extract_corpus -> build_vocabulary
+#           <results>/vocabularies/{corpus}/{vocabulary}.speller.json     of closed vocabularies
+# steps     download -> extract_corpus -> build_vocabulary -> build_speller
 
 
 rule download:
@@ -114,6 +115,34 @@ rule build_vocabulary:
         python -m scripts.build_vocabulary \
             --documents {input.documents:q} \
             --config {params.config:q} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule build_speller:
+    """Teach the characters of rare types, so that words outside a closed vocabulary can be spelled."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        vocabulary="<results>/vocabularies/{corpus}/{vocabulary}.json",
+    output:
+        whole("<results>/vocabularies/{corpus}/{vocabulary}.speller.json"),
+    log:
+        "<logs>/build_speller/{corpus}/{vocabulary}.log",
+    benchmark:
+        "<benchmarks>/build_speller/{corpus}/{vocabulary}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/build_speller.py"),
+    shell:
+        """
+        python -m scripts.build_speller \
+            --documents {input.documents:q} \
+            --vocabulary {input.vocabulary:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

@@ -1,7 +1,7 @@
 # What was measured and estimated becomes tables, figures and the first page of the report.
 #
-# requires  measures, curves, sample sizes, sensitivity (tendencies.smk), perplexities and training curves (train.smk),
-#           estimates and latents (importance.smk)
+# requires  measures (also in raw text), curves, sample sizes, sensitivity (tendencies.smk), samples (generate.smk),
+#           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk)
 # makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
 #           <results>/figures/{group}/{exhibit}.{svg,pdf}
 #           <results>/overview/overview.rst
@@ -94,6 +94,7 @@ rule write_overview:
         extractions=EXTRACTIONS,
         perplexities=PERPLEXITIES,
         measures=MEASURES,
+        sensitivity=RUN.report.sensitivities(),
         estimates=PLAN.estimate_files("estimates"),
         figures=MAIN_FIGURES,
     output:
@@ -109,12 +110,15 @@ rule write_overview:
         runtime=10,
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
+        compared=RUN.report.compared(),
     shell:
         """
         python -m scripts.write_overview \
             --extractions {input.extractions:q} \
             --perplexities {input.perplexities:q} \
             --measures {input.measures:q} \
+            --sensitivity {input.sensitivity:q} \
+            --compared {params.compared:q} \
             --estimates {input.estimates:q} \
             --figures {input.figures:q} \
             --output {output:q} \

@@ -198,12 +198,13 @@ rule describe_reference:
         runtime=30,
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
+        source=lambda wildcards: reference_in(wildcards.vocabulary),
         options=parameters.as_json(config["tendencies"]["measurement"]),
     shell:
         """
         python -m scripts.measure_tendencies \
             --reference-statistics {input:q} \
-            --source reference \
+            --source {params.source} \
             --options {params.options:q} \
             --curves {output:q} \
             2>&1 | tee -a {log:q}

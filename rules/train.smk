@@ -1,10 +1,11 @@
 # Models are trained and scored; one rule trains any family.
 #
-# requires  documents and a vocabulary (corpus.smk); a huggingface model, if it is in a folder, and the
-#           documents before cleaning to score it on
+# requires  documents, a vocabulary, and a speller of a closed one (corpus.smk); a huggingface model, if it
+#           is in a folder, and the documents before cleaning to score it on
 # makes     <results>/models/{model}/{model.safetensors,model.json,vocabulary.json,training.parquet}
 #           <results>/perplexity/{model}.{json,parquet}
-# steps     train -> measure_perplexity
+#           <results>/perplexity_differences/{corpus}.parquet
+# steps     train -> measure_perplexity -> compare_perplexity
 #
 # Checkpoints of a training lie in <results>/checkpoints/{model}, which no rule declares, so that a killed
 # job goes on where it was.
@@ -61,6 +62,7 @@ rule measure_perplexity:
         documents=documents_of_model,
         raw=lambda wildcards: RUN.models.raw_texts(wildcards.model),
         model="<results>/models/{model}/model.json",
+        speller=lambda wildcards: RUN.models.speller_files(wildcards.model),
     output:
         summary=whole("<results>/perplexity/{model}.json"),
         documents=whole("<results>/perplexity/{model}.parquet"),
@@ -87,9 +89,41 @@ rule measure_perplexity:
             --raw {input.raw:q} \
             --split {params.split} \
             --split-unit {params.split_unit} \
+            --speller {input.speller:q} \
             --threads {threads} \
             --device auto \
             --output {output.summary:q} \
             --per-document {output.documents:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule compare_perplexity:
+    """Compare the models of a corpus, pair by pair, on the documents that all are scored on."""
+    input:
+        lambda wildcards: expand(
+            "<results>/perplexity/{model}.parquet",
+            model=RUN.models.scored(wildcards.corpus),
+        ),
+    output:
+        whole("<results>/perplexity_differences/{corpus}.parquet"),
+    log:
+        "<logs>/compare_perplexity/{corpus}.log",
+    benchmark:
+        "<benchmarks>/compare_perplexity/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=30,
+    params:
+        code=fingerprint("scripts/compare_perplexity.py"),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.compare_perplexity {input:q} \
+            --leave-out-infinite \
+            --seed {params.seed} \
+            --output {output:q} \
             2>&1 | tee -a {log:q}
         """

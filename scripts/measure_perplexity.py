@@ -12,6 +12,7 @@ from tqdm import tqdm
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
+from beyond_perplexity.perplexity.speller.speller import load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import finished, run_record
@@ -36,6 +37,7 @@ def main() -> None:
         default="document",
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
+    add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", required=True, help="JSON file to write")
@@ -43,6 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
+    spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
     record = run_record(
         "scripts/measure_perplexity.py",
         {"split": options.split, "split_unit": options.split_unit},
@@ -59,6 +62,7 @@ def main() -> None:
                 vocabulary,
                 tqdm(texts, unit="document", mininterval=2.0),
                 text="raw" if raw else "cleaned",
+                spell=None if raw or not spellers else spellers[0].spell,
                 write=partial(write_rows, writer),
             )
             summary = {**summary, "cleaned": found} if summary else found

@@ -104,7 +104,7 @@ def _measure(
         if vocabulary != main:
             bodies = _raw_bodies(given, comparison)
         with (
-            comparison.pair(vocabulary, bodies, options) as pair,
+            comparison.pair(vocabulary, bodies) as pair,
             comparison.further(vocabulary, pair) as further,
         ):
             floors = {}

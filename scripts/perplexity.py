@@ -13,16 +13,23 @@ from typing import Any
 
 import torch
 
-from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.perplexity.documents import ScoredText, write_rows
+from beyond_perplexity.perplexity.speller.speller import find_speller, load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.vocabulary import ClosedVocabulary
+
+FREE_SPELLING = (
+    "bits per character and byte leave the spelling of {unknown:,} unknown words free: they do not "
+    "compare with those of another vocabulary; give --speller (made by scripts.build_speller)"
+)
 
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
 is cleaned like their corpus; "text" in the output says which was scored."""
@@ -40,7 +47,7 @@ def _choose_cleaning(
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-def main() -> None:
+def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
@@ -52,19 +59,27 @@ def main() -> None:
     add("--stride", type=int, help="predictions that each window adds (default: half the context)")
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
     add("--no-count-eos", action="store_true", help="do not count </s> in any N")
+    add(
+        "--speller",
+        help="speller of the words that the vocabulary lacks (default: speller.json in the model "
+        "folder, or that of the run which the folder is of)",
+    )
+    add("--group-column", help="field of the documents that belong together (default: group)")
     add("--per-document", help="Parquet file to write, one row a document")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = _read_options()
     torch.set_num_threads(options.threads)
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)
-    batches = read_cleaned(Path(options.text), cleaning)
-    texts = (
-        ScoredText(place, text)
-        for place, text in enumerate(text for batch in batches for text in batch)
-        if text.strip()
-    )
+    groups = GroupField(options.group_column or "group", options.group_column is not None)
+    documents = enumerate(read_grouped(Path(options.text), cleaning, groups))
+    texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
+    speller = options.speller or find_speller(options.model, vocabulary)
     with ExitStack() as stack:
         write = None
         if options.per_document:
@@ -81,12 +96,16 @@ def main() -> None:
             vocabulary,
             texts,
             text="cleaned" if cleaning else "raw",
+            spell=load_speller(speller, vocabulary).spell if speller else None,
             write=write,
             context_length=options.context_length,
             stride=options.stride,
             count_eos=not options.no_count_eos,
             count_bos=options.count_bos,
         )
+    summary["speller"] = str(speller) if speller else None
+    if isinstance(vocabulary, ClosedVocabulary) and not speller:
+        print(FREE_SPELLING.format(unknown=summary["unknown"]), file=sys.stderr)
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     print()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.storage.shards import atomic_path
@@ -19,14 +21,33 @@ def main() -> None:
         "--perplexities", nargs="*", default=[], help="perplexity JSON of every model"
     )
     parser.add_argument("--measures", nargs="*", default=[], help="measures of every source")
+    parser.add_argument(
+        "--sensitivity",
+        nargs="*",
+        default=[],
+        help="sensitivity of every compared corpus, in order",
+    )
+    parser.add_argument(
+        "--compared",
+        type=json_object,
+        default={"corpora": {}, "kinds": []},
+        help="JSON: bodies of text by compared corpus, and kinds of the models that wrote them",
+    )
     parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
     parser.add_argument("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
+    extractions = read_descriptions(options.extractions, named_by_folder=True)
     text = render_overview(
-        read_descriptions(options.extractions, named_by_folder=True),
+        extractions,
         read_input("perplexities", options.perplexities),
-        read_input("measures", options.measures),
+        by_corpus(
+            options.compared["corpora"],
+            extractions,
+            read_input("measures", options.measures),
+            [read_input("sensitivity", [path]) for path in options.sensitivity],
+        ),
+        options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,
     )

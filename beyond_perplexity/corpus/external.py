@@ -106,6 +106,35 @@ def read_cleaned(
             yield [record.as_it_is for record in records]
 
 
+def read_grouped(
+    path: Path, preprocessing: Preprocessing | None, groups: GroupField
+) -> Iterator[tuple[str, str | None]]:
+    """Stream the documents of a file as `read_cleaned` does, each with its group.
+
+    Parameters
+    ----------
+    path, preprocessing
+        As for `read_cleaned`.
+    groups : GroupField
+        Where the group of a document stands; lines of text have none.
+
+    Yields
+    ------
+    text, group : str, str or None
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, or just some of its documents have a group.
+    """
+    if groups.needed and not has_named_fields(path):
+        raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
+    for records in _batches(path, "auto", groups):
+        texts = [record.text if preprocessing else record.as_it_is for record in records]
+        cleaned = preprocessing.apply(texts) if preprocessing else texts
+        yield from zip(cleaned, (record.group for record in records), strict=True)
+
+
 def has_named_fields(path: Path, kind: str = "auto") -> bool:
     """Say whether documents of a file have fields beside their texts, such as a group."""
     return FORMATS[guess_format(path) if kind == "auto" else kind].named_fields

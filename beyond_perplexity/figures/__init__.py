@@ -34,7 +34,12 @@ FIGURES: Rows[Exhibit] = {
         ("measures",),
         "Distance to the test set in every tendency",
         "Distance of every body of text to the test split in every tendency: 0 is the same "
-        "distribution.",
+        "distribution. The first rows are the *floor*, how far human text is from human text of "
+        "the same size, in each vocabulary that it is read in (a range where sizes differ). White "
+        "cells lie in the middle 95% of that; blue is farther, the darker the larger the excess "
+        "over the floor; orange is closer than human text is to itself, as copied text can be. "
+        r"Stars: \*\* p < 0.005, \* p < 0.05, one-sided, adjusted for all tests of a body of text; "
+        "†: no sound verdict is possible, the notes of the tables say why.",
     ),
     "tendencies/figure_1": Exhibit(
         "figures.type_token:type_token_overview",
@@ -46,7 +51,8 @@ FIGURES: Rows[Exhibit] = {
         "figures.vocabulary:vocabulary",
         ("measures",),
         "Vocabulary of every body of text",
-        "Types and tokens of every body of text, and how far its vocabulary covers the test split.",
+        "Types and tokens of every body of text, and how far its vocabulary covers the test split, "
+        "both read in the vocabulary that they are compared in.",
     ),
     "tendencies/figure_3": Exhibit(
         "figures.type_token:type_token",
@@ -71,7 +77,8 @@ FIGURES: Rows[Exhibit] = {
         "figures.rank_frequency:rank_frequency",
         ("curves",),
         "Rank and frequency",
-        "Relative frequency against rank, with Zipf's law fitted to the test split.",
+        "Relative frequency against rank, with Zipf's law fitted to the test split in each "
+        "vocabulary that it is read in (by the paper's fit).",
     ),
     "tendencies/figure_7": Exhibit(
         "figures.type_token:bigram_type_token",
@@ -96,16 +103,17 @@ FIGURES: Rows[Exhibit] = {
         "Measures against the number of documents",
         "Every measure against the number of documents: mean over random subsets, band from the "
         "5th to the 95th percentile. The last point has all documents. Distances fall with the "
-        "number of documents even for equal distributions: read where a curve becomes flat.",
+        "number of documents even for equal distributions: the grey band is how far human text is "
+        "from itself at that number.",
     ),
     "tendencies/sample_size_p_values": Exhibit(
         "figures.sample_size:p_values",
         ("sample_size",),
         "P-values against the number of documents",
         "P-values of the permutation tests against the whole test split, against the number of "
-        "documents: median over random subsets, band from the 5th to the 95th percentile. The "
-        "smallest p that B permutations can give is 1 / (B + 1): a line at the bottom says no "
-        "more. Dotted: 0.05 and 0.005.",
+        "documents: median over random subsets, band from the 5th to the 95th percentile. They are "
+        "of one test each, not adjusted for many. The smallest p that B permutations can give is "
+        "1 / (B + 1): a line at the bottom says no more. Dotted: 0.05 and 0.005.",
     ),
     "tendencies/sensitivity": Exhibit(
         "figures.sensitivity:sensitivity",
@@ -114,6 +122,16 @@ FIGURES: Rows[Exhibit] = {
         "The smallest shift that two samples of n documents detect at p < 0.005 with a "
         "probability of 0.8, relative to the value of the test split (unigrams: share of the "
         "documents whose words are exchanged).",
+    ),
+    "tendencies/perplexity_differences": Exhibit(
+        "figures.perplexity_differences:perplexity_differences",
+        ("perplexity_differences",),
+        "Differences in bits per byte",
+        "Left: bits per byte of every model with 95% intervals. Right: model of the row less model "
+        "of the column, ± half its 95% interval; white where no difference was found (adjusted "
+        "p of at least 0.05), blue where the row's model is better. The intervals on the left "
+        "overlap even where a difference is certain: documents are hard or easy for all models "
+        "alike.",
     ),
     "tendencies/training": Exhibit(
         "figures.training:training",

@@ -11,7 +11,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options
 
+Style = str | tuple[int, tuple[float, ...]]
+
 REFERENCE = "reference"
+RAW_READING = "raw"  # text in which no word is replaced
 EXTERNAL = "external"
 
 # Okabe and Ito (2008) without black, which is the test set's; wine instead of the yellow, which is
@@ -29,7 +32,14 @@ PALETTE = (
     "#5B3A1E",
     "#DDCC77",
 )
-REFERENCE_COLOUR = "#000000"
+# Of the human text: as it is, then as vocabularies let it be read; grey and dashed, as it is the
+# same text.
+REFERENCE_LOOKS: tuple[tuple[str, Style], ...] = (
+    ("#000000", "-"),
+    ("#4D4D4D", (0, (4, 1.5))),
+    ("#7A7A7A", (0, (1.5, 1))),
+    ("#4D4D4D", (0, (6, 1, 1, 1))),
+)
 NEUTRAL_COLOUR = "#555555"  # of what belongs to no model
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p")
 LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
@@ -40,8 +50,6 @@ DECODING_NAMES = {
     **{name: row.title for name, row in DECODINGS.items()},
     EXTERNAL: "Brought samples",
 }
-
-Style = str | tuple[int, tuple[int, ...]]
 
 
 class SourceName(NamedTuple):
@@ -57,27 +65,43 @@ def parse_source(name: str) -> SourceName:
     Parameters
     ----------
     name : str
-        ``"reference"``, ``"{model}/{decoding}"`` or ``"external/{name}"``.
+        ``"reference"``, ``"reference/{vocabulary}"``, ``"{model}/{decoding}"`` or
+        ``"external/{name}"``.
 
     Returns
     -------
     SourceName
         Brought samples stand in the column of decodings as ``external``, under their own name; the
-        test set has no decoding.
+        test set has no decoding, whatever vocabulary it is read in.
 
     Raises
     ------
     InputError
         When the name has another form.
     """
-    if name == REFERENCE:
-        return SourceName(REFERENCE, "")
     first, slash, second = name.partition("/")
+    if name == REFERENCE or (first == REFERENCE and second):
+        return SourceName(name, "")
     if not (slash and first and second):
         raise InputError(
             f"source '{name}' is neither 'reference' nor 'MODEL/DECODING' nor 'external/NAME'"
         )
     return SourceName(name, EXTERNAL) if first == EXTERNAL else SourceName(first, second)
+
+
+def is_reference(name: str) -> bool:
+    """Return whether a source, or its model, is the test set: raw, or read in a vocabulary."""
+    return name == REFERENCE or name.startswith(f"{REFERENCE}/")
+
+
+def reference_in(vocabulary: str) -> str:
+    """Return the source of the test set as it is read in a vocabulary; ``"raw"``: as it is."""
+    return REFERENCE if vocabulary == RAW_READING else f"{REFERENCE}/{vocabulary}"
+
+
+def _in_vocabulary(source: str) -> str:
+    vocabulary = source.partition("/")[2]
+    return f" in the vocabulary {vocabulary}" if vocabulary else ""
 
 
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
@@ -140,8 +164,8 @@ class Labels:
 
     def model(self, name: str) -> str:
         """Return the printed label of a model."""
-        if name == REFERENCE:
-            return self.reference
+        if is_reference(name):
+            return self.reference + _in_vocabulary(name)
         for suffix, meaning in VOCABULARY_SUFFIXES.items():
             if name.endswith(suffix) and name not in self.names:
                 plain = self.model(name.removesuffix(suffix))
@@ -150,6 +174,10 @@ class Labels:
         plain = name.removeprefix(f"{EXTERNAL}/")
         known = FAMILIES[name].title if name in FAMILIES else None
         return self.names.get(name) or known or plain.replace("_", " ")
+
+    def human(self, source: str = REFERENCE) -> str:
+        """Return the printed label of the test set, in a vocabulary or not, inside a sentence."""
+        return self.reference.lower() + _in_vocabulary(source)
 
     def decoding(self, name: str) -> str:
         """Return the printed label of a decoding."""
@@ -178,9 +206,11 @@ class Labels:
         """Sort sources by model, then by decoding; the test set first."""
         given = list(dict.fromkeys(names))
         parsed = {name: parse_source(name) for name in given}
-        models = self.sort_models({source.model for source in parsed.values()} - {REFERENCE})
+        found = {source.model for source in parsed.values()}
+        humans = sorted(filter(is_reference, found))
+        models = self.sort_models(found.difference(humans))
         decodings = self.sort_decodings({source.decoding for source in parsed.values()} - {""})
-        places = {name: place for place, name in enumerate([REFERENCE, *models])}
+        places = {name: place for place, name in enumerate([*humans, *models])}
         columns = {name: place for place, name in enumerate(["", *decodings])}
         return sorted(given, key=lambda n: (places[parsed[n].model], columns[parsed[n].decoding]))
 
@@ -198,15 +228,17 @@ class Looks:
 
     def __init__(self, labels: Labels, sources: Iterable[str]) -> None:
         parsed = [parse_source(name) for name in sources]
-        models = {source.model for source in parsed} - {REFERENCE}
+        found = {source.model for source in parsed}
         decodings = {source.decoding for source in parsed} - {""}
+        self._humans = sorted({REFERENCE, *filter(is_reference, found)})
+        models = found.difference(self._humans)
         self._models = labels.sort_models(models | set(labels.models))
         self._decodings = labels.sort_decodings(decodings | set(labels.decodings))
 
     def colour(self, model: str) -> str:
         """Return the colour of a model, as hexadecimal digits."""
-        if model == REFERENCE:
-            return REFERENCE_COLOUR
+        if is_reference(model):
+            return REFERENCE_LOOKS[self._humans.index(model) % len(REFERENCE_LOOKS)][0]
         return PALETTE[self._models.index(model) % len(PALETTE)]
 
     def marker(self, model: str) -> str:
@@ -214,8 +246,12 @@ class Looks:
         place = self._models.index(model)
         return MARKERS[(place + place // len(PALETTE)) % len(MARKERS)]
 
+    def reference_style(self, model: str) -> Style:
+        """Return the line style of the test set: solid as it is, broken in a vocabulary."""
+        return REFERENCE_LOOKS[self._humans.index(model) % len(REFERENCE_LOOKS)][1]
+
     def line_style(self, decoding: str) -> Style:
-        """Return the line style of a decoding; the test set's is solid."""
+        """Return the line style of a decoding; solid where there is none."""
         if decoding in ("", EXTERNAL):
             return "-"
         return LINE_STYLES[self._decodings.index(decoding) % len(LINE_STYLES)]

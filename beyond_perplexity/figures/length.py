@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import Labels, Looks, is_reference, parse_source
 from beyond_perplexity.figures.style import COLUMN_WIDTH, select, single_panel, styled
 
 BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
@@ -47,6 +49,15 @@ def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> Non
             artist.set_zorder(3)
 
 
+def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
+    """Leave a test set out whose box another vocabulary gives too: reading changes no length."""
+    shown: list[str] = []
+    for name, box in boxes.items():
+        if not (is_reference(name) and any(boxes[other] == box for other in shown)):
+            shown.append(name)
+    return shown
+
+
 @styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw a box of document lengths per model and decoding under the test set's (paper, Fig. 5).
@@ -73,13 +84,17 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
-    sources = labels.sort_sources(curves["source"])
+    boxes = {
+        name: _box(curves[curves["source"] == name], means.get(name, np.nan))
+        for name in labels.sort_sources(curves["source"])
+    }
+    sources = _without_repeats(boxes)
     looks = Looks(labels, sources)
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))
     for place, name in enumerate(sources):
-        box = _box(curves[curves["source"] == name], means.get(name, np.nan))
+        box = boxes[name]
         _draw_box(axis, box, place, looks.colour(parse_source(name).model))
-        if name == REFERENCE:
+        if is_reference(name) and place == 0:
             axis.axvspan(box["q1"], box["q3"], color="#000000", alpha=0.07, linewidth=0)
     axis.set_yticks(range(len(sources)), [labels.source(name) for name in sources])
     axis.set_ylim(len(sources) - 0.5, -0.5)

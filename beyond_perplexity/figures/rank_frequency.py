@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, REFERENCE, Labels
+from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Style, is_reference
 from beyond_perplexity.figures.style import (
     draw_by_decoding,
     handle,
@@ -18,11 +18,13 @@ from beyond_perplexity.figures.style import (
     thin,
 )
 
-FIT_STYLE = (0, (2, 2))
+FIT_STYLES: tuple[Style, ...] = ((0, (2, 2)), (0, (0.8, 1.6)))
+FIT_COLOURS = (NEUTRAL_COLOUR, "#999999")
 
 
-def _draw_fit(axis: Axes, fit: pd.DataFrame) -> None:
-    axis.plot(fit["x"], fit["y"], color=NEUTRAL_COLOUR, linestyle=FIT_STYLE, linewidth=1, zorder=4)
+def _draw_fit(axis: Axes, fit: pd.DataFrame, place: int) -> None:
+    colour, style = FIT_COLOURS[place % 2], FIT_STYLES[place % 2]
+    axis.plot(fit["x"], fit["y"], color=colour, linestyle=style, linewidth=1, zorder=4)
 
 
 @styled
@@ -48,7 +50,9 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
         When the curve is missing.
     """
     curves = select(table, "rank_frequency")
-    fit = table[(table["curve"] == "zipf_fit") & (table["source"] == REFERENCE)].sort_values("x")
+    human = table["source"].map(is_reference)
+    drawn = table[(table["curve"] == "zipf_fit") & human].sort_values("x")
+    fits = [(name, drawn[drawn["source"] == name]) for name in labels.sort_sources(drawn["source"])]
     figure, axes, entries = draw_by_decoding(
         curves,
         labels,
@@ -58,10 +62,10 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     )
     for axis in axes:
         axis.set(xscale="log", yscale="log")
-        if not fit.empty:
-            _draw_fit(axis, thin(fit, log=True))
-    if not fit.empty:
-        title = f"Zipf fit, {labels.reference.lower()}"
-        entries.append(handle(title, NEUTRAL_COLOUR, None, FIT_STYLE))
+        for place, (_, fit) in enumerate(fits):
+            _draw_fit(axis, thin(fit, log=True), place)
+    for place, (name, _) in enumerate(fits):
+        title = f"Zipf fit, {labels.human(name)}"
+        entries.append(handle(title, FIT_COLOURS[place % 2], None, FIT_STYLES[place % 2]))
     legend_below(figure, entries)
     return figure

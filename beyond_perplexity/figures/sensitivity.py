@@ -63,7 +63,10 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
                 linestyle=style,
                 linewidth=1.1,
             )
-    axis.set(xscale="log", yscale="log", xlabel="Documents in each of two samples")
+    grouped = bool(found["groups"].iloc[0])
+    label = "Documents in each sample, the human one of whole groups"
+    axis.set(xscale="log", yscale="log")
+    axis.set_xlabel(label if grouped else "Documents in each of two samples")
     axis.set_ylabel(f"Smallest detectable shift\n(relative to the {labels.reference.lower()})")
     axis.yaxis.set_major_formatter(FuncFormatter(_percent))
     axis.set_xticks(np.unique(found["n"]))

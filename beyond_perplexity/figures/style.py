@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import EXTERNAL, Labels, Looks, is_reference, parse_source
 from beyond_perplexity.storage.shards import atomic_path
 
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
@@ -227,7 +227,7 @@ def draw_line(
     model, decoding = parse_source(source)
     colour = looks.colour(model)
     x, y = points["x"].to_numpy(), points["y"].to_numpy()
-    is_reference = model == REFERENCE
+    human = is_reference(model)
     if band:
         low, high = points["low"].to_numpy(), points["high"].to_numpy()
         axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
@@ -235,10 +235,10 @@ def draw_line(
         x,
         y,
         color=colour,
-        linestyle=looks.line_style(decoding),
-        linewidth=1.6 if is_reference else 1.1,
-        zorder=3 if is_reference else 2.5,
-        marker=looks.marker(model) if marks and not is_reference else None,
+        linestyle=looks.reference_style(model) if human else looks.line_style(decoding),
+        linewidth=1.6 if human else 1.1,
+        zorder=3 if human else 2.5,
+        marker=looks.marker(model) if marks and not human else None,
         markevery=max(1, len(x) // MARKS_PER_LINE),
     )
 
@@ -251,12 +251,17 @@ def handle(label: str, colour: str, marker: str | None = None, line_style: Any =
 def model_handles(
     sources: Sequence[str], labels: Labels, looks: Looks, *, marks: bool = True
 ) -> list[Line2D]:
-    """Make the legend's entries: the test set where it is drawn, then every model once."""
+    """Make the legend's entries: the test set where it is drawn, then every model once.
+
+    The test set has an entry for each vocabulary that it is read in.
+    """
     models = {parse_source(name).model for name in sources}
-    entries = []
-    if REFERENCE in models:
-        entries.append(handle(labels.reference, looks.colour(REFERENCE)))
-    for model in labels.sort_models(models - {REFERENCE}):
+    humans = sorted(filter(is_reference, models))
+    entries = [
+        handle(labels.model(name), looks.colour(name), None, looks.reference_style(name))
+        for name in humans
+    ]
+    for model in labels.sort_models(models.difference(humans)):
         marker = looks.marker(model) if marks else None
         entries.append(handle(labels.model(model), looks.colour(model), marker))
     return entries
@@ -297,7 +302,7 @@ def draw_by_decoding(
     prepare : callable, optional
         Makes what is drawn from the points of one source.
     band : bool
-        Whether the test set has its band.
+        Whether the test set has its band: of several vocabularies the first, raw where it is there.
 
     Returns
     -------
@@ -314,13 +319,14 @@ def draw_by_decoding(
     """
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
+    first = next(filter(is_reference, sources), None)
     figure, placed = panels(sources, labels, xlabel=xlabel, ylabels=[ylabel])
     for decoding, (axis,) in placed.items():
         for name in sources:
             if parse_source(name).decoding in ("", decoding):
                 points = curves[curves["source"] == name]
                 points = points if prepare is None else prepare(points)
-                draw_line(axis, points, name, looks, band=band and name == REFERENCE)
+                draw_line(axis, points, name, looks, band=band and name == first)
     axes = [axis for (axis,) in placed.values()]
     return figure, axes, model_handles(sources, labels, looks)
 

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, is_reference, parse_source
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     draw_by_decoding,
@@ -62,13 +62,15 @@ def _mean_error(points: pd.DataFrame, reference: pd.Series) -> float:
 
 def _choose(curves: pd.DataFrame, labels: Labels, sources: Sequence[str] | None) -> list[str]:
     """Take the sources asked for, or the two closest to the test set and the two farthest."""
-    held = labels.sort_sources(set(curves["source"]) - {REFERENCE})
+    every = labels.sort_sources(curves["source"])
+    held = [name for name in every if not is_reference(name)]
     if sources is not None:
         for name in sources:
             if name not in held:
                 raise InputError(f"no source '{name}' to draw; there are {', '.join(held)}")
         return list(sources)
-    reference = curves[curves["source"] == REFERENCE].set_index("x")["y"]
+    first = next(filter(is_reference, every), REFERENCE)
+    reference = curves[curves["source"] == first].set_index("x")["y"]
     far = {name: _mean_error(curves[curves["source"] == name], reference) for name in held}
     ordered = sorted(held, key=lambda name: far[name])
     chosen = {*ordered[:EXTREMES], *ordered[-EXTREMES:]}
@@ -104,16 +106,16 @@ def type_token_overview(
     chosen = _choose(curves, labels, sources)
     looks = Looks(labels, set(curves["source"]))
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.1)
-    entries = []
-    for name in [REFERENCE, *chosen]:
+    humans = [name for name in labels.sort_sources(curves["source"]) if is_reference(name)]
+    entries = model_handles(humans, labels, looks)
+    for place, name in enumerate([*humans, *chosen]):
         points = curves[curves["source"] == name]
-        if points.empty:
-            continue
-        draw_line(axis, _bins(points), name, looks, band=True)
+        # A second band of the test set would lie on the first.
+        draw_line(axis, _bins(points), name, looks, band=place == 0 or name in chosen)
+    for name in chosen:
         model, decoding = parse_source(name)
-        marker = None if name == REFERENCE else looks.marker(model)
-        style = looks.line_style(decoding)
-        entries.append(handle(labels.source(name), looks.colour(model), marker, style))
+        colour, style = looks.colour(model), looks.line_style(decoding)
+        entries.append(handle(labels.source(name), colour, looks.marker(model), style))
     axis.set(xlabel="Document length (tokens)", ylabel="Types (distinct tokens)")
     axis.set_xlim(left=0)
     axis.set_ylim(bottom=0)
@@ -218,7 +220,7 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     rows = [select(table, curve) for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})
     looks = Looks(labels, sources)
-    reference = literal(labels.reference.lower())
+    reference = literal(labels.human())
     titles = [title.format(reference=reference) for title in KS_ROWS.values()]
     figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=titles, height=1.45)
     for decoding, column in placed.items():

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import Labels, Looks, parse_source, reference_in
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 MEASURES = {
@@ -71,7 +71,8 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     held = [name for name in MEASURES if name in set(rows["measure"])]
     if not held:
         raise InputError("the measures have no tendency 'vocabulary' to draw")
-    sources = [REFERENCE, *labels.sort_sources(rows["source"])]
+    humans = {reference_in(name): name for name in rows["vocabulary"]}
+    sources = labels.sort_sources([*humans, *rows["source"]])
     looks = Looks(labels, sources)
     places = {name: place for place, name in enumerate(sources)}
     size = (PAGE_WIDTH, 0.75 + 0.19 * len(sources))
@@ -80,11 +81,13 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     for axis, measure in zip(axes, held, strict=True):
         chosen = rows[rows["measure"] == measure]
         own = dict(zip(chosen["source"], chosen["value"], strict=True))
-        total = rows[rows["measure"] == f"{measure}_reference"]["value"]
-        if len(total):
-            own[REFERENCE] = float(total.iloc[0])
+        totals = rows[rows["measure"] == f"{measure}_reference"]
+        for human, read_in in humans.items():
+            total = totals[totals["vocabulary"] == read_in]["value"]
+            if len(total):
+                own[human] = float(total.iloc[0])
         _draw_bars(axis, own, places, looks)
-        axis.set_title(MEASURES[measure].format(reference=labels.reference.lower()))
+        axis.set_title(MEASURES[measure].format(reference=labels.human()))
         axis.margins(x=0.28)
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(MaxNLocator(3))

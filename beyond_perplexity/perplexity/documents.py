@@ -7,15 +7,15 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
   string as it is), for counts and hash as well. One file may hold rows of both (a document once
   a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
   same text alone;
-- *how unknown words are spelled*: ``spell(text)``, ln p of the spellings of those words that a
-  closed vocabulary reads as ``<unk>``. Its sum with log P is ``log_likelihood_spelled``.
+- *how unknown words are spelled*: ``spell(texts, unknown)``, for each text ln p of the spellings of
+  those words that a closed vocabulary reads as ``<unk>`` (`speller.speller.Speller.spell`), given
+  how many the model read so. Its sum with log P is ``log_likelihood_spelled``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -27,11 +27,12 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.perplexity.scores import POOL, DocumentScore, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 from beyond_perplexity.vocabulary import Vocabulary, split_words
 
 TextKind = Literal["cleaned", "raw"]
-Spell = Callable[[str], float]
+Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
 READ = 8_192  # documents that are read at once
 
 
@@ -89,12 +90,6 @@ class DocumentRow(NamedTuple):
     text_hash: int
 
 
-def hash_bytes(content: bytes) -> int:
-    """Hash bytes to a signed 64-bit integer, the same on every machine."""
-    digest = hashlib.blake2b(content, digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
-
-
 def texts_of_split(
     path: str, split: str, *, grouped: bool = False, raw: str | None = None
 ) -> Iterator[ScoredText]:
@@ -145,7 +140,7 @@ def _other_documents(path: str, raw: str) -> InputError:
 
 
 def _row(
-    item: ScoredText, kind: TextKind, score: DocumentScore, spell: Spell | None
+    item: ScoredText, kind: TextKind, score: DocumentScore, spelling: float | None
 ) -> DocumentRow:
     if math.isnan(score.log_prob):
         raise InputError(
@@ -158,7 +153,7 @@ def _row(
         kind,
         item.group,
         score.log_prob,
-        score.log_prob + spell(item.text) if spell else None,
+        None if spelling is None else score.log_prob + float(spelling),
         score.tokens,
         len(split_words(item.text) if kind == "cleaned" else item.text.split()),
         len(item.text),
@@ -210,8 +205,13 @@ def score_rows(
     if text == "cleaned":
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
-        scores = score_documents(model, vocabulary, [item.text for item in part], **options)
-        yield [_row(item, text, score, spell) for item, score in zip(part, scores, strict=True)]
+        strings = [item.text for item in part]
+        scores = list(score_documents(model, vocabulary, strings, **options))
+        spellings: Iterable[float | None] = [None] * len(part)
+        if spell:
+            spellings = spell(strings, [score.unknown for score in scores])
+        of_each = zip(part, scores, spellings, strict=True)
+        yield [_row(item, text, score, spelling) for item, score, spelling in of_each]
 
 
 def write_rows(writer: ShardWriter, rows: list[DocumentRow]) -> None:

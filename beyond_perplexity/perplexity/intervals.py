@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-# Fixed before the first run: with fewer effective groups no interval and no verdict is given.
-LEAST_GROUPS = 20
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import effective_groups
+
 INTERVAL_LEVEL = 0.95
 
 
@@ -21,12 +22,12 @@ class RatioInterval(NamedTuple):
     value : float
         Σ numerators / Σ denominators.
     low, high : float
-        NaN with fewer than `LEAST_GROUPS` effective groups.
+        NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
     standard_error : float
         NaN with one group.
     groups : int
     effective : float
-        Effective number of groups, see `effective_groups`.
+        Effective number of groups, by the denominators.
     """
 
     value: float
@@ -35,12 +36,6 @@ class RatioInterval(NamedTuple):
     standard_error: float
     groups: int
     effective: float
-
-
-def effective_groups(sizes: np.ndarray) -> float:
-    """Return (Σ n)² / Σ n²: how many equal groups would be as unsteady as these."""
-    sizes = np.asarray(sizes, float)
-    return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 
 def sum_groups(groups: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
@@ -87,7 +82,7 @@ def ratio_interval(
         return RatioInterval(value, math.nan, math.nan, math.nan, groups, effective)
     without = (total - numerators) / (size - denominators)
     error = math.sqrt((groups - 1) / groups * np.square(without - value).sum())
-    if effective < LEAST_GROUPS:
+    if effective < EFFECTIVE_GROUPS:
         return RatioInterval(value, math.nan, math.nan, error, groups, effective)
     half = float(stdtrit(effective - 1, (1 + level) / 2)) * error
     return RatioInterval(value, value - half, value + half, error, groups, effective)

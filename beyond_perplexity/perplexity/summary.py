@@ -21,17 +21,17 @@ from beyond_perplexity.perplexity.documents import (
     ScoredText,
     Spell,
     TextKind,
-    hash_bytes,
     score_rows,
 )
 from beyond_perplexity.perplexity.intervals import (
     INTERVAL_LEVEL,
-    LEAST_GROUPS,
-    effective_groups,
     ratio_interval,
     sum_groups,
 )
 from beyond_perplexity.perplexity.scores import check_window
+from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
 
 UNITS = ("token", "word", "character", "byte")
@@ -114,6 +114,17 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _spelled(totals: Totals, n: dict[str, int]) -> dict[str, Any]:
+    log_prob, bits = totals.log_prob_spelled, -totals.log_prob_spelled / math.log(2)
+    spelling = (totals.log_prob - log_prob) / math.log(2) / max(1, totals.unknown)
+    return {
+        "log_prob": _number(log_prob),
+        "bits": {unit: _number(bits / n[unit]) for unit in ("character", "byte")},
+        "perplexity": {unit: _number(perplexity(log_prob, count)) for unit, count in n.items()},
+        "bits_per_unknown_word": _number(spelling),
+    }
+
+
 def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any]:
     """Give every perplexity and number of bits its limits; sums of log P and units by group."""
     limits = {}
@@ -146,8 +157,8 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
     }
     if not math.isfinite(totals.log_prob):
         return found | {"note": "a document is impossible"}
-    if effective < LEAST_GROUPS:
-        return found | {"note": f"fewer than {LEAST_GROUPS} effective groups"}
+    if effective < EFFECTIVE_GROUPS:
+        return found | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups"}
     found |= _interval(sums["log_prob"], counts)
     if math.isfinite(totals.log_prob_spelled):
         found["spelled"] = _interval(sums["log_prob_spelled"], counts)
@@ -182,7 +193,10 @@ def summarize(
         ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in
         nats. ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each
         unknown token, U the number of training types that are not in the vocabulary (at least 1),
-        as if ``<unk>`` shared its probability evenly among them. ``interval`` has the limits of
+        as if ``<unk>`` shared its probability evenly among them. ``spelled``, where a speller was
+        given, is the same with ln p of the spelling of each unknown word (`speller.speller`), and
+        what that is, in bits: the one number of a closed vocabulary that compares with those of
+        other vocabularies. ``interval`` has the limits of
         ``perplexity`` and ``bits`` over groups of documents (`intervals.ratio_interval`), under
         ``spelled`` those with the spelling of unknown words; a limit that is not known is null, and
         ``note`` says why.
@@ -230,6 +244,8 @@ def summarize(
             "log_prob": _number(penalized),
             "perplexity": {unit: _number(perplexity(penalized, n[unit])) for unit in n},
         }
+        if not math.isnan(totals.log_prob_spelled):
+            summary["spelled"] = _spelled(totals, n)
     return summary
 
 

@@ -81,6 +81,14 @@ class Models:
         model = self.find(name)
         return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
 
+    def speller_files(self, name: str) -> list[str]:
+        """List the speller of what a model's vocabulary lacks: none where that is open."""
+        files = self.vocabulary_files(name)
+        closed = (
+            files and self.config["vocabularies"][self.find(name)["vocabulary"]]["kind"] == "closed"
+        )
+        return [str(Path(file).with_suffix(".speller.json")) for file in files if closed]
+
     def brought_files(self, name: str) -> list[str]:
         """List the files of a model that was brought in a folder: a new one is taken anew."""
         row = self.row(name)

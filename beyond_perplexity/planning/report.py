@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
-from beyond_perplexity.figures.labels import VOCABULARY_SUFFIXES
+from beyond_perplexity.figures.labels import EXTERNAL, VOCABULARY_SUFFIXES
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
@@ -93,9 +93,13 @@ class Report:
         # Where the files of each kind of `INPUTS` are, by the subject.
         self._files: dict[str, Callable[[str], list[str]]] = {
             "measures": samples.measures,
+            "raw_measures": lambda corpus: self._of_sources(corpus, "raw"),
             "resamples": samples.resample_measures,
             "curves": lambda corpus: [
-                f"<results>/references/{corpus}/raw/curves.parquet",
+                *(
+                    f"<results>/references/{corpus}/{vocabulary}/curves.parquet"
+                    for vocabulary in samples.compared_vocabularies(corpus)
+                ),
                 *self._of_sources(corpus, "curves"),
             ],
             "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),
@@ -106,10 +110,19 @@ class Report:
             "perplexities": lambda corpus: [
                 f"<results>/perplexity/{name}.json" for name in models.scored(corpus)
             ],
+            "perplexity_differences": lambda corpus: [
+                f"<results>/perplexity_differences/{corpus}.parquet"
+                for _ in models.scored(corpus)[:1]
+            ],
             "training": self.training_files,
             "estimates": lambda _: importance.estimate_files("estimates"),
             "importance_curves": lambda _: importance.estimate_files("curves"),
             "replicates": lambda _: importance.estimate_files("replicates"),
+            "example_samples": lambda corpus: [
+                f"<results>/samples/{source}/{samples.shards(source.split('/')[0])[0]}.parquet"
+                for source in samples.sources(corpus)
+            ],
+            "example_documents": lambda corpus: [f"<results>/corpora/{corpus}/documents.parquet"],
             "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
         }
 
@@ -163,6 +176,22 @@ class Report:
             script, *(file for paper in self._papers.values() for file in paper.code)
         )
 
+    def compared(self) -> str:
+        """Return what the first page is told of what was compared, as JSON.
+
+        ``corpora`` maps a corpus to the bodies of text that are compared with it; ``kinds`` lists
+        the kinds of the models that wrote them, and ``external`` where they were brought.
+        """
+        corpora = {name: self._samples.sources(name) for name in self._samples.compared_corpora()}
+        models = {source.split("/")[0] for held in corpora.values() for source in held}
+        kinds = {m if m == EXTERNAL else self._models.row(m).kind for m in models}
+        return as_json({"corpora": corpora, "kinds": sorted(kinds)})
+
+    def sensitivities(self) -> list[str]:
+        """List the tables of the smallest detectable shifts, one for each compared corpus."""
+        found = self._files["sensitivity"]
+        return [file for name in self._samples.compared_corpora() for file in found(name)]
+
     # ---- what the rules ask of one of them ----
 
     @staticmethod
@@ -183,7 +212,9 @@ class Report:
         row = self._row(exhibits, group, exhibit)
         loaded = self._papers[group.partition("/")[0]].code
         inputs = (f"beyond_perplexity.report:INPUTS[{kind}]" for kind in row.inputs)
-        return f"{row.code} {fingerprint(f'scripts/{script}.py', row.path, *inputs, *loaded)}"
+        readers = (INPUTS[kind].reader for kind in row.inputs if INPUTS[kind].reader)
+        named = (row.path, *inputs, *readers, *loaded)
+        return f"{row.code} {fingerprint(f'scripts/{script}.py', *named)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return what the report says of a table or figure."""

@@ -32,12 +32,15 @@ class Input(NamedTuple):
         Whether the folder of a file names the model; a JSON object goes by its own name else.
     lists : bool
         Whether the JSON files hold lists, which are joined.
+    reader : str
+        ``module:function`` that reads files too large to be read whole; it takes their paths.
     """
 
     help: str
     schema: str = ""
     named_by_folder: bool = False
     lists: bool = False
+    reader: str = ""
 
     @staticmethod
     def flag(kind: str) -> str:
@@ -46,9 +49,13 @@ class Input(NamedTuple):
 
 
 _SCHEMAS = "beyond_perplexity.schemas"
+_EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report.Report`.
 INPUTS: Rows[Input] = {
     "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
+    "raw_measures": Input(
+        "measures in raw text of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
+    ),
     "resamples": Input(
         "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
     ),
@@ -59,6 +66,9 @@ INPUTS: Rows[Input] = {
     "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
+    "perplexity_differences": Input(
+        "differences of models in bits per byte", f"{_SCHEMAS}.perplexity:PERPLEXITY_DIFFERENCES"
+    ),
     "training": Input(
         "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
     ),
@@ -69,14 +79,28 @@ INPUTS: Rows[Input] = {
     "replicates": Input(
         "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
     ),
+    "example_samples": Input(
+        "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
+    ),
+    "example_documents": Input(
+        "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
+    ),
     "latents": Input("latents of an instance of every model, JSON", lists=True),
 }
 
+_PUBLISHED = r"""
+
+Published values stand in columns of their own. They were measured on a million documents of English
+Wikipedia by models of up to 315 million parameters: compare the pattern, not the digits."""
 _STARS = r"""
 
-Stars: \*\* p < 0.005, \* p < 0.05, from permutations of documents. Published values stand in
-columns of their own. They were measured on a million documents of English Wikipedia by models of up
-to 315 million parameters: compare the pattern, not the digits."""
+Stars: \*\* p < 0.005, \* p < 0.05, one-sided for distances, from random exchanges of documents (or
+groups of them) between both texts, and adjusted for all tests of a body of text; raw p-values are
+in the CSV. †: no sound verdict is possible; the note of the table has the reason. The first row is
+the *floor*: how far human text is from human text of the same size in the same vocabulary. The
+*excess* is what a distance has above it, at this number of documents: it is never compared with
+that of another number. A closed vocabulary's models are compared with the human text as that
+vocabulary lets it be read."""
 _MODELS = ("models", "perplexities")
 
 # By ``paper/name``; the files are <results>/tables/{paper}/[{subject}/]{name}.{csv,tex,html}.
@@ -85,46 +109,75 @@ TABLES: Rows[Exhibit] = {
         "report.tables:model_table",
         _MODELS,
         "Models",
-        "Trained parameters and perplexity of the test split, with and without the penalty for "
-        "unknown words. Perplexity counts the end of each document, not its beginning." + _STARS,
+        "Trained parameters, perplexity of the test split with and without the penalty for unknown "
+        "words, and bits per byte with their spelling, in which models of any vocabulary compare. "
+        "All count the end of each document, not its beginning." + _PUBLISHED,
         optional=_MODELS,
     ),
+    "tendencies/perplexity_differences": Exhibit(
+        "report.perplexity_differences:differences_table",
+        ("perplexity_differences",),
+        "Differences in bits per byte",
+        "Bits per byte of every model and the differences of all pairs that are scored on the same "
+        "text, with 95% intervals over documents of these pages (over pages, where whole pages "
+        "were split), p-values by sign-flips, and the smallest difference that this test split can "
+        "show. A difference is a claim about two trained models; about two architectures only "
+        "several trainings of each can say something.",
+    ),
     "tendencies/table_2": Exhibit(
-        "report.tables:table_2",
+        "report.measured:table_2",
         ("measures",),
         "Rank-frequency and unigrams",
         "Kolmogorov-Smirnov distance of the first 10,000 ranks to Zipf's law fitted to the samples "
         "(`ks_zipf_model`), to Zipf's law fitted to the test split (`ks_zipf_reference`) and to "
         "the test split itself (`ks_empirical`); total variation distance `tvd` (half the sum of "
-        "absolute differences) and `max_difference` (the largest single difference, which the "
-        "paper prints under the name tvd)." + _STARS,
+        "absolute differences), the same over the first 1,000 ranks of both texts (`tvd_1000`) and "
+        "`max_difference` (the largest single difference, which the paper prints under the name "
+        "tvd), with and without unknown words." + _STARS + _PUBLISHED,
     ),
     "tendencies/table_3": Exhibit(
-        "report.tables:table_3",
+        "report.measured:table_3",
         ("measures",),
         "Length, stop words, symbols",
-        "Kolmogorov-Smirnov distance to the test split." + _STARS,
+        "Kolmogorov-Smirnov distance to the test split." + _STARS + _PUBLISHED,
     ),
     "tendencies/table_4": Exhibit(
         "report.tables:reference_table",
-        ("measures", "resamples"),
+        ("raw_measures", "resamples"),
         "The test split itself",
         "Fitted laws and means, with standard deviations over random subsets of the training split "
-        "of the same size." + _STARS,
+        "of the same size." + _PUBLISHED,
         optional=("resamples",),
     ),
     "tendencies/table_5": Exhibit(
-        "report.tables:table_5",
+        "report.measured:table_5",
         ("measures",),
         "Fitted laws of the samples",
-        "Zipf's s and Heaps' β." + _STARS,
+        "Zipf's s by the paper's fit, and by one that takes ranks and frequencies from different "
+        "halves of a text; Heaps' β. Intervals are of what the parameter would be in other text of "
+        "the same kind." + _PUBLISHED,
     ),
     "tendencies/table_6": Exhibit(
-        "report.tables:table_6",
+        "report.measured:table_6",
         ("measures",),
         "Differences in means",
         "Samples minus test split. Length in tokens; stop words and symbols as shares of the "
-        "tokens." + _STARS,
+        "tokens. Tests of a signed difference are two-sided." + _STARS + _PUBLISHED,
+    ),
+    "tendencies/raw_distances": Exhibit(
+        "report.measured:raw_distances",
+        ("raw_measures",),
+        "Distances in raw text",
+        "Every distance once more with no word replaced in either text. A model of a closed "
+        "vocabulary cannot write the words outside of it, and so differs here even where it is "
+        "perfect." + _STARS,
+    ),
+    "tendencies/samples": Exhibit(
+        "report.examples:examples_table",
+        ("example_samples", "example_documents"),
+        "What the texts look like",
+        "The first documents of the test split and of every body of text, in the order of their "
+        "numbers and cut after 80 words: none was chosen.",
     ),
     "tendencies/sensitivity": Exhibit(
         "report.sensitivity:sensitivity_table",

@@ -150,7 +150,7 @@ def _measured(
         if place:
             counted = [count_texts(body.texts(), classes, view) for body in files]
             pair_of_bodies = counted[0], counted[1]
-        with comparison.pair(name, pair_of_bodies, measurement) as pair:
+        with comparison.pair(name, pair_of_bodies) as pair:
             floors = floors_of(pair, None, measurement, options.seed)
             rows = measure_rows(pair, measurement, options.seed, floors=floors)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):

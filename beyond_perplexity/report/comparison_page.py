@@ -13,15 +13,32 @@ import pandas as pd
 
 import beyond_perplexity
 from beyond_perplexity.figures.numbers import (
+    STAR_LEVELS,
     STAR_NOTE,
     shown,
     shown_interval,
     shown_p,
-    stars,
+    shown_share,
+    shown_signed,
 )
-from beyond_perplexity.report.comparison_input import Body, CompareOptions, Comparison
-from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
-from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARE_NOUNS, SHARES
+from beyond_perplexity.figures.verdicts import (
+    WITHOUT_VERDICT,
+    note_alone,
+    reason_withheld,
+    verdict,
+    verdict_mark,
+)
+from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
+from beyond_perplexity.report.comparison_text import EXPLANATION, FIGURE_TEXTS
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    escape_html,
+    html_page,
+    to_html_table,
+)
+from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
 
 
 class MainRow(NamedTuple):
@@ -44,61 +61,16 @@ MAIN_ROWS = (
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
 )
 
-FIGURE_TEXTS = {
-    "distances": ("Distances at a glance", "Distance between samples and reference per tendency."),
-    "length": (
-        "Length of documents",
-        "Boxes: quartiles; whiskers: 5th to 95th percentile; line: median; diamond: mean.",
-    ),
-    "types_by_length": (
-        "Types by length",
-        "Mean number of distinct tokens in documents of each length; the band holds 90% of the "
-        "reference's documents, where a length has enough of them.",
-    ),
-    "types_by_length_distances": (
-        "Distance of the number of types, by length",
-        "KS distance at each length, to Heaps' law as fitted to the samples, as fitted to the "
-        "reference, and to the reference itself.",
-    ),
-    "rank_frequency": (
-        "Rank and frequency",
-        "Relative frequency of each type by its rank, both axes logarithmic, with Zipf's law.",
-    ),
-    "vocabulary": ("Vocabulary", "Sizes, and how much of the vocabulary is shared."),
-    **{
-        name: (
-            f"Share of {row.noun}",
-            f"Density over documents{f'; {row.noun}: {row.note}' if row.note else ''}.",
-        )
-        for name, row in SHARES.items()
-    },
-}
 WIDE = ("distances", "vocabulary")
-
-EXPLANATION = f"""
-<h2 id='reading'>How to read this</h2>
-<dl>
-<dt>Reference, samples</dt>
-<dd>The value of the tendency in each text. {SHARE_NOUNS.capitalize()} are shares of a document's
-tokens. Zipf's s: frequency falls with rank <em>k</em> like <em>k</em><sup>−s</sup>. Heaps' β: a
-document of <em>l</em> tokens has about α<em>l</em><sup>β</sup> distinct ones.</dd>
-<dt>Distance</dt>
-<dd>How far apart the two distributions are: 0 when they are the same, 1 at most. <b>KS</b>
-(Kolmogorov-Smirnov): the largest difference of the two cumulative distributions. <b>TVD</b> (total
-variation): half of the sum of all differences of word probabilities, so the share of tokens that
-would have to change. <b>max</b>: the largest difference for a single word.</dd>
-<dt>95% interval</dt>
-<dd>Where the distance or value would be for other documents of the same kind (bootstrap over
-documents).</dd>
-<dt>p, stars</dt>
-<dd>How often shuffling the documents between the two texts gives a difference at least this large
-(permutation test). ** p &lt; 0.005, * p &lt; 0.05.</dd>
-<dt>Verdict</dt>
-<dd>Distances of finite texts are never quite 0, and those of unigrams and of types by length are
-large for short texts even when nothing differs: "may be chance" says that p is 0.05 or more. With
-many documents even trifles are significant: then the size of the distance is what counts.</dd>
-</dl>
-"""
+# By the measure of the tendency `TEXT`; the human text's own ends in ``_reference``.
+TEXT_LINES = {
+    "unknown_share": "Unknown words, of all tokens",
+    "unfinished_share": "Documents that did not end by themselves",
+    "duplicate_share": "Documents that repeat an earlier one",
+    "training_8grams": "8 tokens in a row that stand in the training text",
+    "cut_share": "Documents cut at the longest length",
+    "fragment_share": "Fragments: documents without the end of a sentence",
+}
 
 
 def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
@@ -106,19 +78,20 @@ def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
     return {(row["tendency"], row["measure"]): row for row in rows}
 
 
-def _verdict(p_value: float) -> str:
-    if math.isnan(p_value):
-        return "not tested"
-    return "differs" if stars(p_value) else "may be chance"
+def _said(row: Mapping[Any, Any]) -> str:
+    said = verdict(row)
+    return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
-def comparison_table(measures: pd.DataFrame) -> Table:
+def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     """Make the table that answers how far the samples are from the reference.
 
     Parameters
     ----------
     measures : pandas.DataFrame
         Schema ``tendencies`` of one source.
+    raw : bool
+        Whether it is of the raw texts, beside the one in a vocabulary.
 
     Returns
     -------
@@ -131,38 +104,47 @@ def comparison_table(measures: pd.DataFrame) -> Table:
         distance = found.get((row.tendency, row.distance))
         if distance is None:
             continue
-        values = [""] * 2
-        if row.value:
-            pair = (found.get((row.tendency, row.value + suffix)) for suffix in ("_reference", ""))
-            values = [shown(entry["value"], row.digits) if entry else "" for entry in pair]
         kept.append((row.tendency, row.distance))
-        body.append(
-            [
-                row.heading,
-                *values,
-                shown(distance["value"], 4 if row.distance == "max_difference" else 3)
-                + stars(distance["p_value"]),
-                DISTANCE_NAMES[row.distance],
-                shown_interval(distance["low"], distance["high"]),
-                shown_p(distance["p_value"]),
-                _verdict(distance["p_value"]),
-            ]
-        )
-    heads = [
-        Column("Tendency", text=True),
-        Column("Reference"),
-        Column("Samples"),
-        Column("Distance"),
-        Column("Kind", text=True),
-        Column("95% interval"),
-        Column("p"),
-        Column("Verdict", text=True),
-    ]
+        body.append([row.heading, *_values(found, row), *_distance_cells(row, distance)])
+    heads = [Column("Tendency", text=True)]
+    heads += [Column(name) for name in ("Reference", "Samples", "Distance")]
+    heads += [Column("Kind", text=True)]
+    heads += [Column(name) for name in ("Floor", "Excess", "95% limits", "Adjusted p")]
+    heads += [Column("Verdict", wraps=True), Column("Note", wraps=True)]
     keys = zip(measures["tendency"], measures["measure"], strict=True)
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
-    note = f"Distance: 0 for the same distribution, 1 at most. {STAR_NOTE}."
-    return Table("main", title, note, heads, body, tidy)
+    note = (
+        "Distance: 0 for the same distribution, 1 at most. Floor: that of two halves of the "
+        "reference. Excess: what as many samples have from such a half, above the floor. Distances "
+        f"fall with the documents, so it is not the distance minus the floor. {STAR_NOTE}."
+    )
+    if raw:
+        title = "How far are the raw texts?"
+        note = f"No word is replaced: those outside of the vocabulary count as a difference. {note}"
+    return Table("raw" if raw else "main", title, note, heads, body, tidy)
+
+
+def _values(found: Mapping[tuple[str, str], Mapping[Any, Any]], row: MainRow) -> list[str]:
+    """Write the value of the reference and that of the samples."""
+    if not row.value:
+        return ["", ""]
+    pair = (found.get((row.tendency, row.value + suffix)) for suffix in ("_reference", ""))
+    return [shown(entry["value"], row.digits) if entry else "" for entry in pair]
+
+
+def _distance_cells(row: MainRow, distance: Mapping[Any, Any]) -> list[str]:
+    digits = 4 if row.distance == "max_difference" else 3
+    return [
+        shown(distance["value"], digits) + verdict_mark(distance),
+        DISTANCE_NAMES[row.distance],
+        shown(distance["floor"], digits),
+        shown_signed(distance["excess"], digits),
+        shown_interval(distance["low"], distance["high"], digits),
+        shown_p(distance["p_adjusted"]),
+        _said(distance),
+        note_alone(distance),
+    ]
 
 
 def all_measures_table(measures: pd.DataFrame) -> Table:
@@ -180,43 +162,71 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     body = [
         [
             *key,
-            shown(row["value"], 4) + stars(row["p_value"]),
+            shown(row["value"], 4) + verdict_mark(row),
+            shown(row["floor"], 4),
+            shown_signed(row["excess"], 4),
             shown_interval(row["low"], row["high"]),
             shown_p(row["p_value"]),
+            shown_p(row["p_adjusted"]),
+            shown_p(row["p_value_law"]),
+            f"{WITHOUT_VERDICT}: {reason_withheld(row)}"
+            if reason_withheld(row)
+            else note_alone(row),
         ]
         for key, row in _lookup(measures).items()
     ]
-    heads = [
-        Column("Tendency", text=True),
-        Column("Measure", text=True),
-        Column("Value"),
-        Column("95% interval"),
-        Column("p"),
-    ]
-    note = f"{STAR_NOTE}. In full precision in tendencies.csv."
+    heads = [Column("Tendency", text=True), Column("Measure", text=True)]
+    names = ("Value", "Floor", "Excess", "95% limits", "p", "Adjusted p", "p of the law")
+    heads += [*map(Column, names), Column("Note", wraps=True)]
+    note = (
+        f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
+        "it, which says nothing of the other text. In full precision in tendencies.csv."
+    )
     return Table("measures", "All measures", note, heads, body, measures)
 
 
-def _body_row(name: str, body: Body) -> list[str]:
-    statistics = body.statistics
-    return [
-        name,
-        str(body.path),
-        shown(statistics.n_documents),
-        shown(statistics.n_tokens),
-        shown(len(statistics.types)),
-        shown(body.left_out),
+def texts_table(measures: pd.DataFrame) -> Table:
+    """Make the table of what the texts are made of: shares of what no test sees.
+
+    Parameters
+    ----------
+    measures : pandas.DataFrame
+        Schema ``tendencies`` of one source; takes the tendency `measured.TEXT`.
+
+    Returns
+    -------
+    Table
+        A row for each share that is known of a text.
+    """
+    found = {
+        name: row["value"]
+        for (tendency, name), row in _lookup(measures).items()
+        if tendency == TEXT
+    }
+    body = [
+        [title, *(shown_share(found.get(f"{name}{end}")) for end in ("_reference", ""))]
+        for name, title in TEXT_LINES.items()
+        if name in found or f"{name}_reference" in found
     ]
+    heads = [Column("Share", text=True), Column("Reference"), Column("Samples")]
+    tidy = measures[measures["tendency"] == TEXT]
+    return Table("texts", "What the texts are made of", "", heads, body, tidy)
 
 
 def bodies_table(comparison: Comparison) -> Table:
-    """Make the table of what was compared: files, documents, tokens, types."""
-    heads = [Column("Text", text=True), Column("File", text=True)]
-    heads += [Column(title) for title in ("Documents", "Tokens", "Types", "Empty, left out")]
-    rows = [
-        _body_row("Reference", comparison.reference),
-        _body_row("Samples", comparison.samples),
-    ]
+    """Make the table of what was compared: files, documents, groups, tokens, types."""
+    grouped = any(count is not None for count in comparison.groups)
+    heads = [Column("Text", text=True), Column("File", text=True), Column("Documents")]
+    heads += [Column("Groups")] * grouped
+    heads += [Column(title) for title in ("Tokens", "Types", "Empty, left out")]
+    rows = []
+    bodies = {"Reference": comparison.reference, "Samples": comparison.samples}
+    for (name, body), groups in zip(bodies.items(), comparison.groups, strict=True):
+        statistics = body.statistics
+        counts: list[int | None] = [statistics.n_documents, *[groups] * grouped]
+        counts += [statistics.n_tokens, len(statistics.types), body.left_out]
+        shown_counts = ["none" if count is None else f"{count:,}" for count in counts]
+        rows.append([name, str(body.path), *shown_counts])
     return Table("bodies", "What was compared", "", heads, rows, pd.DataFrame())
 
 
@@ -231,7 +241,26 @@ def _figure(folder: Path, name: str) -> str:
     )
 
 
-def _settings(options: CompareOptions, described: Mapping[str, object]) -> str:
+def _reach(measures: pd.DataFrame, permutations: int) -> str:
+    """Say which stars so many permutations can give to so many tests."""
+    tested = measures[measures["p_value"].notna()]
+    main = {(row.tendency, row.distance) for row in MAIN_ROWS}
+    keys = zip(tested["tendency"], tested["measure"], strict=True)
+    family = sum(key in main for key in keys)
+    if not family:
+        return ""
+    smallest = family / (permutations + 1)
+    said = f"; adjusted for {family} tests the smallest p is {shown(smallest)}"
+    for level, mark in STAR_LEVELS:
+        if smallest >= level:
+            needed = math.floor(family / level + 1e-9)
+            said += f", and {mark} needs at least {needed:,} permutations"
+    return said
+
+
+def _settings(
+    options: CompareOptions, described: Mapping[str, object], measures: pd.DataFrame
+) -> str:
     cleaning = "none (the texts are tokens already)"
     if not options.tokenized:
         cleaning = (
@@ -242,12 +271,14 @@ def _settings(options: CompareOptions, described: Mapping[str, object]) -> str:
         "Cleaning": cleaning,
         "Stop words": f"list '{described['stop_words']}'",
         "Symbols": "tokens of punctuation, numbers and other symbols only",
-        "Permutations": f"{options.permutations:,}",
+        "Permutations": f"{options.permutations:,}{_reach(measures, options.permutations)}",
         "Bootstrap resamples": f"{options.bootstrap:,}",
         "Seed": str(options.seed),
         "Made with": f"beyond-perplexity {beyond_perplexity.__version__}",
     }
-    items = [f"<li><b>{escape(key)}</b>: {escape(value)}</li>" for key, value in entries.items()]
+    items = [
+        f"<li><b>{escape(key)}</b>: {escape_html(value)}</li>" for key, value in entries.items()
+    ]
     return f"<h2>Settings</h2>\n<ul>{''.join(items)}</ul>"
 
 
@@ -279,11 +310,14 @@ def comparison_page(
         HTML.
     """
     samples, reference = comparison.samples.path.name, comparison.reference.path.name
-    title = f"{samples} compared with {reference}"
+    title, raw = f"{samples} compared with {reference}", comparison.raw
+    texts = texts_table(comparison.measures)
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape_html(title)}</h1>",
         to_html_table(bodies_table(comparison)),
         to_html_table(comparison_table(comparison.measures)),
+        to_html_table(texts) if texts.rows else "",
+        *([] if raw is None else [to_html_table(comparison_table(raw, raw=True))]),
         "<p><a href='#reading'>How to read this table</a></p>",
         "<h2>Figures</h2>",
         "<div class='figures'>",
@@ -294,6 +328,6 @@ def comparison_page(
         f"<details><summary>Show all {len(comparison.measures)} measures</summary>",
         to_html_table(all_measures_table(comparison.measures)),
         "</details>",
-        _settings(options, described),
+        _settings(options, described, comparison.measures),
     ]
     return html_page(title, "\n".join(parts))

@@ -104,6 +104,8 @@ def read_input(kind: str, paths: Paths) -> Any:
         When a file is not of that kind.
     """
     row = INPUTS[kind]
+    if row.reader:
+        return resolve_name(row.reader)(paths) if paths else None
     if row.schema:
         if not paths:
             return None

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.figures.numbers import stars
+from beyond_perplexity.figures.numbers import shown_range, shown_share
+from beyond_perplexity.figures.verdicts import human_floors, verdict_mark
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.report.findings import Compared, body_name, five_lines
+from beyond_perplexity.report.layout import escape_rst
+from beyond_perplexity.report.measured import TEXT_SHARES
+from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 
 # Of the two relations of types and length, the first page has the one of words.
@@ -23,6 +30,7 @@ MAIN_COLUMNS = tuple(
     if row.distance and name not in LEFT_OUT
 )
 
+TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
 
 PAGE_TITLE = """Language models beyond one perplexity number
@@ -32,9 +40,13 @@ PAGE_TITLE = """Language models beyond one perplexity number
 DISTANCES_TEXT = r"""How far is generated text from human text?
 ------------------------------------------
 
-Each distance is 0 for the same distribution and at most 1. Stars: the difference is significant at
-p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test over documents. With many documents
-everything becomes significant: read the sizes first.
+{five_lines}
+
+Each distance is 0 for the same distribution and at most 1, and never quite 0 for finite texts: the
+first rows say how far human text is from itself at the same size. Stars: significant at p < 0.005
+(\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no sound verdict
+is possible, for the reason that the tables name. Beside the distances: shares of unknown words, of
+documents that did not end, of repeated documents, and of 8-grams that stand in the training text.
 
 {main_table}
 
@@ -45,8 +57,11 @@ LIKELIHOODS_TEXT = """How likely is human text under the models?
 ------------------------------------------
 
 Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
-Models of different vocabularies compare per character only. An unsmoothed n-gram model gives unseen
-n-grams no probability, so that its perplexity is infinite.
+Models of different vocabularies compare in bits per byte of one corpus: there a word that a closed
+vocabulary lacks is spelled too, by a character model that is blind to the sentence, and of subwords
+one segmentation is counted, which is an upper bound. Brackets: 95% interval over documents, or
+pages where the split keeps them whole. An unsmoothed n-gram model gives unseen n-grams no
+probability, so that its perplexity is infinite.
 
 {perplexities}
 """
@@ -68,8 +83,23 @@ def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
     found = rows[(rows["tendency"] == tendency) & (rows["measure"] == measure)]
     if found.empty:
         return "—"
-    value, p_value = found.iloc[0][["value", "p_value"]]
-    return f"{value:.2f}{stars(p_value)}".replace("*", r"\*")
+    row = found.to_dict("records")[0]
+    return f"{row['value']:.2f}{escape_rst(verdict_mark(row))}"
+
+
+def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
+    text = rows[rows["tendency"] == TEXT]
+    shares = [text[text["measure"] == f"{name}{ending}"]["value"] for name in TEXT_SHARES]
+    return [shown_range(share, shown_share) or "—" for share in shares]
+
+
+def _human_row(rows: pd.DataFrame, vocabulary: str) -> list[str]:
+    floors = (
+        human_floors(rows, column[:2], "{:.2f}".format)[vocabulary] for column in MAIN_COLUMNS
+    )
+    own = rows[rows["vocabulary"] == vocabulary]
+    name = escape_rst(f"Human text, floor ({vocabulary})")
+    return [name, *(floor or "—" for floor in floors), *_shares(own, "_reference")]
 
 
 def main_table(measures: pd.DataFrame) -> list[list[str]]:
@@ -83,17 +113,20 @@ def main_table(measures: pd.DataFrame) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        The header, then one row per source in the order of first appearance.
+        The header; the floor, a row for each vocabulary that human text is read in; then one row
+        per source in the order of first appearance. The last columns are shares of the text.
     """
-    header = ["Body of text", *(title for _, _, title in MAIN_COLUMNS)]
+    header = ["Body of text", *(title for _, _, title in MAIN_COLUMNS), *TEXT_SHARES.values()]
+    humans = [_human_row(measures, name) for name in dict.fromkeys(measures["vocabulary"])]
     body = [
         [
-            str(source).replace("/", " "),
+            body_name(source),
             *(_cell(rows, tendency, measure) for tendency, measure, _ in MAIN_COLUMNS),
+            *_shares(rows),
         ]
         for source, rows in measures.groupby("source", sort=False)
     ]
-    return [header, *body]
+    return [header, *humans, *body]
 
 
 def _list_table(rows: Sequence[Sequence[str]]) -> str:
@@ -117,17 +150,27 @@ def _image(figure: str | Path) -> list[str]:
 
 
 def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    header = ["Model", "per token", "per word", "bits per character", "unknown words"]
+    columns = {SPELLED: "cleaned", RAW_BITS: "raw"}
+    found = {
+        head: {name: bits_per_byte(result, text) for name, result in perplexities.items()}
+        for head, text in columns.items()
+    }
+    found = {head: column for head, column in found.items() if any(column.values())}
+    header = ["Model", "per token", "per word", *found, "unknown words"]
     rows = []
     for name, result in perplexities.items():
-        values = [
-            result["perplexity"]["token"],
-            result["perplexity"]["word"],
-            result["bits"]["character"],
-        ]
+        values = [result["perplexity"]["token"], result["perplexity"]["word"]]
         shown = ["∞" if value is None else f"{value:,.2f}" for value in values]
+        shown += [_shown_bits(column[name]) for column in found.values()]
         rows.append([name, *shown, f"{100 * result['unknown_share']:.2f}%"])
     return [header, *rows]
+
+
+def _shown_bits(bits: ByteBits | None) -> str:
+    if bits is None:
+        return "—"
+    limits = "" if bits.low is None or bits.high is None else f" [{bits.low:.2f}, {bits.high:.2f}]"
+    return "∞" if math.isinf(bits.value) else f"{bits.value:.2f}{limits}"
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
@@ -168,28 +211,56 @@ def _meaning() -> str:
     return fill(MEANING.format(**said), 100)
 
 
-def _compared(corpora: Mapping[str, Mapping[str, Any]], measures: pd.DataFrame | None) -> str:
-    described = "; ".join(
-        f"*{name}* with "
+def _described(corpora: Mapping[str, Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"*{escape_rst(name)}* with "
         + ", ".join(
             f"{counts['documents']:,} {split} documents ({counts['tokens']:,} tokens)"
             for split, counts in report["splits"].items()
         )
         for name, report in corpora.items()
     )
-    if measures is None:
-        return f"Corpora: {described}."
+
+
+def _compared(
+    corpora: Mapping[str, Mapping[str, Any]],
+    compared: Sequence[Compared],
+    kinds: Collection[str],
+) -> str:
+    described = f"Corpora: {_described(corpora)}."
+    if not compared:
+        return described
+    bodies = sum(one.measures["source"].nunique() for one in compared)
+    of_model = max(int(one.measures["n_samples"].max()) for one in compared)
+    human = max(int(one.measures["n_reference"].max()) for one in compared)
+    unseen = (
+        "that no model has seen"
+        if set(kinds) <= TRAINED_HERE
+        else "that no model trained here has seen; what others have seen is not known"
+    )
     return (
-        f"{measures['source'].nunique()} bodies of up to {int(measures['n_samples'].max()):,} "
-        f"documents were compared with {int(measures['n_reference'].max()):,} documents of a test "
-        f"split that no model has seen. Corpora: {described}."
+        f"{bodies} bodies of up to {of_model:,} documents were compared with {human:,} documents "
+        f"of a test split {unseen}. {described}"
+    )
+
+
+def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> str:
+    lines = []
+    for one in compared:
+        lines += [f"Corpus *{escape_rst(one.name)}*:", ""] * (len(compared) > 1)
+        lines += [f"- {line}" for line in five_lines(one)] + [""]
+    table = main_table(pd.concat([one.measures for one in compared], ignore_index=True))
+    images = [line for figure in figures for line in _image(figure)]
+    return DISTANCES_TEXT.format(
+        five_lines="\n".join(lines), main_table=_list_table(table), images="\n".join(images)
     )
 
 
 def render_overview(
     corpora: Mapping[str, Mapping[str, Any]],
     perplexities: Mapping[str, Mapping[str, Any]],
-    measures: pd.DataFrame | None,
+    compared: Sequence[Compared],
+    kinds: Collection[str],
     estimates: pd.DataFrame | None,
     figures: Sequence[str | Path],
 ) -> str:
@@ -201,8 +272,11 @@ def render_overview(
         Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
     perplexities : dict
         Perplexity results by model.
-    measures : pandas.DataFrame or None
-        Rows of the schema ``tendencies`` of every source.
+    compared : sequence of Compared
+        The corpora that bodies of text are compared with, with their measures.
+    kinds : collection of str
+        Kinds of the families of all compared models (see `models.families`), and ``"external"``
+        where samples were brought: what those have seen is not known.
     estimates : pandas.DataFrame or None
         Rows of the schema ``estimates`` of every proposal.
     figures : sequence of path
@@ -213,11 +287,9 @@ def render_overview(
     str
         reStructuredText that needs no other file.
     """
-    parts = [PAGE_TITLE, _compared(corpora, measures) + "\n"]
-    if measures is not None:
-        images = [line for figure in figures for line in _image(figure)]
-        table = _list_table(main_table(measures))
-        parts.append(DISTANCES_TEXT.format(main_table=table, images="\n".join(images)))
+    parts = [PAGE_TITLE, _compared(corpora, compared, kinds) + "\n"]
+    if compared:
+        parts.append(_distances(compared, figures))
     if perplexities:
         table = _list_table(_perplexity_rows(perplexities))
         parts.append(LIKELIHOODS_TEXT.format(perplexities=table))

@@ -157,3 +157,8 @@ def published(tendency: str, measure: str, family: str, kind: str) -> PublishedV
         return None
     rows = [line.split() for line in block.strip().splitlines()]
     return _parse(rows[PUBLISHED_FAMILIES.index(family)][PUBLISHED_KINDS.index(kind)])
+
+
+def is_published(tendency: str, measure: str) -> bool:
+    """Return whether the paper has values of a measure."""
+    return (tendency, measure) in _TABLES

@@ -33,6 +33,25 @@ def _cell(row: pd.Series) -> str:
     return f"{size} ({100 * row['relative']:.2g}%)"
 
 
+def _note(sensitivity: pd.DataFrame, reference: str) -> str:
+    """Say what is found how often, and of which tests."""
+    level, power, grouped = sensitivity[["level", "power", "groups"]].iloc[0]
+    found = (
+        f"The shift of a population that one test finds at p < {level:g}, before any adjustment "
+        f"for many tests, in {100 * power:g}% of the cases; in brackets relative to the value of "
+        f"the {reference}, of whose documents the populations are made. Distances are tested on "
+        "one side."
+    )
+    if not grouped:
+        return f"{found} Both samples are of independent documents, which the tests permute."
+    return (
+        f"{found} The human sample is of whole groups, the other of as many independent documents. "
+        "The total variation is tested by the held-out distance, the rest by swaps of groups; too "
+        "few groups allow none. Ranks have no sound test against groups, and of types by length "
+        "no shift is computed for them."
+    )
+
+
 def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of sensitivity.
 
@@ -66,12 +85,6 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         body.append([*names, unit, *(by_size.get(size, "") for size in sizes)])
     heads = [Column(title, text=True) for title in ("Tendency", "Test", "Shift in")]
     heads += [Column(f"{size:,}", "Documents in each of two samples") for size in sizes]
-    level, power = sensitivity[["level", "power"]].iloc[0]
-    reference = labels.reference.lower()
-    note = (
-        f"The shift of a population that permutation tests of two samples find at p < {level:g} in "
-        f"{100 * power:g}% of the cases; in brackets relative to the value of the {reference}, of "
-        "whose documents the populations are made."
-    )
+    note = _note(sensitivity, labels.reference.lower())
     title = "Smallest shift that documents detect"
     return Table("sensitivity", title, note, heads, body, sensitivity)

@@ -1,96 +1,30 @@
-"""Tables 1 to 6 of the tendencies paper from measures and model descriptions."""
+"""Tables 1 and 4 of the tendencies paper: the models, and the test set itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import Labels, parse_source
-from beyond_perplexity.figures.numbers import STAR_NOTE, shown, stars
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.published import (
-    CITATION,
-    COLUMN,
-    PARAMETERS,
-    PERPLEXITIES,
-    TEST_SET,
-    published,
+from beyond_perplexity.report.measured import OWN, PAPER, PUBLISHED_NOTE, Measured
+from beyond_perplexity.report.perplexities import (
+    BITS_NOTE,
+    RAW_BITS,
+    SPELLED,
+    ByteBits,
+    bits_per_byte,
+    check_one_text,
 )
-from beyond_perplexity.tendencies.rows import LENGTH, SHARE_NOUNS, SHARES, tendencies_of
+from beyond_perplexity.report.published import COLUMN, PARAMETERS, PERPLEXITIES, TEST_SET
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 
-OWN, PAPER = "this run", "published"
 MILLION = 1e6
-DOCUMENT_ROWS = tendencies_of("length", "share")
-PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
-
-
-class Measured(NamedTuple):
-    """A measured quantity that a table shows, and its heading."""
-
-    tendency: str
-    measure: str
-    heading: str
-    digits: int = 3
-
-
-class Specification(NamedTuple):
-    """What Tables 2, 3, 5 and 6 show: a row per model and decoding, two columns per quantity."""
-
-    title: str
-    note: str
-    columns: tuple[Measured, ...]
-
-
-MEASURED_TABLES = {
-    2: Specification(
-        "Distances of rank-frequency and of unigrams",
-        "KS: Kolmogorov-Smirnov distance over the first ranks. TVD: total variation, "
-        "half of the sum of all differences. Largest difference: of the probability of a single "
-        f"word, which the paper prints under the name tvd. {STAR_NOTE}.",
-        (
-            Measured("rank_frequency", "ks_zipf_model", "KS to the samples' Zipf fit"),
-            Measured("rank_frequency", "ks_zipf_reference", "KS to the test set's Zipf fit"),
-            Measured("rank_frequency", "ks_empirical", "KS to the test set"),
-            Measured("unigram", "tvd", "Unigram TVD"),
-            Measured("unigram", "max_difference", "Unigram largest difference", 4),
-        ),
-    ),
-    3: Specification(
-        f"Distances of length, {SHARE_NOUNS}",
-        f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
-        f"as a share of a document's tokens. {STAR_NOTE}.",
-        (
-            *(
-                Measured(name, row.distance, f"{row.title} KS")
-                for name, row in DOCUMENT_ROWS.items()
-            ),
-        ),
-    ),
-    5: Specification(
-        "Parameters fitted to the samples",
-        "Zipf: frequency falls with rank to the power of s. Heaps: types grow with length to the "
-        "power of β (unigrams).",
-        (
-            Measured("rank_frequency", "zipf_s", "Zipf s"),
-            Measured("type_token_unigrams", "heaps_beta", "Heaps β"),
-        ),
-    ),
-    6: Specification(
-        "Mean of the samples minus mean of the test set",
-        f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. {STAR_NOTE} "
-        "(permutation test over documents).",
-        (
-            *(
-                Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
-                for name, row in DOCUMENT_ROWS.items()
-            ),
-        ),
-    ),
-}
+BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}
 
 TEST_SET_ROWS = (
     Measured("rank_frequency", "zipf_s", "Zipf s", 4),
@@ -102,89 +36,6 @@ TEST_SET_ROWS = (
     *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
 )
 
-ROW_KEYS = ["source", "tendency", "measure"]
-
-
-def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, object]:
-    """Lay a measured row beside the published value of the same family and decoding."""
-    model, decoding = parse_source(str(row["source"]))
-    family = labels.families.get(model, model)
-    kind = labels.kinds.get(decoding, decoding)
-    paper = published(str(row["tendency"]), str(row["measure"]), family, kind)
-    return {
-        "source": row["source"],
-        "model": labels.model(model),
-        "decoding": labels.decoding(decoding),
-        **{name: row[name] for name in ("tendency", "measure", "value", "low", "high", "p_value")},
-        "stars": stars(row["p_value"]),
-        COLUMN: paper.value if paper else None,
-        "published stars": paper.stars if paper else "",
-        "n_reference": row["n_reference"],
-        "n_samples": row["n_samples"],
-    }
-
-
-def _cells(measured: Measured, found: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
-        return ["", ""]
-    own = shown(found["value"], measured.digits)
-    paper = shown(found[COLUMN], measured.digits)
-    return [own + found["stars"] if own else "", paper + found["published stars"] if paper else ""]
-
-
-def measured_table(number: int, measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make Table 2, 3, 5 or 6.
-
-    Parameters
-    ----------
-    number : int
-        A key of `MEASURED_TABLES`.
-    measures : pandas.DataFrame
-        Schema ``tendencies``, of all sources.
-    labels : Labels
-        Names and order; families and kinds for the published values.
-
-    Returns
-    -------
-    Table
-        A row per source; for each quantity this run's value and the published one.
-
-    Raises
-    ------
-    InputError
-        When the measures have none of the table's quantities.
-    """
-    title, note, columns = MEASURED_TABLES[number]
-    wanted = {(column.tendency, column.measure) for column in columns}
-    pairs = zip(measures["tendency"], measures["measure"], strict=True)
-    rows = measures[[pair in wanted for pair in pairs]]
-    if rows.empty:
-        names = ", ".join(f"{tendency} {measure}" for tendency, measure in sorted(wanted))
-        raise InputError(f"table {number}: the measures have none of {names}")
-    sources = labels.sort_sources(rows["source"])
-    found = {
-        tuple(row[key] for key in ROW_KEYS): _tidy_row(dict(row), labels)
-        for row in rows.to_dict("records")
-    }
-    keys = [(source, c.tendency, c.measure) for source in sources for c in columns]
-    body = []
-    for source in sources:
-        model, decoding = parse_source(source)
-        cells = [labels.model(model), labels.decoding(decoding)]
-        for column in columns:
-            cells += _cells(column, found.get((source, column.tendency, column.measure)))
-        body.append(cells)
-    heads = [Column("Model", text=True), Column("Decoding", text=True)]
-    for column in columns:
-        heads += [Column(OWN, column.heading), Column(PAPER, column.heading, published=True)]
-    tidy = pd.DataFrame([found[key] for key in keys if key in found])
-    return Table(
-        f"table_{number}", f"Table {number}: {title}", f"{note} {PUBLISHED_NOTE}", heads, body, tidy
-    )
-
-
-table_2, table_3, table_5, table_6 = (partial(measured_table, number) for number in MEASURED_TABLES)
-
 
 def reference_table(
     measures: pd.DataFrame, resamples: pd.DataFrame | None, labels: Labels
@@ -194,7 +45,9 @@ def reference_table(
     Parameters
     ----------
     measures : pandas.DataFrame
-        Schema ``tendencies`` of any samples; measures ending in ``_reference`` are the test set's.
+        Schema ``tendencies`` of any samples in raw text; measures ending in ``_reference`` are the
+        test set's. Those of words are of as many tokens as the samples have, so that the longest
+        samples are taken.
     resamples : pandas.DataFrame, optional
         Schema ``tendencies``, one source per resample of the training set; None or a single
         resample leaves the standard deviations out.
@@ -211,6 +64,7 @@ def reference_table(
         When the measures have none of the parameters.
     """
     records, body = [], []
+    measures = _largest_first(measures)
     for row in TEST_SET_ROWS:
         value = _first(measures, row.tendency, f"{row.measure}_reference")
         if value is None:
@@ -238,11 +92,19 @@ def reference_table(
         Column(PAPER, published=True),
     ]
     note = (
-        "Standard deviation: over resamples of the training set, each as large as the test set. "
-        + PUBLISHED_NOTE
+        "Standard deviation: over random subsets of the training text, each as large as the test "
+        "set; drawn by documents, or by pages where the corpus is split by pages. " + PUBLISHED_NOTE
     )
-    title = f"Table 4: Parameters of the {labels.reference.lower()}"
+    title = f"Table 4: Parameters of the {labels.human()}"
     return Table("table_4", title, note, heads, body, pd.DataFrame(records))
+
+
+def _largest_first(measures: pd.DataFrame) -> pd.DataFrame:
+    """Put the bodies with the most tokens first: the laws of words are fitted to as many tokens."""
+    tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
+    sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
+    order = measures["source"].map(lambda name: -sizes.get(name, 0.0))
+    return measures.loc[order.sort_values(kind="stable").index]
 
 
 def _select(table: pd.DataFrame, tendency: str, measure: str) -> pd.Series:
@@ -283,6 +145,7 @@ def model_table(
     Table
     """
     records, body = [], []
+    texts = [text for text in ("cleaned", "raw") if _scored(perplexities, text)]
     for name in labels.sort_models(models):
         record = _model_record(name, models[name], perplexities.get(name))
         records.append(record)
@@ -296,6 +159,7 @@ def model_table(
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
                 shown(record["perplexity_per_word_unknown_penalized"], 2),
                 shown(record[f"perplexity {COLUMN}"], 2),
+                *(shown(record[f"bits_per_byte_{text}"]) for text in texts),
             ]
         )
     heads = [
@@ -307,14 +171,23 @@ def model_table(
         Column("per word", "Perplexity of the test set"),
         Column("per word, unknown penalized", "Perplexity of the test set"),
         Column(PAPER, "Perplexity of the test set", published=True),
+        *(Column(BITS_HEADINGS[text], "Bits of the test set") for text in texts),
     ]
     note = (
-        "Perplexity counts the end of a document. Models of different vocabularies compare in the "
-        "column that charges a closed vocabulary for the words it does not know; none compares "
-        "with the published values: another corpus and larger models. " + PUBLISHED_NOTE
+        f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "
+        "the published one, ln U nats for one of U training types, which is less than a spelling. "
+        "None compares with the published values: another corpus and larger models. "
+        + PUBLISHED_NOTE
     )
     title = "Table 1: Parameters and perplexity of the models"
     return Table("table_1", title, note, heads, body, pd.DataFrame(records))
+
+
+def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
+    """Return the bits per byte of a text of the models that have them; checks that it is one."""
+    found = {name: bits_per_byte(result, text) for name, result in perplexities.items()}
+    check_one_text(found)
+    return {name: bits for name, bits in found.items() if bits}
 
 
 def _model_record(
@@ -329,6 +202,7 @@ def _model_record(
         # An open vocabulary has no unknown words to be charged for.
         charged = (perplexity or {}).get("unknown_penalized", perplexity)
         penalized = _perplexity(charged, "word")
+        bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"the description or perplexity of model '{name}' lacks {error}"
@@ -341,6 +215,9 @@ def _model_record(
         f"parameters {COLUMN}": PARAMETERS.get(family),
         **{f"perplexity_per_{unit}": value for unit, value in units.items()},
         "perplexity_per_word_unknown_penalized": penalized,
+        **{f"bits_per_byte_{text}": found and found.value for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_low": found and found.low for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_high": found and found.high for text, found in bits.items()},
         f"perplexity {COLUMN}": PERPLEXITIES.get(family),
     }
 

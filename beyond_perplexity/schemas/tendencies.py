@@ -70,6 +70,7 @@ SENSITIVITY = columns(
     relative=pa.float64(),
     level=pa.float64(),
     power=pa.float64(),
+    groups=pa.bool_(),
 )
 
 # What the figures draw, tidy: points of a named curve with a band and the documents behind.

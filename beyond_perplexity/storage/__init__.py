@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, and where they came from."""
+"""Files that are written whole or not at all, where they came from, and tables of users."""

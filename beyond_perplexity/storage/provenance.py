@@ -64,6 +64,12 @@ def value_hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+def hash_bytes(content: bytes) -> int:
+    """Hash bytes to a signed 64-bit integer (BLAKE2b), the same on every machine."""
+    digest = hashlib.blake2b(content, digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 

@@ -12,7 +12,6 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.inference.human_text import HumanText, further_pair
 from beyond_perplexity.tendencies.measured import MeasureRow
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView
@@ -75,11 +74,9 @@ class TextComparison:
             self._copied = training_shares(self._facts, self.training())
 
     @contextmanager
-    def pair(
-        self, vocabulary: str, bodies: Bodies, options: MeasurementOptions
-    ) -> Iterator[BodyPair]:
+    def pair(self, vocabulary: str, bodies: Bodies) -> Iterator[BodyPair]:
         """Bring both together in a reading; see `pairs.paired`."""
-        texts = (self.files[0].texts(), self.files[1].texts()) if options.draws else None
+        texts = self.files[0].texts(), self.files[1].texts()
         read, reference, samples = self.views[vocabulary].batch, *bodies
         with paired(
             reference, samples, texts, read=read, groups=self.groups, classes=self.classes

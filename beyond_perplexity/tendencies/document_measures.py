@@ -159,15 +159,14 @@ def _heaps_rows(
             yield MeasureRow(tendency, measure, fit[column], *limits)
 
 
-def _shared_lengths(paired: type_token.PairedCells) -> tuple[str, bool]:
+def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str, bool]:
     """Describe the lengths that both texts have, and say whether they carry a verdict."""
     reference, samples = (paired.cells.totals(x) for x in (paired.reference, paired.samples))
     shared = (reference > 0) & (samples > 0)
     here, there = int(samples[shared].sum()), int(reference[shared].sum())
     lengths = int(shared.sum())
     note = (
-        f"{lengths} shared length{'s' if lengths != 1 else ''} with {here} of "
-        f"{int(samples.sum())} documents"
+        f"{lengths} shared length{'s' if lengths != 1 else ''} with {here} of {n_samples} documents"
     )
     if min(here, there) >= DOCUMENTS_AT_LENGTHS:
         return note, True
@@ -211,7 +210,7 @@ def type_token_rows(
             )
             row = row._replace(p_value_law=monte_carlo_p(value, drawn))
         else:
-            note, sound = _shared_lengths(paired)
+            note, sound = _shared_lengths(paired, pair.samples.n_documents)
             row = row._replace(note=note, withheld=not sound)
         yield row
 

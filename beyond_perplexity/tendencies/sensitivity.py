@@ -326,7 +326,8 @@ def smallest_shifts(
         Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
         the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
         unigrams the share of the documents that are exchanged). Null where there is none. With
-        `groups`, measures that have no sound test for groups against documents are left out.
+        `groups`, measures that have no sound test for groups against documents are left out, and
+        types by length, whose documents of one length are too few in a group.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
@@ -341,6 +342,6 @@ def smallest_shifts(
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "shift": size, "relative": relative}
-            wanted = {"level": how.level, "power": how.power}
+            wanted = {"level": how.level, "power": how.power, "groups": groups is not None}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
-from beyond_perplexity.figures.labels import REFERENCE
+from beyond_perplexity.figures.labels import REFERENCE, is_reference
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
@@ -20,57 +20,154 @@ def sources_of(models: list[str], decodings: list[str]) -> list[str]:
     return [f"{model}/{decoding}" for model in models for decoding in decodings]
 
 
+# How far human text is from itself, by measure, and how far a body is for each unit of `far`.
+FLOORS = {
+    ("rank_frequency", "ks_empirical"): (0.02, 0.2),
+    ("type_token_unigrams", "ks_empirical"): (0.5, 0.4),
+    ("type_token_bigrams", "ks_empirical"): (0.46, 0.4),
+    ("unigram", "tvd"): (0.22, 0.5),
+    ("unigram", "tvd_1000"): (0.11, 0.5),
+    ("unigram", "max_difference"): (0.004, 0.1),
+    ("unigram", "max_difference_known"): (0.004, 0.05),
+    **{(tendency, "ks"): (0.05, 1.0) for tendency in TWO_SAMPLE},
+}
+TEXT_ROWS = {
+    "unknown_share": 0.05,
+    "unknown_share_reference": 0.043,
+    "unfinished_share": 0.2,
+    "duplicate_share": 0.0125,
+    "duplicate_share_reference": 0.0,
+    "training_8grams": 0.31,
+    "training_8grams_reference": 0.0102,
+    "cut_share": 0.0,
+    "cut_share_reference": 0.01,
+    "fragment_share": 0.06,
+    "fragment_share_reference": 0.05,
+}
+WITHHELD_NOTE = "the reference has 12.3 effective groups, fewer than 20"
+WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
+
+
+class MeasuredRows:
+    """Rows of the schema ``tendencies`` with plausible intervals, floors and adjusted p-values."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+
+    def add(
+        self, source: str, tendency: str, measure: str, value: float, p: float | None = None
+    ) -> None:
+        half = abs(value) * 0.05
+        floor = FLOORS.get((tendency, measure), (np.nan, 0))[0]
+        law = measure.startswith("ks_zipf")
+        note = WORD_NOTE if measure == "max_difference" else None
+        self.rows.append(
+            {
+                "source": source,
+                "tendency": tendency,
+                "measure": measure,
+                "value": value,
+                "low": np.nan if measure.startswith(("ks", "max")) else value - half,
+                "high": value + half,
+                "p_value": np.nan if p is None else p,
+                "n_reference": 20_000,
+                "n_samples": 20_000,
+                "p_adjusted": np.nan if p is None else min(1.0, 8 * p),
+                "floor": floor,
+                "excess": value - floor,
+                "groups_reference": None,
+                "note": note,
+                "p_value_law": 0.001 if law else np.nan,
+                "floor_low": floor * 0.8,
+                "floor_high": floor * 1.2,
+                "vocabulary": "raw"
+                if source.startswith("external") or "bpe" in source
+                else "words",
+            }
+        )
+
+    def table(self) -> pd.DataFrame:
+        table = pd.DataFrame(self.rows)
+        return table.assign(groups_reference=table["groups_reference"].astype("Int64"))
+
+
 def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
     """Make a table of schema ``tendencies`` with every measure of every source."""
     random = np.random.default_rng(seed)
-    rows: list[tuple[object, ...]] = []
-
-    def add(source: str, tendency: str, measure: str, value: float, p: float | None) -> None:
-        half = abs(value) * 0.05
-        p_value = np.nan if p is None else p
-        rows.append((source, tendency, measure, value, value - half, value + half, p_value))
-
+    rows = MeasuredRows()
     for source in sources:
-        far = 0.01 + 0.4 * random.random() ** 3
-        p = float(random.choice([1 / 1001, 0.02, 0.4]))
-        add(source, "rank_frequency", "zipf_s", 1.2 + far / 30, None)
-        add(source, "rank_frequency", "zipf_s_reference", 1.1997, None)
-        for measure, value in (("model", 0.15), ("reference", 0.145)):
-            add(source, "rank_frequency", f"ks_zipf_{measure}", value + far / 20, None)
-        add(source, "rank_frequency", "ks_empirical", far / 5, p)
-        for tendency, beta, alpha in (
-            ("type_token_unigrams", 0.841, 1.39),
-            ("type_token_bigrams", 0.966, 1.099),
-        ):
-            add(source, tendency, "heaps_beta", beta + far / 20, None)
-            add(source, tendency, "heaps_alpha", alpha, None)
-            add(source, tendency, "heaps_beta_reference", beta, None)
-            add(source, tendency, "heaps_alpha_reference", alpha, None)
-            add(source, tendency, "ks_empirical", far, p)
-        add(source, "unigram", "tvd", far / 2, p)
-        add(source, "unigram", "max_difference", far / 10, p)
+        far = 0.4 * random.random() ** 3
+        p = float(random.choice([1 / 2000, 0.004, 0.4]))
+        for (tendency, measure), (floor, slope) in FLOORS.items():
+            rows.add(source, tendency, measure, floor + slope * (far - 0.004), p)
+        _add_laws(rows, source, far)
         for tendency in TWO_SAMPLE:
             mean = MEANS[tendency]
-            add(source, tendency, "mean", mean * (1 - far), None)
-            add(source, tendency, "mean_reference", mean, None)
-            add(source, tendency, "mean_difference", -mean * far, p)
-            add(source, tendency, "ks", far, p)
+            rows.add(source, tendency, "mean", mean * (1 - far))
+            rows.add(source, tendency, "mean_reference", mean)
+            rows.add(source, tendency, "mean_difference", -mean * far, p)
         for measure, value in (("types", 61_234.0), ("tokens", 1_234_567.0)):
-            add(source, "vocabulary", measure, round(value * (1 - far)), None)
-            add(source, "vocabulary", f"{measure}_reference", value, None)
-        add(source, "vocabulary", "novel_types", far / 3, None)
-        add(source, "vocabulary", "coverage", 1 - far, None)
-    names = ["source", "tendency", "measure", "value", "low", "high", "p_value"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(n_reference=20_000, n_samples=20_000)
+            rows.add(source, "vocabulary", measure, round(value * (1 - far)))
+            rows.add(source, "vocabulary", f"{measure}_reference", value)
+        rows.add(source, "vocabulary", "novel_types", far / 3)
+        rows.add(source, "vocabulary", "coverage", 1 - far)
+        for measure, value in TEXT_ROWS.items():
+            rows.add(source, "text", measure, value)
+    return rows.table()
 
 
-def make_curves(sources: list[str], seed: int = 1) -> pd.DataFrame:
-    """Make a table of schema ``curves`` with every curve of every source and the reference."""
+def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
+    ranks = "rank_frequency"
+    rows.add(source, ranks, "zipf_s", 1.2 + far / 30)
+    rows.add(source, ranks, "zipf_s_reference", 1.1997)
+    rows.add(source, ranks, "zipf_s_split", 1.08 + far / 30)
+    rows.add(source, ranks, "zipf_s_split_reference", 1.0794)
+    rows.add(source, ranks, "zipf_ranks", 2345)
+    rows.add(source, ranks, "zipf_ranks_reference", 2456)
+    for measure, value in (("model", 0.15), ("reference", 0.145)):
+        rows.add(source, ranks, f"ks_zipf_{measure}", value + far / 20)
+    for tendency, beta, alpha in (
+        ("type_token_unigrams", 0.841, 1.39),
+        ("type_token_bigrams", 0.966, 1.099),
+    ):
+        rows.add(source, tendency, "heaps_beta", beta + far / 20)
+        rows.add(source, tendency, "heaps_alpha", alpha)
+        rows.add(source, tendency, "heaps_beta_reference", beta)
+        rows.add(source, tendency, "heaps_alpha_reference", alpha)
+
+
+def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -> pd.DataFrame:
+    """Take a verdict back, as where there are too few groups."""
+    chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
+    changed = measures.copy()
+    changed.loc[chosen, ["p_value", "p_adjusted"]] = np.nan
+    changed.loc[chosen, "note"] = f"no verdict: {reason}"
+    return changed
+
+
+def set_distance(
+    measures: pd.DataFrame, tendency: str, measure: str, value: float, source: str | None = None
+) -> pd.DataFrame:
+    """Set a distance, and its excess with it."""
+    chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
+    if source is not None:
+        chosen &= measures["source"] == source
+    assert chosen.any()
+    changed = measures.copy()
+    changed.loc[chosen, "value"] = value
+    changed.loc[chosen, "excess"] = value - changed.loc[chosen, "floor"]
+    return changed
+
+
+def make_curves(
+    sources: list[str], seed: int = 1, references: tuple[str, ...] = (REFERENCE,)
+) -> pd.DataFrame:
+    """Make a table of schema ``curves`` with every curve of every source and of the references."""
     random = np.random.default_rng(seed)
     parts = []
-    for source in [REFERENCE, *sources]:
-        shift = 0.0 if source == REFERENCE else random.normal() * 0.03
+    for source in [*references, *sources]:
+        human = is_reference(source)
+        shift = -0.02 * references.index(source) if human else random.normal() * 0.03
         parts += _curves_of(source, shift, random)
     return pd.concat(parts, ignore_index=True)[CURVES.names]
 
@@ -105,7 +202,7 @@ def _curves_of(source: str, shift: float, random: np.random.Generator) -> list[p
         _part(source, "length_quantiles", levels, 57 * np.exp(levels * 2.6 - 1.5 + shift)),
         _part(source, "length_mean", np.array([0.0]), np.array([57.45 * (1 + shift)])),
     ]
-    if source != REFERENCE:
+    if not is_reference(source):
         for curve, level in (("model", 0.1), ("reference", 0.2), ("empirical", 0.25)):
             noise = random.normal(size=500) * 0.02
             y = np.clip(level + abs(shift) * 5 * lengths / 500 + noise, 0, 1)
@@ -162,7 +259,7 @@ def make_sensitivity() -> pd.DataFrame:
         unit = "tokens" if tendency == "length" else "share"
         tests += [(tendency, m, unit, MEANS[tendency]) for m in ("ks", "mean_difference")]
     rows = [
-        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8)
+        ("reference", tendency, measure, unit, n, base * share, share, 0.005, 0.8, False)
         for place, (tendency, measure, unit, base) in enumerate(tests)
         for n in (1000, 10_000, 100_000, 1_000_000)
         for share in [(1 + place) / np.sqrt(n) / 4]

@@ -147,14 +147,15 @@ def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -
 
 
 def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tree) -> None:
-    """Figures of curves and of training, and all of importance sampling, show no tendency more."""
+    """Figures of curves and of training, real texts and all of importance sampling show no more."""
     add(tree, "tendency")
     changed, new = find_changed(before, tree)
     assert new == {"plot tendencies/figure_digits"}
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
     shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
     figures = {f"plot tendencies/{name}" for name in shown}
-    assert changed == measured | figures | pick(before, "tabulate tendencies/", "write_overview")
+    tables = pick(before, "tabulate tendencies/") - {"tabulate tendencies/samples"}
+    assert changed == measured | figures | tables | {"write_overview"}
 
 
 def test_an_edit_of_a_class_of_words_changes_what_counts(tree) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -32,10 +33,13 @@ from tests.unit.synthetic_tables import (
     make_sample_size,
     make_sensitivity,
     make_training,
+    set_distance,
     sources_of,
+    withhold,
 )
 
 SMALL = ["external/mine"]
+DECODED = ["ancestral", "nucleus", "beam"]
 USUAL = [*sources_of(["lstm", "trigram"], ["ancestral", "nucleus", "beam"]), *SMALL]
 LARGE = sources_of(
     [f"transformer-of-size-{i}" for i in range(9)],
@@ -156,14 +160,106 @@ def test_no_density_leaves_its_panel_upwards(name: str) -> None:
         assert all(line.get_ydata().max() <= axis.get_ylim()[1] for line in axis.lines)
 
 
-def test_main_figure_prints_each_distance_with_its_stars() -> None:
+def cells(figure: Figure) -> dict[tuple[int, int], tuple[str, tuple[float, ...]]]:
+    """Return the text and the colour of each cell of the main figure, by row and column."""
+    axis = figure.axes[0]
+    fills = {tuple(map(round, p.get_center())): p.get_facecolor() for p in axis.patches}
+    return {
+        (int(y), int(x)): (t.get_text(), fills[int(x), int(y)])
+        for t in axis.texts
+        for x, y in [t.get_position()]
+    }
+
+
+def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
     measures = make_measures(USUAL)
     figure = draw("main", measures, Labels())
-    printed = {text.get_text() for text in figure.axes[0].texts}
-    row = measures[(measures["tendency"] == "length") & (measures["measure"] == "ks")].iloc[0]
-    mark = "**" if row["p_value"] < 0.005 else "*" if row["p_value"] < 0.05 else ""
-    assert f"{row['value']:.3f}{mark}" in printed
-    assert len(figure.axes[0].texts) == 7 * len(USUAL)
+    found = cells(figure)
+    assert len(found) == 7 * (len(USUAL) + 2)  # human text in two vocabularies
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names[:2] == ["Human text (floor), words", "Human text (floor), raw"]
+    own = measures[(measures["tendency"] == "length") & (measures["measure"] == "ks")]
+    for row in own.to_dict("records"):
+        mark = "**" if row["p_adjusted"] < 0.005 else "*" if row["p_adjusted"] < 0.05 else ""
+        line = names.index(Labels().source(row["source"]))
+        assert found[line, 4][0] == f"{row['value']:.3f}{mark}"
+    assert found[0, 4][0] == "0.050"
+
+
+def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> None:
+    measures = make_measures(["lstm/ancestral", "lstm/beam", "lstm/nucleus", "lstm/top_k"])
+    for source, value in zip(measures["source"].unique(), (0.06, 0.2, 0.4, 0.01), strict=True):
+        measures = set_distance(measures, "length", "ks", value, source)
+    chosen = measures["measure"] == "ks"
+    measures.loc[chosen, ["p_value", "p_adjusted"]] = [0.0005, 0.2]
+    measures = withhold(measures, "symbols", "ks", "too few groups")
+    figure = draw("main", measures, Labels(decodings=["ancestral", "beam", "nucleus", "top_k"]))
+    found = cells(figure)
+    inside, far, farther, close = (found[line, 4] for line in (1, 2, 3, 4))
+    assert inside == ("0.060", (1, 1, 1, 1))  # the raw p gives it no star
+    assert farther[1][0] < far[1][0] < 1  # the darker, the farther
+    red, _, blue, _ = close[1]
+    assert red > blue  # closer than human text is another hue
+    assert all(found[line, 6][0].endswith("†") for line in (1, 2, 3, 4))
+    said = figure.legends[0].get_title().get_text()
+    assert "adjusted p" in said
+    assert "† no verdict" in said
+    measures[["floor", "floor_low", "floor_high"]] = np.nan
+    grey = cells(draw("main", measures, Labels()))[1, 4][1]
+    assert len(set(grey[:3])) == 1
+    assert grey[0] < 1
+
+
+def test_numbers_of_the_main_figure_stay_inside_their_cells() -> None:
+    sources = sources_of(["transformer-adaptive-softmax", *(f"m{i}" for i in range(6))], DECODED)
+    measures = make_measures(sources)
+    measures.loc[measures["source"].str.endswith("beam"), "floor"] *= 1.4
+    figure = draw("main", measures, Labels())
+    FigureCanvasAgg(figure).draw()
+    axis = figure.axes[0]
+    assert len(axis.get_yticklabels()) == 22
+    boxes = [text.get_window_extent() for text in axis.texts]
+    width = axis.get_window_extent().width / 7
+    assert max(box.width for box in boxes) < width
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert min(text.get_fontsize() for text in axis.texts) >= 6
+    legend = figure.legends[0].get_window_extent()
+    assert not any(box.overlaps(legend) for box in boxes)
+
+
+def test_every_reference_that_occurs_is_drawn_and_named() -> None:
+    references = ("reference", "reference/words", "reference/small")
+    curves = make_curves(USUAL, references=references)
+    names = {"Test set", "Test set in the vocabulary small", "Test set in the vocabulary words"}
+    for name in ("figure_1", "figure_3", "figure_6", "figure_8"):
+        figure = draw(name, curves, Labels())
+        entries = {
+            text.get_text(): line
+            for legend in figure.legends
+            for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+        }
+        assert names <= set(entries)
+        looks = {(entries[n].get_color(), str(entries[n]._dash_pattern)) for n in names}
+        assert len(looks) == 3
+    boxes = draw("figure_5", curves, Labels()).axes[0]
+    drawn = [label.get_text() for label in boxes.get_yticklabels()]
+    assert len(drawn) == len(USUAL) + 3  # whose lengths differ in this table
+    same = curves["source"].isin(references) & (curves["curve"].str.startswith("length"))
+    first = curves[curves["source"] == "reference"].set_index(["curve", "x"])["y"]
+    keys = list(zip(curves[same]["curve"], curves[same]["x"], strict=True))
+    curves.loc[same, "y"] = first.loc[keys].to_numpy()
+    boxes = draw("figure_5", curves, Labels()).axes[0]
+    assert [label.get_text() for label in boxes.get_yticklabels()][:2] == [
+        "Test set",
+        "LSTM, ancestral",
+    ]
+
+
+def test_a_reference_in_a_vocabulary_has_its_bar() -> None:
+    measures = make_measures(["lstm/beam", "external/mine"])
+    figure = draw("figure_2", measures, Labels())
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["Test set", "Test set in the vocabulary words", "LSTM, beam", "mine"]
 
 
 def test_ten_models_have_ten_colours_and_marks() -> None:

@@ -15,11 +15,13 @@ from scipy.stats import norm
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.sensitivity import sensitivity as draw_sensitivity
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
+from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, NumberSwapShift
 from beyond_perplexity.tendencies.histograms import PairedHistogram
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
@@ -27,6 +29,7 @@ from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.sensitivity import (
     _Search,
     count_documents_by_type,
+    draw_groups,
     mean_shift,
     smallest_shifts,
 )
@@ -39,12 +42,13 @@ from beyond_perplexity.tendencies.shifts import (
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
-from beyond_perplexity.tendencies.word_classes import StopWords
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
 from tests.unit.test_measures import write_samples
 
 PERMUTATIONS = 199
+TWO_TESTS = ("ks", "mean_difference")
 N = 200
 HOW = SensitivityOptions(documents=(N,), level=0.05, power=0.8, pairs=400)
 
@@ -282,7 +286,7 @@ class _Normal(Shift):
 def test_the_search_finds_a_known_shift(guess):
     how = SensitivityOptions(pairs=20_000)
     found = _Search(_Normal(), 10_000, how, 1).smallest("z", guess)
-    assert found == pytest.approx((norm.isf(0.0025) + norm.isf(0.2)) / 100, rel=0.03)
+    assert found == pytest.approx((norm.isf(0.005) + norm.isf(0.2)) / 100, rel=0.03)
     assert np.isnan(_Search(_Normal(), 4, how, 1).smallest("z", guess))
 
 
@@ -301,7 +305,62 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     shown = sensitivity_table(tables[0].to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
     assert len(shown.rows) == 11
+    assert "independent documents, which the tests permute" in shown.note
     assert "none" in {cell for row in shown.rows for cell in row}
+
+
+@pytest.fixture(scope="module")
+def by_groups(reference):
+    how = SensitivityOptions(documents=(60, 600, 60_000), level=0.05, pairs=200)
+    classes = ClassOptions(StopWords("test", frozenset({"w1", "w3", "w7", "w8"})), True)
+    groups = np.arange(len(TEXTS)) // 5
+    options = MeasurementOptions()
+    return smallest_shifts(
+        reference, [pa.array(TEXTS)], options, how, 1, "r", groups=groups, classes=classes
+    )
+
+
+def test_groups_get_rows_of_sound_tests_alone(by_groups):
+    found = by_groups.to_pandas()
+    assert set(zip(found["tendency"], found["measure"], strict=True)) == {
+        ("unigram", "tvd"),
+        ("unigram", "max_difference"),
+        *((name, m) for name in ("length", "stop_words", "symbols") for m in TWO_TESTS),
+    }
+    rows = found.pivot(index=["tendency", "measure"], columns="n", values="shift")
+    assert rows[60].isna().all()  # 12 groups allow no verdict
+    assert (rows[600] / rows[60_000]).to_numpy() == pytest.approx(10, rel=0.35)
+    note = sensitivity_table(found, Labels()).note
+    assert "whole groups" in note
+    assert draw_sensitivity(found, Labels()).axes[0].get_xlabel().endswith("of whole groups")
+
+
+def test_groups_are_drawn_whole():
+    groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
+    for seed in range(5):
+        chosen = draw_groups(groups, 4, seed)
+        assert 0 < chosen.sum() <= 4
+        assert all(len(set(chosen[groups == g])) == 1 for g in range(4))
+    assert draw_groups(groups, 100, 1).all()
+    assert draw_groups(np.zeros(3, int), 1, 1).all()
+
+
+def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
+    """Oracle: the histogram of independent documents, and of each page's own lengths."""
+    lengths = np.array([len(text.split()) for text in TEXTS])
+    codes = np.arange(len(TEXTS)) // 5
+    inner = LengthShift(reference.histograms["length"])
+    cells = inner.cells_of(lengths, codes, 100)
+    assert cells.sum(axis=0) / cells.sum() == pytest.approx(inner.probabilities(0), abs=1e-12)
+    means = cells @ np.arange(cells.shape[1]) / cells.sum(axis=1)
+    assert means == pytest.approx(np.bincount(codes, lengths) / 5, rel=0.2)
+    drawn = NumberSwapShift(inner, GroupedDocuments(codes, lengths), lengths)
+    pairs = PairDraw(500, 400, 1, "test")
+    shifted = drawn.draw(pairs, 0.5)["mean_difference"]
+    assert shifted.mean() == pytest.approx(0.5 * lengths.mean(), rel=0.03)
+    both = drawn.draw(pairs, 0.0), drawn.draw(pairs, 0.0, null=True)
+    for measure in TWO_TESTS:  # without a shift the tests have the law of the pairs themselves
+        assert both[0][measure].mean() == pytest.approx(both[1][measure].mean(), rel=0.12)
 
 
 def test_the_command(reference, tmp_path, monkeypatch):

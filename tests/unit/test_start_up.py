@@ -31,8 +31,10 @@ HEAVY = {
 }
 # What a script has imported of these; which further modules it then chooses from by name.
 NEEDS = {
+    "build_speller": set(),
     "build_vocabulary": set(),
     "compare": {"pandas", "matplotlib", "scipy"},
+    "compare_perplexity": {"pandas", "scipy"},
     "count_statistics": set(),
     "describe_latents": {"torch"},
     "draw": {"torch"},

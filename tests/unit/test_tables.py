@@ -6,11 +6,11 @@ measures that went in, and the structure that LaTeX and HTML demand.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import statistics
 from html.parser import HTMLParser
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,21 +18,28 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import MINUS, shown, shown_interval, shown_p, stars
+from beyond_perplexity.figures.numbers import (
+    MINUS,
+    shown,
+    shown_interval,
+    shown_p,
+    shown_range,
+    shown_share,
+    shown_signed,
+    stars,
+)
 from beyond_perplexity.report.layout import Column, Table, escape_latex, to_html_table, to_latex
 from beyond_perplexity.report.layout import to_text as as_text
+from beyond_perplexity.report.measured import MEASURED_TABLES, TEXT_SHARES, measured_table, table_3
+from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED
 from beyond_perplexity.report.published import (
     COLUMN,
     PUBLISHED_FAMILIES,
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.tables import (
-    MEASURED_TABLES,
-    measured_table,
-    model_table,
-    reference_table,
-)
+from beyond_perplexity.report.tables import model_table, reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate
@@ -63,7 +70,24 @@ def test_stars_and_p_values() -> None:
     marks = [stars(p) for p in (0.0049, 0.005, 0.049, 0.05, math.nan, None)]
     assert marks == ["**", "*", "*", "", "", ""]
     assert [shown_p(p) for p in (1 / 1001, 0.02, None)] == ["< 0.001", "0.020", ""]
-    assert shown_interval(0.1, None) == ""
+    intervals = [(0.1, 0.2), (0.1, None), (math.nan, 0.2), (None, None)]
+    assert [shown_interval(*ends) for ends in intervals] == [
+        "[0.100, 0.200]",
+        "≥ 0.100",
+        "≤ 0.200",
+        "",
+    ]
+
+
+def test_ranges_shares_and_signs() -> None:
+    assert shown_range([0.3, math.nan, 0.1]) == "0.100–0.300"
+    assert shown_range([0.10001, 0.1]) == "0.100"  # what is shown alike is shown once
+    assert shown_range([math.nan]) == ""
+    assert shown_range([0.02, 0.1], shown_share) == "2.0%–10.0%"
+    shares = [shown_share(x) for x in (0, 0.0001, 0.5, 1, None, math.nan)]
+    assert shares == ["0.0%", "< 0.1%", "50.0%", "100.0%", "", ""]
+    signed = [shown_signed(x) for x in (0.01, -0.00056, -0.0001, 0.0, None)]
+    assert signed == ["+0.010", f"{MINUS}0.001", "0.000", "0.000", ""]
 
 
 def _value(tendency: str, measure: str, family: str, kind: str) -> float:
@@ -107,31 +131,6 @@ def test_nothing_is_published_for_other_models_and_decodings() -> None:
     assert published("rank_frequency", "ks_empirical", "trigram", "beam") is None
 
 
-@pytest.mark.parametrize("number", MEASURED_TABLES)
-def test_csv_has_every_measure_in_full_precision(number: int) -> None:
-    measures = make_measures(SOURCES)
-    table = measured_table(number, measures, Labels())
-    csv = pd.read_csv(io.StringIO(table.tidy.to_csv(index=False)), dtype={"stars": str})
-    keys = ["source", "tendency", "measure"]
-    joined = csv.merge(measures, on=keys, suffixes=("", "_true"))
-    assert len(joined) == len(SOURCES) * len(MEASURED_TABLES[number].columns)
-    assert (joined["value"] == joined["value_true"]).all()
-    assert (joined["stars"].fillna("") == joined["p_value"].map(stars)).all()
-    assert len(table.rows) == len(SOURCES)
-    assert all(len(row) == len(table.columns) for row in table.rows)
-
-
-def test_published_value_stands_beside_the_family_and_kind() -> None:
-    labels = Labels(families={"my_model": "cnn"}, kinds={"warm": "nucleus"})
-    table = measured_table(3, make_measures(SOURCES), labels)
-    rows = {(row[0], row[1]): row for row in table.rows}
-    assert rows["my model", "Warm"][3] == "0.051"
-    assert rows["LSTM", "Beam"][3] == "0.516"
-    assert rows["mine %", "Brought samples"][3] == ""
-    chosen = table.tidy[table.tidy["source"] == "my_model/warm"]
-    assert chosen[COLUMN].tolist() == [0.051, 0.102, 0.054]
-
-
 def test_standard_deviations_are_over_resamples() -> None:
     parts = [make_measures([f"resample/{i}"], seed=i) for i in range(5)]
     table = reference_table(make_measures(SOURCES), pd.concat(parts), Labels())
@@ -143,6 +142,17 @@ def test_standard_deviations_are_over_resamples() -> None:
     assert row["standard_deviation"] == pytest.approx(statistics.stdev(values))
     assert (row["value"], row["n_resamples"], row[COLUMN]) == (57.45, 5, 57.45)
     assert reference_table(make_measures(SOURCES), None, Labels()).rows[0][2] == ""
+
+
+def test_the_test_set_is_taken_from_where_it_is_longest() -> None:
+    """The laws of words are fitted to as many tokens of the test set as the samples have."""
+    parts = [make_measures(["lstm/beam"]), make_measures(["lstm/ancestral"])]
+    for part, tokens, s in zip(parts, (1e3, 1e6), (1.1, 1.3), strict=True):
+        part.loc[part["measure"] == "tokens", "value"] = tokens
+        part.loc[part["measure"] == "zipf_s_reference", "value"] = s
+    for order in (parts, parts[::-1]):
+        table = reference_table(pd.concat(order, ignore_index=True), None, Labels())
+        assert table.rows[0][1] == "1.3000"
 
 
 def _description(family: str, parameters: int) -> dict[str, object]:
@@ -175,6 +185,70 @@ def test_models_table() -> None:
         model_table({"small": {"family": "lstm"}}, {}, Labels())
 
 
+def scored(byte: float | None, size: int = 90, unknown: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "perplexity": {"token": 3.0, "word": 4.0},
+        "bits": {"character": 1.0, "byte": byte},
+        "documents": 2,
+        "n": {"byte": size},
+        "unknown": unknown,
+        "unknown_share": unknown / 10,
+        "text": "cleaned",
+        **more,
+    }
+
+
+PERPLEXITIES = {
+    "closed": scored(
+        1.3,
+        unknown=3,
+        spelled={"bits": {"byte": 2.1}},
+        interval={"bits": {"byte": [1.2, 1.4]}, "spelled": {"bits": {"byte": [2.0, 2.2]}}},
+    ),
+    "open": scored(2.3, interval={"bits": {"byte": [None, None]}}),
+    "free": scored(1.2, unknown=3),
+    "impossible": scored(None, unknown=3, spelled={"bits": {"byte": None}}),
+    "brought": {**scored(0.9, size=120, text="raw"), "cleaned": scored(1.9)},
+}
+
+
+def test_bits_per_byte_are_of_one_text_with_every_word_spelled() -> None:
+    models = {name: _description("lstm", 7) for name in PERPLEXITIES}
+    table = model_table(models, PERPLEXITIES, Labels())
+    heads = [column.title for column in table.columns]
+    cleaned, raw = heads.index(SPELLED), heads.index(RAW_BITS)
+    shown_bits = {row[0]: (row[cleaned], row[raw]) for row in table.rows}
+    assert shown_bits == {
+        "closed": ("2.100", ""),
+        "open": ("2.300", ""),
+        "free": ("", ""),
+        "impossible": ("∞", ""),
+        "brought": ("1.900", "0.900"),
+    }
+    tidy = table.tidy.set_index("model")
+    limits = tidy.loc["closed", ["bits_per_byte_cleaned_low", "bits_per_byte_cleaned_high"]]
+    assert limits.tolist() == [2.0, 2.2]
+    assert "one segmentation" in table.note
+    alone = {name: PERPLEXITIES[name] for name in ("closed", "open")}
+    assert RAW_BITS not in [column.title for column in model_table(models, alone, Labels()).columns]
+
+
+def test_numbers_of_different_texts_share_no_column() -> None:
+    models = {name: _description("lstm", 7) for name in ("closed", "longer")}
+    mixed = {"closed": PERPLEXITIES["closed"], "longer": scored(2.0, size=91)}
+    with pytest.raises(InputError, match=r"'closed' and 'longer' .* \(90 and 91 bytes\)"):
+        model_table(models, mixed, Labels())
+
+
+def test_the_first_page_shows_bits_per_byte_with_their_interval() -> None:
+    text = render_overview({}, PERPLEXITIES, None, None, [])
+    cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
+    assert {SPELLED, RAW_BITS} <= set(cells)
+    assert "2.10 [2.00, 2.20]" in cells
+    assert cells.count("—") == 5
+    assert "per character" not in text
+
+
 def test_latex_is_escaped_and_rectangular() -> None:
     special = r"50%_of & {all} $x$ #1 ~ ^ \n"
     columns = [Column(special, text=True), Column("β", "α & β"), Column("p", "α & β")]
@@ -204,7 +278,7 @@ class _Rows(HTMLParser):
 
 
 def test_html_is_escaped_and_rectangular() -> None:
-    table = measured_table(2, make_measures(["<b>/beam", "lstm/beam"]), Labels())
+    table = measured_table(MEASURED_TABLES[2], make_measures(["<b>/beam", "lstm/beam"]), Labels())
     html = to_html_table(table)
     parser = _Rows()
     parser.feed(html)
@@ -215,8 +289,8 @@ def test_html_is_escaped_and_rectangular() -> None:
 
 
 def test_text_is_aligned() -> None:
-    lines = as_text(measured_table(3, make_measures(SOURCES), Labels())).splitlines()
-    assert len(lines) == 2 + len(SOURCES)
+    lines = as_text(table_3(make_measures(SOURCES), Labels())).splitlines()
+    assert len(lines) == 2 + 2 + len(SOURCES)  # human text in two vocabularies
     assert max(map(len, lines)) == len(lines[1])
 
 
@@ -245,8 +319,8 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet", *labels)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
-    assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * len(SOURCES)
-    _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--measures", "m.parquet")
+    assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
+    _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--raw-measures", "m.parquet")
     _run(
         monkeypatch,
         tmp_path,
@@ -269,5 +343,5 @@ def test_command_errors(monkeypatch, tmp_path) -> None:
     with pytest.raises(InputError, match="not a readable Parquet file"):
         _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "model.json")
     with pytest.raises(InputError, match="table 3: the measures have none of"):
-        measured_table(3, make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
+        table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()

@@ -18,7 +18,7 @@ import yaml
 pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
 Config = dict[str, Any]
-SHOWN = {"tabulate": 7, "plot": 14, "write_overview": 1}  # all show the names of the models
+SHOWN = {"tabulate": 10, "plot": 15, "write_overview": 1}  # all show the names of the models
 
 
 def add_model(config: Config) -> None:
@@ -73,7 +73,16 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
-        (add_model, {"train": 1, "measure_perplexity": 1, **MEASURED, **SHOWN}),
+        (
+            add_model,
+            {
+                "train": 1,
+                "measure_perplexity": 1,
+                "compare_perplexity": 1,
+                **MEASURED,
+                **SHOWN,
+            },
+        ),
         (add_decoding, {**MEASURED, **SHOWN}),
         (
             add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
@@ -87,8 +96,8 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 5,
-                "plot": 12,
+                "tabulate": 7,
+                "plot": 13,
                 "write_overview": 1,
             },
         ),
@@ -98,16 +107,18 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
             {
                 "extract_corpus": 1,
                 "build_vocabulary": 1,
+                "build_speller": 1,
                 "train": 1,
                 "measure_perplexity": 1,
+                "compare_perplexity": 1,
                 **MEASURED,
                 "count_reference": 2,
                 "describe_reference": 1,
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 14,
-                "plot": 27,  # a trigram has no training
+                "tabulate": 20,
+                "plot": 29,  # a trigram has no training
                 "write_overview": 1,
             },
         ),
@@ -123,8 +134,10 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     assert count_jobs(printed) == {
         "extract_corpus": 1,
         "build_vocabulary": 1,
+        "build_speller": 1,
         "train": 2,
         "measure_perplexity": 2,
+        "compare_perplexity": 1,
         "generate": 8,
         "count_samples": 8,
         "merge_statistics": 4,
@@ -140,5 +153,5 @@ def test_a_seed_draws_everything_anew(finished) -> None:
     drawing = {rule for rule, block in blocks if re.search(r"--seed 2\b", block)}
     assert drawing == {
         *("extract_corpus", "train", "generate", "count_resample"),
-        *("measure_tendencies", "measure_sensitivity"),
+        *("measure_tendencies", "measure_sensitivity", "compare_perplexity"),
     }

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import TableFile, is_csv
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
 from beyond_perplexity.storage.shards import RECORD_KEY
+from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 LABELS_KEY = "weights"
 # Columns that may stand in for a footer, which a CSV file has not.

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import TableFile
 from beyond_perplexity.importance.reading.labels import WeightLabels, read_labels
+from beyond_perplexity.storage.table_files import TableFile
 
 _KEYS = {"instance_id": pa.int64(), "temperature": pa.float64()}
 _COLUMNS = {**_KEYS, "sample_id": pa.int64(), "latent_hash": pa.int64()}

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import TableFile, is_csv
 from beyond_perplexity.importance.reading.labels import WeightLabels, read_labels
 from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 
 def add_draw_flags(parser: argparse.ArgumentParser) -> None:

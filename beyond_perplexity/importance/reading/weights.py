@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.files import RowBatch, TableFile
 from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
 from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
 from beyond_perplexity.schemas.draws import temperature_column
+from beyond_perplexity.storage.table_files import RowBatch, TableFile
 
 BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")

@@ -41,7 +41,7 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.word_measures import randomized_words
 
-SPLITS = 199  # random splits of human text that a floor is the mean of
+HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
 _BAND = (0.025, 0.975)
 
 
@@ -66,7 +66,7 @@ def split_floors(
     dict of (tendency, measure) to Floor
         Of distances; `Floor.excess` is None.
     """
-    how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
+    how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     draws = _split_documents(human, how, seed)
     draws |= _split_words(human, tokens, how, seed)
     return _floors(draws)
@@ -86,7 +86,7 @@ def smaller_floors(
     options, seed
         As for `split_floors`.
     """
-    how = replace(options, permutations=SPLITS, bootstrap=0, monte_carlo=0)
+    how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     with fewer_documents(further, n, seed) as few:
         draws = _split_documents(few, how, seed)
     draws |= _split_words(further, tokens, how, seed)

@@ -140,5 +140,6 @@ def halved(pair: BodyPair, seed: int) -> Iterator[Halved | None]:
         bodies = [body_of(pair.types, counts[half], histograms[half]) for half in (0, 1)]
         own = pair.groups[0]
         codes = [None if own is None else renumbered(own[masks[half]]) for half in (0, 1)]
-        human = BodyPair(*bodies, pair.types, counts, documents, (codes[0], codes[1]))
+        groups = codes[0], codes[1]
+        human = BodyPair(bodies[0], bodies[1], pair.types, counts, documents, groups)
         yield Halved(human, (against[0], against[1]), tokens)

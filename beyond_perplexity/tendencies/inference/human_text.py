@@ -198,7 +198,8 @@ def first_tokens(pair: BodyPair, tokens: int) -> Iterator[BodyPair]:
             body_of(pair.types, counts[body], histograms_of(documents.values(body)))
             for body in (0, 1)
         ]
-        yield BodyPair(*bodies, pair.types, counts, documents, (groups[0], groups[1]))
+        own = groups[0], groups[1]
+        yield BodyPair(bodies[0], bodies[1], pair.types, counts, documents, own)
 
 
 @contextmanager

@@ -1,0 +1,152 @@
+"""Bits per byte of every model, and the differences of all pairs with their intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, stars
+from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+
+_MANY = 9  # models: from here on cells have no room for intervals
+_COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
+# Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
+_LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
+
+
+def _cell(row: pd.Series, *, exact: bool) -> str:
+    """Write a difference and half its interval, with the first digit of that and one more."""
+    half = (row["high"] - row["low"]) / 2
+    digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
+    text = f"{row['value']:+.{digits}f}".replace("-", MINUS) + stars(row["p_adjusted"])
+    return text + (f"\n±{half:.{digits}f}" if exact and half > 0 else "")
+
+
+def _shade(value: float, most: float) -> float:
+    """Return where a difference stands on the scale of colours, which runs from −1 to 1."""
+    size = max(_FAINT, _LARGEST * math.sqrt(abs(value) / most))
+    return math.copysign(size, value)
+
+
+def _both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Add to every difference the one of the other direction."""
+    turned = pairs.assign(
+        first=pairs["second"],
+        second=pairs["first"],
+        value=-pairs["value"],
+        low=-pairs["high"],
+        high=-pairs["low"],
+    )
+    return pd.concat([pairs, turned])
+
+
+def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -> None:
+    """Draw bits per byte with their intervals, a line a model."""
+    looks = Looks(labels, [f"{name}/own" for name in order])
+    for _, row in own.iterrows():
+        place, value = order.index(row["first"]), row["value"]
+        if not math.isfinite(value):
+            across = axis.get_yaxis_transform()
+            axis.text(0.97, place, "∞", transform=across, ha="right", va="center", fontsize=9)
+            continue
+        limits = [[value - row["low"]], [row["high"] - value]]
+        axis.errorbar(
+            [value],
+            [place],
+            xerr=None if pd.isna(row["low"]) else limits,
+            color=looks.colour(row["first"]),
+            marker=looks.marker(row["first"]),
+            markersize=4,
+            linestyle="none",
+        )
+    axis.set_yticks(range(len(order)), [labels.model(name) for name in order])
+    axis.set_ylim(len(order) - 0.5, -0.5)
+    axis.set_xlabel("Bits per byte")
+    axis.margins(x=0.15)
+    if not np.isfinite(own["value"]).any():
+        axis.set_xticks([])
+    axis.grid(axis="y", visible=False)
+
+
+def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labels) -> None:
+    """Draw row less column, coloured where a difference was found."""
+    found = pairs["p_adjusted"] < STAR_LEVELS[-1][0]
+    most = float(pairs["value"].abs().max()) or 1.0
+    columns = [name for name in order if name in set(pairs["first"])]
+    shades = np.full((len(order), len(columns)), np.nan)
+    for (_, row), coloured in zip(pairs.iterrows(), found, strict=True):
+        place = order.index(row["first"]), columns.index(row["second"])
+        shade = _shade(row["value"], most) if coloured else np.nan
+        shades[place] = shade
+        axis.text(
+            place[1],
+            place[0],
+            _cell(row, exact=len(columns) < _MANY),
+            ha="center",
+            va="center",
+            fontsize=6.5 if len(columns) < _MANY else 5,
+            color="#FFFFFF" if abs(shade) > _DARK else "#000000",
+        )
+    axis.imshow(shades, cmap=_COLOURS, norm=Normalize(-1, 1), aspect="auto")
+    axis.set_xticks(range(len(columns)), [labels.model(name) for name in columns])
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.tick_params(axis="y", labelleft=False)
+    for tick in axis.get_xticklabels():
+        tick.set(rotation=30, ha="left", rotation_mode="anchor")
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+    axis.set_xlabel(f"Row less column, ± half the 95% interval   {STAR_NOTE}", fontsize=7)
+
+
+@styled
+def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw bits per byte with their intervals, and beside them the differences of all pairs.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``perplexity_differences``.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        For each text that models are scored on a panel of the models, the best on top, and one of
+        the pairs: blue where the model of the row is better, white where no difference was found.
+
+    Raises
+    ------
+    InputError
+        When there is no model.
+    """
+    if table.empty:
+        raise InputError("the differences have no model to draw")
+    texts = list(dict.fromkeys(table["scored_text"]))
+    counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
+    heights = [0.9 + 0.3 * max(2, count) for count in counts]
+    figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
+    grid = figure.subplots(
+        len(texts),
+        2,
+        squeeze=False,
+        gridspec_kw={"width_ratios": [1, 2.6], "height_ratios": heights},
+    )
+    for text, (left, right) in zip(texts, grid, strict=True):
+        held = table[table["scored_text"] == text]
+        own, pairs = held[held["second"].isna()], held[held["second"].notna()]
+        order = list(own.sort_values(["value", "first"])["first"])
+        _draw_own(left, own, order, labels)
+        left.set_title(f"{text} text" if text else "")
+        right.set_visible(len(pairs) > 0)
+        if len(pairs):
+            right.sharey(left)
+            _draw_matrix(right, _both_ways(pairs), order, labels)
+    return figure

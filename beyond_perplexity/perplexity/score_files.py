@@ -1,0 +1,290 @@
+"""Scores of documents from files, ours or another program's: read, checked, put in one order.
+
+A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: ``bytes``
+(of the scored string) and ``log_likelihood`` (nats). Used where they are there: ``doc_id`` (else
+rows are matched by their order), ``group``, ``text_hash``, ``words`` and ``characters`` (to tell
+other texts), ``unknown``, ``log_likelihood_spelled`` (then taken), and ``scored_text``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.table_files import TableFile
+
+_NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
+_SPELLED = "log_likelihood_spelled"
+_COUNTS = ("words", "characters", "unknown")
+_KEYS = ("doc_id", "group", "text_hash")
+_KIND = "scored_text"
+# What tells that two rows are of one text, from the surest on.
+SAME_TEXT = ("text_hash", "bytes", "characters", "words")
+_INTEGER = re.compile(r"-?\d{1,18}")
+
+
+@dataclass(frozen=True, eq=False)
+class FileScores:
+    """The scores of one file, of one text.
+
+    Attributes
+    ----------
+    file : TableFile
+    scored_text : str
+        ``"cleaned"``, ``"raw"``, or empty where the file does not say.
+    rows : ndarray of int64, shape (D,)
+        Place of each document in the file, from 0.
+    log_likelihood : ndarray of float64, shape (D,)
+        Nats; with the spelling of unknown words where the file has it. −inf: impossible.
+    columns : dict of str to ndarray of int64, shape (D,)
+        ``bytes``, and of the other columns those that the file has; names are hashed.
+    spelled : bool
+        Whether unknown words are spelled.
+    """
+
+    file: TableFile
+    scored_text: str
+    rows: np.ndarray
+    log_likelihood: np.ndarray
+    columns: Mapping[str, np.ndarray] = field(repr=False)
+    spelled: bool
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return str(self.file.path)
+
+    @property
+    def infinite(self) -> int:
+        """How many documents the model finds impossible."""
+        return int(np.isneginf(self.log_likelihood).sum())
+
+    @property
+    def free(self) -> bool:
+        """Whether unknown words of a closed vocabulary are scored without their spelling."""
+        return not self.spelled and bool(self.columns.get("unknown", np.zeros(1)).any())
+
+    def place(self, index: int) -> str:
+        """Name the row of a document in its file."""
+        return self.file.place(int(self.rows[index]))
+
+    def take(self, chosen: np.ndarray) -> FileScores:
+        """Take some documents, in the given order."""
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            log_likelihood=self.log_likelihood[chosen],
+            columns={name: column[chosen] for name, column in self.columns.items()},
+        )
+
+
+def _keys(column: pa.Array) -> np.ndarray:
+    """Turn names or numbers into int64: whole numbers stay, other texts are hashed, null is 0."""
+    if pa.types.is_integer(column.type):
+        return pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    coded = column.cast(pa.string()).dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    keys = [int(n) if _INTEGER.fullmatch(n) else hash_bytes(n.encode()) for n in names]
+    places = pc.fill_null(coded.indices, len(keys)).to_numpy(zero_copy_only=False)
+    return np.array([*keys, 0], np.int64)[places]
+
+
+def _streamed(file: TableFile, name: str, kind: pa.DataType) -> Iterator[pa.Array]:
+    try:
+        for batch in file.columns({name: kind}):
+            yield batch.column(0)
+    except (OSError, pa.ArrowException) as error:
+        text = " ".join(str(error).split())[:200]
+        raise InputError(f"{file.path}: column '{name}' cannot be read ({text})") from error
+
+
+def _read_keys(file: TableFile, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Read a column of names: their keys, and where there is none."""
+    parts = list(_streamed(file, name, pa.string()))
+    try:
+        keys = [_keys(part) for part in parts]
+    except pa.ArrowException as error:
+        raise InputError(f"{file.path}: column '{name}' is no text or whole number") from error
+    empty = [part.is_null().to_numpy(zero_copy_only=False) for part in parts]
+    return np.concatenate([np.empty(0, np.int64), *keys]), np.concatenate(
+        [np.empty(0, bool), *empty]
+    )
+
+
+def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str, np.ndarray]:
+    """Read columns of numbers, of which none may be missing."""
+    parts: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in names}
+    for group in range(file.n_groups):
+        for batch in file.batches(names, group):
+            check = partial(file.check, batch)
+            for name, column in batch.columns.items():
+                if column.dtype.kind == "f":
+                    bad = np.isnan(column) | (column > 0)
+                    check(name, bad, "a log-likelihood in nats, at most 0")
+                elif name == "bytes":
+                    check(name, column < 1, "at least one byte in every document")
+                else:
+                    check(name, column < 0, "a count")
+                parts[name].append(column)
+    return {
+        name: np.concatenate([part for part in parts[name] if len(part)] or parts[name])
+        for name in names
+    }
+
+
+def _read_spelled(file: TableFile) -> bool:
+    """Tell whether a file has log-likelihoods with spellings: in all rows or in none."""
+    if _SPELLED not in file.names:
+        return False
+    first = filled = 0
+    for part in _streamed(file, _SPELLED, pa.float64()):
+        filled += len(part) - part.null_count
+        if 0 < filled < first + len(part):
+            row = first + int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
+            row = row if part.null_count else 0
+            raise InputError(f"{file.place(row)}: {_SPELLED} is empty; give it in all rows or none")
+        first += len(part)
+    return filled > 0
+
+
+def _groups(keys: np.ndarray, alone: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Give each document without a group one of its own, the same in every file."""
+    own = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
+    return np.where(alone, own.astype(np.int64), keys)
+
+
+def _check_ids(file: TableFile, ids: np.ndarray, empty: np.ndarray, kinds: np.ndarray) -> None:
+    if empty.any():
+        raise InputError(
+            f"{file.place(int(np.argmax(empty)))}: doc_id is empty; give every row one"
+        )
+    order = np.lexsort((ids, kinds))
+    twice = (np.diff(ids[order]) == 0) & (np.diff(kinds[order]) == 0)
+    if twice.any():
+        row = int(order[1:][twice].min())
+        raise InputError(
+            f"{file.place(row)}: an earlier row has its doc_id too; give each document one row"
+        )
+
+
+def read_scores(path: str) -> list[FileScores]:
+    """Read the scores of a file.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    list of FileScores
+        One for each text that the file has scores of.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read, lacks a column, has no row, or a row cannot be; names the row.
+    """
+    file = TableFile(path)
+    file.require(list(_NUMBERS), "scores of documents")
+    spelled = _read_spelled(file)
+    wanted = {**_NUMBERS, **{name: pa.int64() for name in _COUNTS if name in file.names}}
+    if spelled:
+        wanted[_SPELLED] = pa.float64()
+    columns = _read_numbers(file, wanted)
+    count = len(columns["bytes"])
+    if not count:
+        raise InputError(f"{path}: has no rows; score a text with documents in it")
+    likelihood = columns.pop("log_likelihood")
+    likelihood = columns.pop(_SPELLED, likelihood)
+    held = {name: _read_keys(file, name) for name in _KEYS if name in file.names}
+    kinds, names = _read_kinds(file, count)
+    ids, empty = held.get("doc_id", (np.arange(count), np.zeros(count, bool)))
+    _check_ids(file, ids, empty, kinds)
+    for name, (keys, missing) in held.items():
+        if name == "group":
+            keys = _groups(keys, missing, ids)
+        if not missing.all():
+            columns[name] = keys
+    scores = FileScores(file, "", np.arange(count), likelihood, columns, spelled)
+    return [
+        replace(scores.take(np.flatnonzero(kinds == code)), scored_text=name)
+        for code, name in enumerate(names)
+    ]
+
+
+def _read_kinds(file: TableFile, count: int) -> tuple[np.ndarray, list[str]]:
+    """Read which text each row is of, as codes of names."""
+    if _KIND not in file.names:
+        return np.zeros(count, np.int64), [""]
+    parts = [part.cast(pa.string()) for part in _streamed(file, _KIND, pa.string())]
+    coded = pc.fill_null(pa.chunked_array(parts, pa.string()), "").combine_chunks()
+    encoded = coded.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
+    """Put scores of the same documents in the same order.
+
+    Parameters
+    ----------
+    files : sequence of FileScores
+        Matched by ``doc_id`` where all have one, else by the order of the rows.
+
+    Returns
+    -------
+    list of FileScores
+
+    Raises
+    ------
+    InputError
+        When they are of other documents, other texts or other groups; names file and row.
+    """
+    by_id = all("doc_id" in one.columns for one in files)
+    if by_id:
+        files = [one.take(np.argsort(one.columns["doc_id"], kind="stable")) for one in files]
+    for other in files[1:]:
+        _check_same(files[0], other, by_id)
+    grouped = [one for one in files if "group" in one.columns]
+    for other in grouped[1:]:
+        differ = grouped[0].columns["group"] != other.columns["group"]
+        if differ.any():
+            _refuse(other, grouped[0], differ, "another group")
+    return list(files)
+
+
+def _refuse(other: FileScores, first: FileScores, differ: np.ndarray, what: str) -> NoReturn:
+    index = int(np.argmax(differ))
+    raise InputError(
+        f"{other.place(index)}: has {what} than {first.place(index)}; give scores of the same "
+        "documents and texts"
+    )
+
+
+def _check_same(first: FileScores, other: FileScores, by_id: bool) -> None:
+    if by_id:
+        for one, two in ((other, first), (first, other)):
+            missing = ~np.isin(one.columns["doc_id"], two.columns["doc_id"])
+            if missing.any():
+                raise InputError(
+                    f"{one.place(int(np.argmax(missing)))}: is of a document (doc_id) that "
+                    f"{two.path} does not have; give scores of the same documents"
+                )
+    elif len(first.rows) != len(other.rows):
+        raise InputError(
+            f"{other.path}: has {len(other.rows)} rows, {first.path} has {len(first.rows)}; give "
+            "scores of the same documents"
+        )
+    for name in SAME_TEXT:
+        if name in first.columns and name in other.columns:
+            differ = first.columns[name] != other.columns[name]
+            if differ.any():
+                _refuse(other, first, differ, f"another {name}")

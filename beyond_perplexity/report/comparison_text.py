@@ -1,0 +1,100 @@
+"""What the page about a comparison says of its figures, its tables and its numbers."""
+
+from __future__ import annotations
+
+from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES
+
+FIGURE_TEXTS = {
+    "distances": (
+        "Distances at a glance",
+        "Distance between samples and reference per tendency, above it the floor. White: as far as "
+        "human text is from itself; blue: farther.",
+    ),
+    "length": (
+        "Length of documents",
+        "Boxes: quartiles; whiskers: 5th to 95th percentile; line: median; diamond: mean.",
+    ),
+    "types_by_length": (
+        "Types by length",
+        "Mean number of distinct tokens in documents of each length; the band holds 90% of the "
+        "reference's documents, where a length has enough of them.",
+    ),
+    "types_by_length_distances": (
+        "Distance of the number of types, by length",
+        "KS distance at each length, to Heaps' law as fitted to the samples, as fitted to the "
+        "reference, and to the reference itself.",
+    ),
+    "rank_frequency": (
+        "Rank and frequency",
+        "Relative frequency of each type by its rank, both axes logarithmic, with Zipf's law.",
+    ),
+    "vocabulary": ("Vocabulary", "Sizes, and how much of the vocabulary is shared."),
+    **{
+        name: (
+            f"Share of {row.noun}",
+            f"Density over documents{f'; {row.noun}: {row.note}' if row.note else ''}.",
+        )
+        for name, row in SHARES.items()
+    },
+}
+
+EXPLANATION = f"""
+<h2 id='reading'>How to read this</h2>
+<dl>
+<dt>Reference, samples</dt>
+<dd>The value of the tendency in each text. {SHARE_NOUNS.capitalize()} are shares of a document's
+tokens. Zipf's s: frequency falls with rank <em>k</em> like <em>k</em><sup>−s</sup>. Heaps' β: a
+document of <em>l</em> tokens has about α<em>l</em><sup>β</sup> distinct ones.</dd>
+<dt>Distance</dt>
+<dd>How far apart the two distributions are: 0 when they are the same, 1 at most. <b>KS</b>
+(Kolmogorov-Smirnov): the largest difference of the two cumulative distributions. <b>TVD</b> (total
+variation): half of the sum of all differences of word probabilities, so the share of tokens that
+would have to change. <b>max</b>: the largest difference for a single word, which the note
+names.</dd>
+<dt>Floor, excess</dt>
+<dd>Two texts of one author are never 0 apart: the fewer documents, the farther. The <b>floor</b> is
+the mean distance of two random halves of the reference. The <b>excess</b> is the distance that as
+many samples have from such a half, minus the floor: what the samples add. It holds at this number
+of documents, is no estimate of a distance between endless texts, and never compares with the excess
+at another number.</dd>
+<dt>95% limits</dt>
+<dd>Of a mean or a fitted value, [a, b] holds what endless text of this kind would have. A distance
+of finite texts is too large on average, so that no such interval would do: <b>≤ b</b> is an
+<b>upper limit</b>, which the distance of endless texts exceeds in at most 5% of such comparisons.
+TVD has a <b>lower limit</b> as well, [a, b], from words that are chosen in one half of the texts
+and counted in the other.</dd>
+<dt>p, stars</dt>
+<dd>How often chance does this: documents are exchanged at random between the two texts, and p is
+the share of exchanges that put them at least as far apart. Distances are tested on one side: only a
+large one speaks against the samples. The tests of this page are one family, and p is
+<b>adjusted</b> for all of them (Holm): the chance of even one false star is at most 5%.
+** p &lt; 0.005, * p &lt; 0.05. Of B exchanges the smallest p is 1 / (B + 1), so that with few of
+them no star can appear: the settings below say what can. Unadjusted p-values are in
+tendencies.csv.</dd>
+<dt>Groups</dt>
+<dd>Documents of one page or author are no independent draws. Where a column names their groups,
+whole groups are exchanged. Where the reference alone has groups, each is exchanged for a random
+group of as many samples; what such an exchange cannot test soundly, and everything below 20 groups,
+has <b>no verdict</b>. Without groups two halves of one book can differ.</dd>
+<dt>Verdict</dt>
+<dd><b>differs</b>: adjusted p below 0.05. <b>no difference found</b>: none was seen, which is not
+that there is none; the upper limit says how large it may be. <b>no verdict</b>: no sound test is
+possible, for the reason given. <b>not tested</b>: no test was asked for, or the number describes.
+With many documents even trifles differ: then the size of the excess is what counts.</dd>
+<dt>Smallest difference</dt>
+<dd>A test of few documents finds large differences alone. As a rule of thumb four times the
+documents find differences half as large; the distance from the floor to the upper limit is what
+these texts leave open.</dd>
+<dt>What the texts are made of</dt>
+<dd>No test of a tendency sees a copied text: a program that repeats its training text passes them
+all. So the shares of repeated documents, of 8 tokens in a row that stand in the training text
+(where one was given), of unknown words and of unfinished documents stand beside. <b>Fragments</b>
+are documents without the end of any sentence, such as headings: where one side has more of them,
+they alone make a difference, and can be left out by their number of tokens.</dd>
+<dt>Vocabulary</dt>
+<dd>A model of a closed vocabulary writes &lt;unk&gt; where human text has a rare word. Where its
+vocabulary is given, both texts are read in it: the words outside of it are &lt;unk&gt; on both
+sides. The comparison of the raw texts then stands below, where the missing words count as a
+difference.</dd>
+</dl>
+"""

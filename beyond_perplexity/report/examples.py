@@ -1,0 +1,163 @@
+"""A page of real texts: what each body of text is like, beside human text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.figures.labels import REFERENCE, Labels, parse_source
+from beyond_perplexity.figures.numbers import shown
+from beyond_perplexity.report.layout import Column, Table, printable
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.shards import read_batches
+
+EXAMPLES = 3  # documents of each body of text
+WORDS = 80  # of a document
+CUT = " […]"
+HUMAN_SPLIT = "test"
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch]) -> pd.DataFrame:
+    """Take the first rows of a file, and read no more of it than that."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= EXAMPLES:
+            break
+    return pa.Table.from_batches(held).slice(0, EXAMPLES).to_pandas() if held else pd.DataFrame()
+
+
+def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
+    """Read the first documents of each file of samples.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        A shard of each body of text, ``{model}/{decoding}/{shard}.parquet``; its folders name it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Schema ``samples`` and the column ``source``, `EXAMPLES` rows of each file at most.
+
+    Raises
+    ------
+    InputError
+        When a file holds no samples.
+    """
+    parts = []
+    for path in paths:
+        rows = _first_rows(
+            read_batches(path, TEXT_SAMPLES, TEXT_SAMPLES.names, batch_size=EXAMPLES)
+        )
+        model, decoding = Path(path).resolve().parts[-3:-1]
+        parts.append(rows.assign(source=f"{model}/{decoding}"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def read_example_documents(paths: Sequence[str | Path]) -> pd.DataFrame:
+    """Read the first documents of the test split, of schema ``documents``.
+
+    Raises
+    ------
+    InputError
+        When a file holds no documents.
+    """
+    names = ["doc_id", "split", "text", "n_tokens"]
+    batches = (
+        batch.filter(pc.equal(batch["split"], HUMAN_SPLIT))
+        for path in paths
+        for batch in read_batches(path, DOCUMENTS, names, batch_size=1024)
+    )
+    return _first_rows(batches).assign(source=REFERENCE)
+
+
+def shorten(text: str, words: int = WORDS) -> str:
+    """Cut a text after some words, with a mark where it was cut; one line, without control marks.
+
+    Parameters
+    ----------
+    text : str
+        As it was written: no markup is taken for one.
+    words : int
+        Words that are kept.
+
+    Returns
+    -------
+    str
+    """
+    held = printable(text).split()
+    return " ".join(held[:words]) + (CUT if len(held) > words else "")
+
+
+def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
+    """Describe a text; what is not known of human or brought text is None."""
+    model, decoding = parse_source(row["source"])
+    finished, log_prob = row.get("finished"), row.get("log_prob")
+    finished = None if finished is None or pd.isna(finished) else bool(finished)
+    # The end of a finished document is predicted too.
+    predicted = row["n_tokens"] + bool(finished)
+    known = log_prob is not None and not pd.isna(log_prob) and predicted
+    return {
+        "source": row["source"],
+        "model": labels.model(model),
+        "decoding": labels.decoding(decoding) if decoding else "",
+        "document": row["doc_id"],
+        "tokens": row["n_tokens"],
+        "finished": finished,
+        "log_likelihood_a_token": log_prob / predicted if known else None,
+        "text": shorten(row["text"]),
+    }
+
+
+def _cells(record: Mapping[str, Any]) -> list[str]:
+    return [
+        record["model"],
+        record["decoding"],
+        str(record["document"]),
+        f"{record['tokens']:,}",
+        {None: "", True: "yes", False: "no"}[record["finished"]],
+        shown(record["log_likelihood_a_token"], 2),
+        record["text"],
+    ]
+
+
+def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of real texts: a few of the human ones, then a few of each source.
+
+    Parameters
+    ----------
+    samples : pandas.DataFrame
+        As `read_example_samples` gives them.
+    documents : pandas.DataFrame
+        As `read_example_documents` gives them.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    Table
+        A row per text, cut after `WORDS` words; the first documents of each body, none chosen.
+    """
+    order = labels.sort_sources([*documents["source"], *samples["source"]])
+    rows = [*documents.to_dict("records"), *samples.to_dict("records")]
+    rows.sort(key=lambda row: order.index(row["source"]))
+    heads = [Column("Model", text=True), Column("Decoding", text=True)]
+    heads += [Column(name) for name in ("Document", "Tokens")]
+    heads += [Column("Finished", text=True), Column("Log-likelihood a token")]
+    heads += [Column("Text", wraps=True)]
+    note = (
+        f"The first {EXAMPLES} documents of each body of text, in the order of their numbers and "
+        f"cut after {WORDS} words ({CUT.strip()}). Finished: no where the longest length cut it. "
+        "Log-likelihood: nats under the model itself, the end of a finished document counts as a "
+        "token; none where it is not known."
+    )
+    records = [_record(row, labels) for row in rows]
+    body = [_cells(record) for record in records]
+    return Table("samples", "What the texts look like", note, heads, body, pd.DataFrame(records))

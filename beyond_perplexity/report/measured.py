@@ -1,0 +1,365 @@
+"""Tables 2, 3, 5 and 6 of the tendencies paper, and the distances in raw text, from measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.numbers import (
+    STAR_NOTE,
+    shown,
+    shown_interval,
+    shown_range,
+    shown_share,
+    shown_signed,
+    stars,
+)
+from beyond_perplexity.figures.verdicts import (
+    WITHHELD,
+    reason_withheld,
+    too_few_permutations,
+    verdict_mark,
+)
+from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.tendencies.measured import compares_texts, is_distance
+from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
+
+OWN, PAPER = "this run", "published"
+PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
+DOCUMENT_ROWS = tendencies_of("length", "share")
+# What a body of text is made of, beside whatever is said of it.
+TEXT_SHARES = {
+    "unknown_share": "unknown words",
+    "unfinished_share": "unfinished",
+    "duplicate_share": "duplicates",
+    "training_8grams": "copied 8-grams",
+}
+FLOOR_NOTE = (
+    "First row: the floor, the mean distance of two human texts of the same size, read in the same "
+    "vocabulary (a range where sizes differ). Excess: distance minus floor, at this number of "
+    "documents."
+)
+TEXT_NOTE = (
+    "Share of the text: unknown words of all tokens, documents that did not end by themselves, "
+    "documents that repeat an earlier one word for word, sequences of 8 tokens that stand in the "
+    "training text."
+)
+FLOOR = "floor"
+EXCESS, INTERVAL, RANKED = "excess", "95% interval", "ranks"
+_COUNT = "{:,.0f}".format
+REASONS = 4  # that a note lists; all are in the CSV
+
+
+class Measured(NamedTuple):
+    """A measured quantity that a table shows, and its heading."""
+
+    tendency: str
+    measure: str
+    heading: str
+    digits: int = 3
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tendency and measure."""
+        return self.tendency, self.measure
+
+
+class Specification(NamedTuple):
+    """What a table shows: a row per model and decoding, a few columns per quantity.
+
+    Attributes
+    ----------
+    name, title, note : str
+        As of `layout.Table`.
+    columns : tuple of Measured
+        The quantities.
+    human : str
+        What the first row has of a quantity: `FLOOR`, or the measure that is the human text's own.
+    of_paper : bool
+        Whether the paper's values stand beside.
+    """
+
+    name: str
+    title: str
+    note: str
+    columns: tuple[Measured, ...]
+    human: str = FLOOR
+    of_paper: bool = True
+
+
+_UNIGRAMS = (
+    Measured("unigram", "tvd", "Unigram TVD"),
+    Measured("unigram", "tvd_1000", "Unigram TVD, first 1,000 ranks"),
+    Measured("unigram", "max_difference", "Unigram largest difference", 4),
+)
+
+MEASURED_TABLES = {
+    2: Specification(
+        "table_2",
+        "Table 2: Distances of rank-frequency and of unigrams",
+        "KS: Kolmogorov-Smirnov distance over the first ranks; those to a Zipf fit test a law and "
+        "not the text, and so have no stars (their p is in the CSV). TVD: total variation, half of "
+        "the sum of all differences. Largest difference: of the probability of a single word (the "
+        "paper prints it under the name tvd); the last column leaves unknown words out.",
+        (
+            Measured("rank_frequency", "ks_zipf_model", "KS to the samples' Zipf fit"),
+            Measured("rank_frequency", "ks_zipf_reference", "KS to the test set's Zipf fit"),
+            Measured("rank_frequency", "ks_empirical", "KS to the test set"),
+            *_UNIGRAMS,
+            Measured("unigram", "max_difference_known", "Largest difference, known words", 4),
+        ),
+    ),
+    3: Specification(
+        "table_3",
+        f"Table 3: Distances of length, {SHARE_NOUNS}",
+        f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
+        "as a share of a document's tokens.",
+        (
+            *(
+                Measured(name, row.distance, f"{row.title} KS")
+                for name, row in DOCUMENT_ROWS.items()
+            ),
+        ),
+    ),
+    5: Specification(
+        "table_5",
+        "Table 5: Parameters fitted to the samples",
+        "Zipf: frequency falls with rank to the power of s. The paper's fit ranks the types by the "
+        "frequencies that it fits, which makes s too large; the split fit takes the ranks from one "
+        "half of the text and the frequencies from the other, over the ranks with at least 10 "
+        "occurrences. Heaps: types grow with length to the power of β (unigrams).",
+        (
+            Measured("rank_frequency", "zipf_s", "Zipf s, the paper's fit"),
+            Measured("rank_frequency", "zipf_s_split", "Zipf s, split fit"),
+            Measured("type_token_unigrams", "heaps_beta", "Heaps β"),
+        ),
+        human="{measure}_reference",
+    ),
+    6: Specification(
+        "table_6",
+        "Table 6: Mean of the samples minus mean of the test set",
+        f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. The test of a "
+        "difference of means is two-sided. First row: the means of the human text.",
+        (
+            *(
+                Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
+                for name, row in DOCUMENT_ROWS.items()
+            ),
+        ),
+        human="mean_reference",
+    ),
+}
+RAW_TABLE = Specification(
+    "raw_distances",
+    "Distances in raw text",
+    "The same comparison with no word replaced: whatever a closed vocabulary cannot write counts "
+    "as a difference, so that the text of even a perfect closed-vocabulary model differs here.",
+    (
+        *(
+            Measured(name, row.distance, f"{row.title} {row.distance_name}")
+            for name, row in TENDENCIES.items()
+            if row.distance
+        ),
+        _UNIGRAMS[-1],
+    ),
+    of_paper=False,
+)
+# Columns that a quantity has besides its value: what else must be known to read it.
+RANKS_OF = {"zipf_s_split": "zipf_ranks"}
+
+_Found = Mapping[tuple[str, str, str], dict[str, Any]]
+
+
+def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
+    """Lay a measured row beside the published value of the same family and decoding."""
+    model, decoding = parse_source(str(row["source"]))
+    family = labels.families.get(model, model)
+    kind = labels.kinds.get(decoding, decoding)
+    paper = published(str(row["tendency"]), str(row["measure"]), family, kind)
+    return {
+        "source": row["source"],
+        "model": labels.model(model),
+        "decoding": labels.decoding(decoding),
+        **{name: value for name, value in row.items() if name != "source"},
+        "stars": stars(row["p_adjusted"]),
+        "mark": verdict_mark(row),
+        COLUMN: paper.value if paper else None,
+        "published stars": paper.stars if paper else "",
+    }
+
+
+def _heads(specification: Specification) -> list[Column]:
+    heads = [Column(name, text=True) for name in ("Model", "Decoding", "Read in")]
+    heads += [
+        Column(part, column.heading, published=part == PAPER)
+        for column in specification.columns
+        for part in _parts(specification, column)
+    ]
+    return [*heads, *(Column(name, "Share of the text") for name in TEXT_SHARES.values())]
+
+
+def _parts(specification: Specification, column: Measured) -> list[str]:
+    """Name the columns of a quantity."""
+    floored, ranked = is_distance(column.measure), column.measure in RANKS_OF
+    in_paper = specification.of_paper and is_published(*column.key)
+    return [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
+
+
+def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
+    """Write a quantity of a source, by the name of the column."""
+    row = found.get((source, *column.key))
+    if row is None:
+        return {}
+    ranks = (column.tendency, RANKS_OF.get(column.measure, ""))
+    paper = shown(row[COLUMN], column.digits)
+    return {
+        OWN: shown(row["value"], column.digits) + row["mark"],
+        EXCESS: shown_signed(row[EXCESS], column.digits),
+        INTERVAL: shown_interval(row["low"], row["high"]),
+        RANKED: shown_range(_each(found, [source], ranks, "value"), _COUNT),
+        PAPER: paper + row["published stars"] if paper else "",
+    }
+
+
+def _human_rows(
+    specification: Specification, found: _Found, sources: Iterable[str]
+) -> list[list[str]]:
+    """Make the first rows, one for each vocabulary that human text is read in."""
+    groups: dict[str, list[str]] = {}
+    for source in sources:
+        groups.setdefault(_read_in(found, source), []).append(source)
+    title = "Human text against itself" if specification.human == FLOOR else "Human text"
+    rows = []
+    for vocabulary, members in groups.items():
+        cells = [title, "", vocabulary]
+        for column in specification.columns:
+            own = _human_cells(specification, found, members, column)
+            cells += [own.get(part, "") for part in _parts(specification, column)]
+        cells += [_share(found, members, f"{measure}_reference") for measure in TEXT_SHARES]
+        rows.append(cells)
+    return rows
+
+
+def _human_cells(
+    specification: Specification, found: _Found, members: Sequence[str], column: Measured
+) -> dict[str, str]:
+    """Write what the human text has of a quantity, by the name of the column."""
+    write = partial(shown, digits=column.digits)
+    if specification.human == FLOOR:
+        return {OWN: shown_range(_each(found, members, column.key, FLOOR), write)}
+    own = (column.tendency, specification.human.format(measure=column.measure))
+    ranks = (column.tendency, f"{RANKS_OF.get(column.measure)}_reference")
+    low, high = (_each(found, members[:1], own, end) or [math.nan] for end in ("low", "high"))
+    return {
+        OWN: shown_range(_each(found, members, own, "value"), write),
+        INTERVAL: shown_interval(low[0], high[0]),
+        RANKED: shown_range(_each(found, members, ranks, "value"), _COUNT),
+    }
+
+
+def _each(found: _Found, sources: Sequence[str], key: tuple[str, str], column: str) -> list[float]:
+    """List what a column has of a quantity of some sources."""
+    keys = ((source, *key) for source in sources)
+    return [found[one][column] for one in keys if one in found]
+
+
+def _read_in(found: _Found, source: str) -> str:
+    return next(str(row["vocabulary"] or "") for key, row in found.items() if key[0] == source)
+
+
+def _share(found: _Found, sources: Sequence[str], measure: str) -> str:
+    return shown_range(_each(found, sources, (TEXT, measure), "value"), shown_share)
+
+
+def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
+    """Say why verdicts are withheld: a few of the reasons, each with what it is about."""
+    bodies = {source for source, _, _ in found}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for column in columns:
+        for key, row in found.items():
+            if key[1:] == column.key and row["mark"] == WITHHELD:
+                about = (column.heading, reason_withheld(row))
+                reasons.setdefault(about, []).append(f"{row['model']} {row['decoding'].lower()}")
+    if not reasons:
+        return ""
+    said = [
+        f"{heading}{'' if len(own) == len(bodies) else ' of ' + ', '.join(own)}: {reason}"
+        for (heading, reason), own in reasons.items()
+    ]
+    more = f"; {len(said) - REASONS} more in the CSV" if len(said) > REASONS else ""
+    return f"{WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
+
+
+def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
+    """Make Table 2, 3, 5 or 6, or the one of raw text.
+
+    Parameters
+    ----------
+    specification : Specification
+        A value of `MEASURED_TABLES`, or `RAW_TABLE`.
+    measures : pandas.DataFrame
+        Schema ``tendencies``, of all sources.
+    labels : Labels
+        Names and order; families and kinds for the published values.
+
+    Returns
+    -------
+    Table
+        First the human text (a row for each vocabulary that it is read in), then a row per source:
+        for each quantity this run's value with stars of adjusted p-values, its excess over the
+        floor, and the published one; then shares of the text.
+
+    Raises
+    ------
+    InputError
+        When the measures have none of the table's quantities.
+    """
+    name, columns = specification.name, specification.columns
+    wanted = {column.key for column in columns}
+    pairs = zip(measures["tendency"], measures["measure"], strict=True)
+    rows = measures[[pair in wanted for pair in pairs]]
+    if rows.empty:
+        names = ", ".join(f"{tendency} {measure}" for tendency, measure in sorted(wanted))
+        raise InputError(f"{name.replace('_', ' ')}: the measures have none of {names}")
+    sources = labels.sort_sources(rows["source"])
+    found = {
+        (row["source"], row["tendency"], row["measure"]): _tidy_row(row, labels)
+        for row in measures.to_dict("records")
+    }
+    body = _human_rows(specification, found, sources)
+    for source in sources:
+        model, decoding = parse_source(source)
+        cells = [labels.model(model), labels.decoding(decoding), _read_in(found, source)]
+        for column in columns:
+            own = _cells(found, source, column)
+            cells += [own.get(part, "") for part in _parts(specification, column)]
+        body.append(cells + [_share(found, [source], measure) for measure in TEXT_SHARES])
+    kept = [column.key for column in columns] + [(TEXT, measure) for measure in TEXT_SHARES]
+    kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
+    keys = ((source, *key) for source in sources for key in kept)
+    tidy = pd.DataFrame([found[key] for key in keys if key in found])
+    note = _note(specification, found)
+    return Table(name, specification.title, note, _heads(specification), body, tidy)
+
+
+def _note(specification: Specification, found: _Found) -> str:
+    said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
+    if any(compares_texts(column.measure) for column in specification.columns):
+        few = too_few_permutations(row["note"] for row in found.values())
+        said += [f"{STAR_NOTE}.", few and f"{few}."]
+    said += [TEXT_NOTE, PUBLISHED_NOTE if specification.of_paper else ""]
+    return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
+
+
+table_2, table_3, table_5, table_6, raw_distances = (
+    partial(measured_table, specification)
+    for specification in (*MEASURED_TABLES.values(), RAW_TABLE)
+)

@@ -210,6 +210,7 @@ def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
         ("test", "", "a b e"),
         ("test", "", "a b f"),
         ("test", "C", "a b g"),
+        ("train", "A", "d e g"),
     ]
     path = documents(tmp_path / "d.parquet", rows)
     chosen = DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")

@@ -132,9 +132,9 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
     both = spreads(pair.groups, held)
     yield from word_rows(pair, options, both, seed)
     for tendency in type_token.HISTOGRAM_OF:
-        yield from type_token_rows(pair, tendency, options, both, seed)
+        yield from type_token_rows(pair, tendency, options, both.wider, seed)
     for tendency in tendencies_of("length", "share"):
-        yield from histogram_rows(pair, tendency, options, both, seed)
+        yield from histogram_rows(pair, tendency, options, both.wider, seed)
     yield from _vocabulary_rows(*pair.bodies)
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.limits import Spread, Spreads, limits_of
+from beyond_perplexity.tendencies.inference.limits import Spread, Spreads, upper_limit
 from beyond_perplexity.tendencies.inference.unit_cells import group_weights
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
@@ -286,9 +286,9 @@ def word_rows(
     fits, laws = _law_rows(pair, options, spreads, seed)
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
-        spread = spreads.of(name)
-        limits = limits_of(name, value, resampled, options.confidence, spread)
-        return MeasureRow(tendency, name, value, *limits)
+        drawn = None if name.startswith("zipf_s") else resampled.get(name)
+        high = upper_limit(value, drawn, options.confidence, spreads.wider)
+        return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
         yield row(_RANKS, name, value)._replace(p_value_law=laws.get(name, math.nan))

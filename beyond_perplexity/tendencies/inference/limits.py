@@ -49,24 +49,16 @@ def spread_of(groups: np.ndarray | None, lengths: np.ndarray) -> Spread:
     return Spread(math.sqrt(n / (n - 1)), effective - 1)
 
 
-class Spreads(NamedTuple):
-    """The spreads of the reference and of the samples."""
+def widest_spread(groups: Groups, lengths: tuple[np.ndarray, np.ndarray] | None) -> Spread:
+    """Return the spread of two texts' distance: that with fewer degrees of freedom.
 
-    reference: Spread = INDEPENDENT
-    samples: Spread = INDEPENDENT
-
-    @property
-    def wider(self) -> Spread:
-        """The spread with fewer degrees of freedom, for a distance."""
-        grouped = [spread for spread in self if spread.df < math.inf or math.isnan(spread.df)]
-        return min(grouped, key=lambda spread: spread.df, default=INDEPENDENT)
-
-
-def spreads(groups: Groups, lengths: tuple[np.ndarray, np.ndarray] | None) -> Spreads:
-    """Return the spreads of two texts; without lengths of their documents, as independent."""
+    Without lengths of their documents (D,) these count as independent.
+    """
     if lengths is None:
-        return Spreads()
-    return Spreads(*(spread_of(*both) for both in zip(groups, lengths, strict=True)))
+        return INDEPENDENT
+    found = [spread_of(*both) for both in zip(groups, lengths, strict=True)]
+    grouped = [spread for spread in found if spread != INDEPENDENT]
+    return min(grouped, key=lambda spread: np.nan_to_num(spread.df), default=INDEPENDENT)
 
 
 def upper_limit(

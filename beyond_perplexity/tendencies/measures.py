@@ -16,7 +16,8 @@ rank_frequency       zipf_s               exponent fitted to the samples, as in 
 and frequencies of the same tokens
 rank_frequency       zipf_s_reference     ... to the reference
 rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
-of the samples (`zipf_split`)
+of the samples; its interval names that at these ranks
+(`zipf_split`)
 rank_frequency       zipf_s_split_reference: ... of the reference
 rank_frequency       zipf_ranks           ranks that it is fitted to
 rank_frequency       zipf_ranks_reference: ... of the reference

@@ -65,7 +65,7 @@ def test_groups_are_left_out_whole():
     sizes = np.bincount(groups[used])
     changes = without - values[used].mean()
     few = 3 * np.sum(changes**2) ** 2 / np.sum(changes**4)
-    assert found.df == pytest.approx(min(22**2 / np.sum(sizes**2), few) - 1)
+    assert found.df == pytest.approx(min(np.sum(sizes**2) ** 2 / np.sum(sizes**4), few) - 1)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -102,6 +102,11 @@ def test_what_is_not_defined_has_no_limits():
     assert all(math.isnan(error.variance) for error in errors)
     nothing = heaps_errors(units_of(columns, None, used), Heaps(math.nan, math.nan))
     assert all(math.isnan(error.variance) for error in nothing)
+
+
+def test_a_mean_of_two_is_no_more_exact_than_either():
+    found = StandardError(4.0, 9.0).mean_with(StandardError(16.0, 5.0))
+    assert found == pytest.approx((9, 5))
 
 
 def test_a_difference_has_welchs_degrees_of_freedom():

@@ -2,10 +2,10 @@
 
 The variance is (U - 1) / U * sum_u (x without u - x)^2 over the U units. Of Heaps' fit each unit is
 left out with one step of Newton's method from the fit of all. Student's t has the number of units
-that really determine the variance, less 1, as degrees of freedom: the smaller of (sum n)^2 /
-sum n^2 for units of n documents, which counts large groups, and of 3 (sum c^2)^2 / sum c^4 for the
-changes c by leaving out, which counts the few units that a fit hangs on. For units that are alike
-and normal both are U.
+that really determine the variance, less 1, as degrees of freedom: the smaller of (sum n^2)^2 /
+sum n^4 for units of n documents, as if the documents of a group were all the same, and of
+3 (sum c^2)^2 / sum c^4 for the changes c by leaving out, which counts the few units that a fit
+hangs on. For units that are alike and normal both are U.
 
 Sources: Efron and Stein (1981). The jackknife estimate of variance. Annals of Statistics 9;
 Satterthwaite (1946). An approximate distribution of estimates of variance components. Biometrics
@@ -59,6 +59,11 @@ class StandardError(NamedTuple):
         parts = self.variance**2 / self.df + other.variance**2 / other.df
         return StandardError(total, total**2 / parts if parts else min(self.df, other.df))
 
+    def mean_with(self, other: StandardError) -> StandardError:
+        """Return that of the mean of two estimates that may depend on each other in any way."""
+        error = (math.sqrt(self.variance) + math.sqrt(other.variance)) / 2
+        return StandardError(error**2, min(self.df, other.df))
+
 
 NOT_DEFINED = StandardError(math.nan, math.nan)
 
@@ -105,8 +110,8 @@ def error_of(value: float, without: np.ndarray, units: UnitSums) -> StandardErro
         return NOT_DEFINED
     squares = (without - value) ** 2
     total = float(units.many @ squares)
-    held = float(units.many @ units.documents)
-    alike = held**2 / float(units.many @ np.square(units.documents, dtype=float))
+    held = np.square(units.documents / units.documents.max())
+    alike = float((units.many @ held) ** 2 / (units.many @ held**2))
     if total:
         # Scaled, so that fourth powers of the tiny changes of a large text do not vanish.
         scaled = squares / squares.max()

@@ -37,7 +37,8 @@ FIGURES: Rows[Exhibit] = {
         "distribution. The first rows are the *floor*, how far human text is from human text of "
         "the same size, in each vocabulary that it is read in (a range where sizes differ). White "
         "cells lie in the middle 95% of that; blue is farther, the darker the larger the excess "
-        "over the floor; orange is closer than human text is to itself, as copied text can be. "
+        "over the floor; orange is closer than human text is to itself, as copied text can be, and "
+        "text of few different words, which is less noisy: its stars tell it apart all the same. "
         r"Stars: \*\* p < 0.005, \* p < 0.05, one-sided, adjusted for all tests of a body of text; "
         "†: no sound verdict is possible, the notes of the tables say why.",
     ),

@@ -102,7 +102,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
-    axis.set_xlabel(f"Row less column, ± half the 95% interval   {STAR_NOTE}", fontsize=7)
+    axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}", fontsize=7)
 
 
 @styled

@@ -33,6 +33,8 @@ LAWS_OF_UNITS = {
 }
 # The tests that stand for a tendency in the line of what could have been missed.
 MISSED = ("length", "share", "words", "ranks", "types")
+# Units of shifts that a sentence needs, and how it says them.
+SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
 
 
 class Compared(NamedTuple):
@@ -150,11 +152,9 @@ def _missed(sensitivity: pd.DataFrame | None, documents: int) -> str:
     size = max((n for n in sizes if n <= documents), default=sizes[0])
     at_size = sensitivity[sensitivity["n"] == size]
     said = []
-    for tendency in tendencies_of(*MISSED):  # type: ignore[arg-type]
-        own = at_size[(at_size["tendency"] == tendency) & (at_size["measure"] != "mean_difference")]
-        if len(own):
-            best = own.sort_values("shift").to_dict("records")[0]
-            said.append(f"{TENDENCIES[tendency].noun} {_shift(best)}")
+    for tendency, row in tendencies_of(*MISSED).items():  # type: ignore[arg-type]
+        own = at_size[(at_size["tendency"] == tendency) & (at_size["measure"] == row.distance)]
+        said += [f"{row.noun} {_shift(found)}" for found in own.to_dict("records")]
     level, power = sensitivity[["level", "power"]].iloc[0]
     fewer = ", which find less" if size > documents else ""
     return (
@@ -167,7 +167,7 @@ def _missed(sensitivity: pd.DataFrame | None, documents: int) -> str:
 def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["shift"]):
         return "none"
-    unit = f" {row['unit']}" if row["unit"] == "tokens" else ""
+    unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
     relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
     return f"{shown(row['shift'])}{unit}{relative}"
 

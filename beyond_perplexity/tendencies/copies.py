@@ -10,8 +10,8 @@ measure              meaning
 unknown_share        share of the tokens that are ``<unk>``, as the texts were read
 unfinished_share     share of the documents that ended at the model's cap of length (samples only)
 duplicate_share      share of the documents that repeat an earlier one of the same body word by word
-training_8grams      share of the 8 tokens in a row that stand in the training text, read alike; of
-                     the first 10,000 documents, and of these of the first 4 million
+training_8grams      share of the 8 known words in a row that stand in the training text, read alike;
+                     of the first 10,000 documents, and of these of the first 4 million
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 ==================== ==============================================================================
@@ -80,7 +80,7 @@ class TextFacts:
         wanted = max(0, min(len(texts), GRAM_DOCUMENTS - self.documents))
         if self.grams and wanted and self._held < _GRAMS:
             first = batch.documents(0, wanted)
-            self._grams.append([gram_hashes(view.read(first)) for view in self.views])
+            self._grams.append([gram_hashes(view.read(first), UNKNOWN_WORD) for view in self.views])
             self._held += len(self._grams[-1][0])
         self.documents += len(texts)
 
@@ -147,7 +147,7 @@ def training_shares(
     for texts in training:
         batch = tokenize_batch(texts)
         for view, kept in zip(views, sought, strict=True):
-            kept.look(gram_hashes(view.read(batch)))
+            kept.look(gram_hashes(view.read(batch), UNKNOWN_WORD))
     return [
         [
             kept.share(hashes) if len(hashes) else None

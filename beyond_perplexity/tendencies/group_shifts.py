@@ -36,7 +36,7 @@ from beyond_perplexity.tendencies.shifts import (
 )
 
 NO_VERDICT = -math.inf
-MOST_HELD_OUT = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
+MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class HeldOutShift(Shift):
     Notes
     -----
     The measure is the normal score of the p-value. What a shift changes depends on x * sqrt(n)
-    alone when n is large: with more than `MOST_HELD_OUT` documents the draws are those of so many,
+    alone when n is large: with more than `MOST_HALVED` documents the draws are those of so many,
     with a shift that is larger by the root.
     """
 
@@ -218,7 +218,7 @@ class HeldOutShift(Shift):
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""
-        n = min(how.n, MOST_HELD_OUT)
+        n = min(how.n, MOST_HALVED)
         scaled = min(self.largest, x * math.sqrt(how.n / n))
         held = replace(how, n=n)
         scores = [

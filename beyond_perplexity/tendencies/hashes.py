@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
@@ -54,8 +55,11 @@ def document_hashes(batch: TokenBatch) -> np.ndarray:
     return _sequence_hashes(string_hashes(batch.types)[batch.ids], batch.offsets)
 
 
-def gram_hashes(batch: TokenBatch) -> np.ndarray:
-    """Hash every 8 tokens in a row of a document, document after document: uint64, shape (G,)."""
+def gram_hashes(batch: TokenBatch, without: str) -> np.ndarray:
+    """Hash every 8 tokens in a row of a document, document after document: uint64, shape (G,).
+
+    Those that hold the word `without` are left out.
+    """
     n = len(batch.ids) - GRAM + 1
     if n <= 0:
         return np.zeros(0, np.uint64)
@@ -65,4 +69,6 @@ def gram_hashes(batch: TokenBatch) -> np.ndarray:
         hashes *= _BASE
         hashes += tokens[place : place + n]
     last = np.repeat(batch.offsets[1:], batch.lengths)[:n] - GRAM  # where the last one may begin
-    return _mixed(hashes[np.arange(n) <= last])
+    left_out = np.asarray(pc.equal(batch.types, without))[batch.ids]
+    before = np.concatenate([[0], np.cumsum(left_out)])
+    return _mixed(hashes[(np.arange(n) <= last) & (before[GRAM:] == before[:n])])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
+from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 
 TWO_SAMPLE = ("length", "stop_words", "symbols")
@@ -284,3 +286,32 @@ def check_drawn_as_it_stands(svg: str, *, at_least: int) -> None:
         for font in ("DejaVu Sans", "DejaVu Sans Mono")
     )
     assert drawn == sum(line.count("$") for line in given)
+
+
+def make_differences(models: list[str]) -> pd.DataFrame:
+    """Make a table of schema ``perplexity_differences``: each model, and each pair of them."""
+    own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
+    pairs = [
+        (first, second, 0.1 * (models.index(first) - models.index(second)))
+        for first, second in combinations(models, 2)
+    ]
+    rows = [
+        {
+            "scored_text": "cleaned",
+            "first": first,
+            "second": second,
+            "value": value,
+            "low": value - 0.03,
+            "high": value + 0.03,
+            "p_value": None if second is None else 0.001,
+            "p_adjusted": None if second is None else 0.003,
+            "detectable": None if second is None else 0.04,
+            "documents": 60,
+            "groups": 60,
+            "groups_effective": 55.0,
+            "spelled": True,
+            "note": "",
+        }
+        for first, second, value in [*own, *pairs]
+    ]
+    return pd.DataFrame(rows, columns=PERPLEXITY_DIFFERENCES.names)

@@ -147,14 +147,15 @@ def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -
 
 
 def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tree) -> None:
-    """Figures of curves and of training, real texts and all of importance sampling show no more."""
+    """Figures of curves, what is of models alone, real texts, importance sampling show no more."""
     add(tree, "tendency")
     changed, new = find_changed(before, tree)
     assert new == {"plot tendencies/figure_digits"}
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
     shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
     figures = {f"plot tendencies/{name}" for name in shown}
-    tables = pick(before, "tabulate tendencies/") - {"tabulate tendencies/samples"}
+    others = {f"tabulate tendencies/{name}" for name in ("samples", "perplexity_differences")}
+    tables = pick(before, "tabulate tendencies/") - others
     assert changed == measured | figures | tables | {"write_overview"}
 
 

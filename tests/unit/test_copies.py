@@ -27,7 +27,7 @@ from beyond_perplexity.tendencies.hashes import (
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.views import UNKNOWN_WORD, WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 TEXTS = st.lists(
@@ -48,7 +48,8 @@ def grams(text: str, view: TextView = WHOLE_TEXT) -> list[tuple[str, ...]]:
     if view.words is not None:
         known = {*view.words.to_pylist(), "<unk>"}
         tokens = [token if token in known else "<unk>" for token in tokens]
-    return [tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)]
+    found = [tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)]
+    return [gram for gram in found if UNKNOWN_WORD not in gram]
 
 
 def batched(texts: list[str], size: int) -> list[pa.Array]:
@@ -91,7 +92,8 @@ def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
     documents = document_hashes(batch).tolist()
     assert len(documents) == len(texts)
     assert len(set(documents)) == len({tuple(text.split()) for text in texts})
-    found, expected = gram_hashes(batch).tolist(), [gram for text in texts for gram in grams(text)]
+    found = gram_hashes(batch, UNKNOWN_WORD).tolist()
+    expected = [gram for text in texts for gram in grams(text)]
     assert len(found) == len(expected)
     assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
     # and not of the batch, whose types have other numbers elsewhere

@@ -125,7 +125,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     lines = [label.get_text() for label in bounds(frame, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines
 
-    page = render_overview({}, {}, None, frame, [])
+    page = render_overview({}, {}, [], (), frame, [])
     assert "     - largest\n" in page
     assert "and the largest weight." in " ".join(page.split())
     lowest = min(row["value"] for row in rows[::2])

@@ -29,6 +29,7 @@ from tests.unit.synthetic_tables import (
     HOSTILE,
     check_drawn_as_it_stands,
     make_curves,
+    make_differences,
     make_measures,
     make_sample_size,
     make_sensitivity,
@@ -48,12 +49,17 @@ LARGE = sources_of(
 TENDENCIES = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
 WITH_LEGEND = ["figure_1", "figure_3", "figure_4", "figure_6", "figure_7", "sample_size"]
 WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
+# Figures of models, and their columns with names of these.
+OF_MODELS = {"training": ("model",), "perplexity_differences": ("first", "second")}
 
 
 @cache
 def table(kind: str, sources: tuple[str, ...]) -> pd.DataFrame:
+    models = sorted({parse_source(name).model.split("/")[-1] for name in sources})
     if kind == "training":
-        return make_training(sorted({parse_source(name).model.split("/")[-1] for name in sources}))
+        return make_training(models)
+    if kind == "perplexity_differences":
+        return make_differences(models)
     if kind == "sensitivity":
         return make_sensitivity()
     makers = {"measures": make_measures, "curves": make_curves, "sample_size": make_sample_size}
@@ -102,8 +108,7 @@ def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
     sources = [*sources_of(["lstm", "gru"], ["beam", "mine"]), f"external/{HOSTILE}"]
     (kind,) = FIGURES[f"tendencies/{name}"].inputs
     frame = table(kind, tuple(sources))
-    if name == "training":
-        frame = frame.replace({"model": {"lstm": HOSTILE}})
+    frame = frame.replace({key: {"lstm": HOSTILE} for key in OF_MODELS.get(name, ())})
     names = {"lstm": f"M {HOSTILE}", "beam": f"D {HOSTILE}"}
     labels = Labels(names=names, reference=f"R {HOSTILE}")
     paths = [tmp_path / f"figure.{suffix}" for suffix in ("svg", "pdf", "png")]

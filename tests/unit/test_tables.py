@@ -241,7 +241,7 @@ def test_numbers_of_different_texts_share_no_column() -> None:
 
 
 def test_the_first_page_shows_bits_per_byte_with_their_interval() -> None:
-    text = render_overview({}, PERPLEXITIES, None, None, [])
+    text = render_overview({}, PERPLEXITIES, [], (), None, [])
     cells = [line.strip(" *-") for line in text.splitlines() if line.startswith("   ")]
     assert {SPELLED, RAW_BITS} <= set(cells)
     assert "2.10 [2.00, 2.20]" in cells

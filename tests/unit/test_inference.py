@@ -380,7 +380,8 @@ def test_limits_are_those_of_their_formulas():
     grouped = Spread(math.sqrt(26 / 25), 19.0)
     assert upper_limit(0.2, drawn, 0.95, grouped) == pytest.approx(0.2 + margin)
     assert upper_limit(0.99, drawn, 0.95, grouped) == 1
-    assert all(math.isnan(upper_limit(0.2, x, 0.95)) for x in (None, drawn[:1]))
+    assert all(math.isnan(upper_limit(0.2, x, 0.95)) for x in (None, drawn[:1], np.ones(9)))
+    assert math.isnan(upper_limit(0.2, drawn, 0.95, Spread(math.nan, math.nan)))
     found = spread_of(np.array([0, 0, 1, 2]), np.array([1, 1, 2, 4]))
     assert found == pytest.approx((math.sqrt(3 / 2), 64 / 24 - 1))
 

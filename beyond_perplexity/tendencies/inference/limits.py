@@ -80,10 +80,12 @@ def upper_limit(
     Returns
     -------
     float
-        NaN where there is none.
+        NaN where there is none: too few units, or replicates that do not vary.
     """
     drawn = np.zeros(0) if replicates is None else replicates[~np.isnan(replicates)]
     if len(drawn) < 2 or math.isnan(value):
         return math.nan
     error = spread.correction * float(drawn.std(ddof=1))
+    if not error > 0:  # NaN where a text has one group
+        return math.nan
     return min(1.0, value + float(student_quantile(confidence, spread.df)) * error)

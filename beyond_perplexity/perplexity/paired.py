@@ -25,8 +25,8 @@ from beyond_perplexity.perplexity.intervals import (
 from beyond_perplexity.perplexity.score_files import FileScores, same_documents
 from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.tendencies.inference.multiple import holm
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS, VERDICT_LEVELS
+from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 POWER = 0.8
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
@@ -112,14 +112,7 @@ def compare_scores(
 
 def flip_warning(tests: int, flips: int) -> str:
     """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
-    beyond = [level for level in VERDICT_LEVELS if tests / (flips + 1) >= level]
-    if not beyond:
-        return ""
-    needed = math.floor(tests / beyond[-1] + 1e-9)
-    return (
-        f"{flips:,} flips cannot give p < {beyond[0]:g} in a family of {tests} tests: {needed:,} "
-        f"are needed{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
-    )
+    return draw_warning(tests, flips, "flips")
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -38,6 +37,7 @@ from beyond_perplexity.report.layout import (
     to_html_table,
 )
 from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.tendencies.inference.multiple import needed_draws
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
 
 
@@ -180,7 +180,9 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     heads += [*map(Column, names), Column("Note", wraps=True)]
     note = (
         f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
-        "it, which says nothing of the other text. In full precision in tendencies.csv."
+        "it, which says nothing of the other text; for Zipf's law it is of the split "
+        "fit (ranks and frequencies of different halves), the value of the fit as in the paper. In "
+        "full precision in tendencies.csv."
     )
     return Table("measures", "All measures", note, heads, body, measures)
 
@@ -227,7 +229,7 @@ def bodies_table(comparison: Comparison) -> Table:
         counts += [statistics.n_tokens, len(statistics.types), body.left_out]
         shown_counts = ["none" if count is None else f"{count:,}" for count in counts]
         rows.append([name, str(body.path), *shown_counts])
-    return Table("bodies", "What was compared", "", heads, rows, pd.DataFrame())
+    return Table("bodies", "What was compared", comparison.exchanged, heads, rows, pd.DataFrame())
 
 
 def _figure(folder: Path, name: str) -> str:
@@ -252,8 +254,8 @@ def _reach(measures: pd.DataFrame, permutations: int) -> str:
     smallest = family / (permutations + 1)
     said = f"; adjusted for {family} tests the smallest p is {shown(smallest)}"
     for level, mark in STAR_LEVELS:
-        if smallest >= level:
-            needed = math.floor(family / level + 1e-9)
+        needed = needed_draws(family, level, permutations)
+        if needed is not None:
             said += f", and {mark} needs at least {needed:,} permutations"
     return said
 

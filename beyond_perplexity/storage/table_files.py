@@ -73,6 +73,8 @@ class TableFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._csv = is_csv(path)
+        if not self.path.exists():
+            raise InputError(f"{path}: no such file")
         if not self.path.name.lower().endswith(TABLE_SUFFIXES):
             raise InputError(f"{path}: expected a name that ends in {', '.join(TABLE_SUFFIXES)}")
         try:

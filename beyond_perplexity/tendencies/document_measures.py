@@ -116,7 +116,8 @@ def randomized_documents(
             DocumentCells(len(counted.counts[0]), places, evaluate), units, n, seed
         )
 
-    for tendency in type_token.HISTOGRAM_OF:
+    by_length = () if units is not None and units.scheme == "swaps" else type_token.HISTOGRAM_OF
+    for tendency in by_length:  # swaps do not keep lengths, which types depend on
         if (cells := _cells(pair, tendency, options)) is None:
             continue
         if units is None:

@@ -122,8 +122,7 @@ def null_draws(
 
 
 def _units(pair: BodyPair, seed: int) -> ExchangedUnits | None:
-    sizes = pair.reference.n_documents, pair.samples.n_documents
-    return exchanged_units(pair.groups, sizes, seed)
+    return exchanged_units(pair.groups, pair.n_documents, seed)
 
 
 def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:

@@ -26,7 +26,7 @@ from scipy.special import gammaincinv
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
 from beyond_perplexity.tendencies.inference.limits import Spread
-from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES
+from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.tendencies.power_laws import (
     exponent_of_mean,
     fit_truncated_zipf,
@@ -58,6 +58,11 @@ class Halves(NamedTuple):
         return (fit_truncated_zipf(self.ranked[0]) + fit_truncated_zipf(self.ranked[1])) / 2
 
     @property
+    def too_few(self) -> bool:
+        """Whether either half ranks too few types for a fit that is reported or tested."""
+        return min(map(len, self.ranked)) < SPLIT_RANKS
+
+    @property
     def n_ranks(self) -> float:
         """The mean number of ranks."""
         return (len(self.ranked[0]) + len(self.ranked[1])) / 2
@@ -69,9 +74,10 @@ class Halves(NamedTuple):
 
 
 class SplitFit(NamedTuple):
-    """The fit of a text and its interval; NaNs where there are not two ranks."""
+    """The fit of a text and its interval; NaNs where there are fewer than 30 ranks in a half."""
 
     halves: Halves
+    exponent: float
     low: float
     high: float
 
@@ -130,8 +136,9 @@ def split_fit(
     codes = np.where(units < 0, n, units)
     counts = documents.sums_of(body, np.stack([first, second], axis=1), codes)
     halves, orders = _exchanged(counts[:, 0], counts[:, 1], ranks, rng)
-    if not math.isfinite(halves.exponent):
-        return SplitFit(halves, math.nan, math.nan)
+    s = math.nan if halves.too_few else halves.exponent
+    if not math.isfinite(s):
+        return SplitFit(halves, *(math.nan,) * 3)
     log_sums, sums = _sums_by_unit(documents, body, codes, orders, n)
     variance = 0.0
     for column, (half, order) in enumerate(zip((second, first), orders, strict=True)):
@@ -139,7 +146,7 @@ def split_fit(
         log_ranks = np.log(np.arange(1, len(order) + 1))
         variance += _jackknife(log_sums[own, column], sums[own, column], log_ranks) / 4
     margin = float(student_quantile((1 + confidence) / 2, spread.df)) * math.sqrt(variance)
-    return SplitFit(halves, halves.exponent - margin, halves.exponent + margin)
+    return SplitFit(halves, s, s - margin, s + margin)
 
 
 def _sums_by_unit(
@@ -222,10 +229,10 @@ def law_p(
     Returns
     -------
     float
-        NaN without draws or where the fit is not defined.
+        NaN without draws or where the fit is not defined: below 30 ranks in a half.
     """
     s = fitted.exponent
-    if not n or math.isnan(s) or min(map(len, samples.ranked)) < 2:
+    if not n or math.isnan(s) or samples.too_few or fitted.too_few:
         return math.nan
     observed = samples.distance(s)
     law = _Law(samples, s, ranks)

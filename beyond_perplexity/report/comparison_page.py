@@ -36,6 +36,7 @@ from beyond_perplexity.report.layout import (
     html_page,
     to_html_table,
 )
+from beyond_perplexity.report.text_shares import TEXT_TITLES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.inference.multiple import needed_draws
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
@@ -62,15 +63,6 @@ MAIN_ROWS = (
 )
 
 WIDE = ("distances", "vocabulary")
-# By the measure of the tendency `TEXT`; the human text's own ends in ``_reference``.
-TEXT_LINES = {
-    "unknown_share": "Unknown words, of all tokens",
-    "unfinished_share": "Documents that did not end by themselves",
-    "duplicate_share": "Documents that repeat an earlier one",
-    "training_8grams": "8 tokens in a row that stand in the training text",
-    "cut_share": "Documents cut at the longest length",
-    "fragment_share": "Fragments: documents without the end of a sentence",
-}
 
 
 def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
@@ -207,7 +199,7 @@ def texts_table(measures: pd.DataFrame) -> Table:
     }
     body = [
         [title, *(shown_share(found.get(f"{name}{end}")) for end in ("_reference", ""))]
-        for name, title in TEXT_LINES.items()
+        for name, title in TEXT_TITLES.items()
         if name in found or f"{name}_reference" in found
     ]
     heads = [Column("Share", text=True), Column("Reference"), Column("Samples")]

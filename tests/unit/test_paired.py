@@ -276,7 +276,7 @@ def cut(one):
     [
         (changed("log_likelihood", 4, np.nan), r"b\.parquet: row 5: log_likelihood is nan"),
         (changed("log_likelihood", 4, 0.5), r"b\.parquet: row 5: log_likelihood is 0\.5"),
-        (changed("log_likelihood", 4, None), r"b\.parquet: row 5: log_likelihood is empty"),
+        (changed("log_likelihood", 4, None), r"b\.parquet: row 5: log_likelihood is empty or NaN;"),
         (changed("bytes", 2, 0), r"b\.parquet: row 3: bytes is 0, expected at least one byte"),
         (changed("bytes", 2, 1.5), r"b\.parquet: row 3: column 'bytes' .* invalid value 1\.5"),
         (
@@ -308,7 +308,9 @@ def test_half_filled_spellings_are_refused(tmp_path):
         spelled = list(one["log_likelihood"])
         spelled[place] = None
         path = write(tmp_path / "a.parquet", {**one, "log_likelihood_spelled": spelled})
-        words = rf"row {place + 1}: log_likelihood_spelled is empty; give it in all rows or none"
+        words = (
+            rf"row {place + 1}: log_likelihood_spelled is empty or NaN; give it in all rows or none"
+        )
         with pytest.raises(InputError, match=words):
             read_scores(path)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from beyond_perplexity.tendencies.inference.thresholds import VERDICT_LEVELS
 from beyond_perplexity.tendencies.measured import SIGNED, MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.notes import joined_facts
 
 _ROUNDING = 1e-9
 # Measure -> the measure of the same tendency whose child it is.
@@ -85,7 +86,7 @@ def adjusted_rows(
     found = []
     for row in rows:
         if row.key in adjusted:
-            note = "; ".join(filter(None, [row.note, warning]))
+            note = joined_facts(row.note, warning)
             row = row._replace(p_adjusted=adjusted[row.key], note=note)
         found.append(row)
     return found

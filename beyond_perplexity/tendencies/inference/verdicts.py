@@ -21,6 +21,7 @@ from beyond_perplexity.tendencies.measured import (
     MeasureRow,
     compares_texts,
 )
+from beyond_perplexity.tendencies.notes import EXCHANGE, NO_VERDICT, joined_facts
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.resampling import permutation_p
@@ -39,9 +40,9 @@ _NO_SWAPS = {
 }
 # What units other than documents are, as the notes of their tests say it.
 EXCHANGED = {
-    "groups": "exchanged: whole groups",
-    "swaps": "exchanged: groups of the reference with as many single samples",
-    "documents": "exchanged: documents",
+    "groups": f"{EXCHANGE}whole groups",
+    "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
+    "documents": f"{EXCHANGE}documents",
 }
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
@@ -53,14 +54,14 @@ def without_verdict(pair: BodyPair) -> str:
     if pair.documents is None:
         return ""
     if reason := unlike_groups(pair.groups, pair.n_documents):
-        return f"no verdict: {reason}"
+        return f"{NO_VERDICT}{reason}"
     names = ("reference", "samples")
     for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
         if groups is not None:
             n = effective_groups(group_sums(groups, lengths))
             if n < EFFECTIVE_GROUPS:
                 found = f"{n:.1f} effective groups in the {name}"
-                return f"no verdict: {found}, fewer than {EFFECTIVE_GROUPS}"
+                return f"{NO_VERDICT}{found}, fewer than {EFFECTIVE_GROUPS}"
     return ""
 
 
@@ -137,7 +138,7 @@ def tested_rows(
         if row.withheld:
             row = row._replace(p_value=float("nan"))
         elif swaps and row.key in _NO_SWAPS:
-            row = _withheld(row, f"no verdict: {_NO_SWAPS[row.key]}")
+            row = _withheld(row, f"{NO_VERDICT}{_NO_SWAPS[row.key]}")
         elif row.key in p_values:
             note = _with_units(row, units)
             row = row._replace(p_value=p_values[row.key], note=note)
@@ -153,7 +154,7 @@ def _with_units(row: MeasureRow, units: ExchangedUnits | None) -> str:
     if units.scheme == "swaps" and row.key == _TVD:
         how = _HELD_OUT
     told = _LENGTHS_TOO if row.key in _TYPES else ""
-    return "; ".join(filter(None, [how, told, row.note]))
+    return joined_facts(how, told, row.note)
 
 
 def _can(key: MeasureKey, pair: BodyPair) -> bool:
@@ -162,7 +163,7 @@ def _can(key: MeasureKey, pair: BodyPair) -> bool:
 
 
 def _withheld(row: MeasureRow, reason: str) -> MeasureRow:
-    return row._replace(note="; ".join(filter(None, [reason, row.note])), withheld=True)
+    return row._replace(note=joined_facts(reason, row.note), withheld=True)
 
 
 def _p_values(

@@ -18,7 +18,7 @@ rank_frequency       zipf_s_reference     ... to the reference
 rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
 of the samples (`zipf_split`)
 rank_frequency       zipf_s_split_reference: ... of the reference
-rank_frequency       zipf_ranks           ranks that it is fitted to
+rank_frequency       zipf_ranks           ranks that it is fitted to; no fit below 30 in a half
 rank_frequency       zipf_ranks_reference: ... of the reference
 rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (law: the split fit)
 rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
@@ -28,7 +28,8 @@ type_token_unigrams  heaps_beta           Heaps' beta of the samples
 type_token_unigrams  heaps_alpha_reference, heaps_beta_reference: of the reference
 type_token_unigrams  ks_heaps_model       mean over lengths: against the samples' fit (law)
 type_token_unigrams  ks_heaps_reference   ... against the reference's fit (law)
-type_token_unigrams  ks_empirical         ... against the reference's documents (randomization)
+type_token_unigrams  ks_empirical         ... against the reference's documents (randomization; no
+verdict where the reference alone has groups)
 type_token_bigrams   the same for distinct bigrams of a document of that many tokens
 unigram              tvd                  half of sum |p1 - p2| (randomization; held out where
 the reference alone has groups)

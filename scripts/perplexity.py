@@ -31,7 +31,7 @@ FREE_SPELLING = (
     "compare with those of another vocabulary; give --speller (made by scripts.build_speller)"
 )
 
-_WHO = "every document must have it, or none and no --group-column"
+_WHO = "give it to every document, or to none and leave --group-column out"
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
 is cleaned like their corpus; "text" in the output says which was scored."""
 

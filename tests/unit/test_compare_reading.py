@@ -226,19 +226,19 @@ def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys
 
 def test_the_page_says_what_was_exchanged(texts, tmp_path) -> None:
     """Samples with a group of two among single ones are not exchanged for whole pages."""
-    names = [f"p{i // 3}" for i in range(60)]
-    reference = write_jsonl(tmp_path / "r.jsonl", documents(1, 60), group=names)
-    single = [f"s{max(i, 1)}" for i in range(60)]
-    samples = write_jsonl(tmp_path / "s.jsonl", documents(2, 60), group=single)
-    large = write_jsonl(tmp_path / "l.jsonl", documents(2, 60), group=["a", "b"] * 30)
+    names = [f"p{i // 3}" for i in range(120)]
+    reference = write_jsonl(tmp_path / "r.jsonl", documents(1, 120), group=names)
+    single = [f"s{max(i, 1)}" for i in range(120)]
+    samples = write_jsonl(tmp_path / "s.jsonl", documents(2, 120), group=single)
+    large = write_jsonl(tmp_path / "l.jsonl", documents(2, 120), group=["a", "b"] * 60)
     assert compared(*texts).exchanged == "exchanged: documents"
     found = compared(reference, samples)
     swapped = "exchanged: groups of the reference with as many single samples"
-    assert found.exchanged.startswith(f"{swapped} (the samples' 59 groups of 60 documents count")
+    assert found.exchanged.startswith(f"{swapped} (the samples' 119 groups of 120 documents count")
     assert bodies_table(found).note == found.exchanged
     assert any(swapped in note for note in found.measures["note"].dropna())
     found = compared(reference, large)
-    assert found.exchanged.startswith("no verdict: 3.0 documents a group in the reference and 30.0")
+    assert found.exchanged.startswith("no verdict: 3.0 documents a group in the reference and 60.0")
     assert found.measures["p_value"].isna().all()
 
 

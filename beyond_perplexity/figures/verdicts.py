@@ -10,7 +10,7 @@ import pandas as pd
 from beyond_perplexity.figures.numbers import shown, shown_range, stars
 from beyond_perplexity.tendencies.measured import compares_texts
 from beyond_perplexity.tendencies.notes import (
-    NO_VERDICT,
+    REASON_FOLLOWS,
     draws_too_few,
     facts_of,
     is_exchange,
@@ -52,10 +52,10 @@ def reason_withheld(row: Mapping[Any, Any]) -> str:
     """
     first, *further = _facts(row["note"]) or [""]
     tested = _is_known(row["p_value"]) or not compares_texts(row["measure"])
-    if tested or not first.startswith(NO_VERDICT):
+    if tested or not first.startswith(REASON_FOLLOWS):
         return ""
     rest = (fact for fact in further if not names_word(fact))
-    return joined_facts(first.removeprefix(NO_VERDICT), *rest)
+    return joined_facts(first.removeprefix(REASON_FOLLOWS), *rest)
 
 
 def note_alone(row: Mapping[Any, Any]) -> str:

@@ -19,7 +19,7 @@ from beyond_perplexity.tendencies.inference.unit_cells import (
 )
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
-from beyond_perplexity.tendencies.notes import NO_VERDICT
+from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.resampling import monte_carlo_p
@@ -173,7 +173,7 @@ def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str
     if min(here, there) >= DOCUMENTS_AT_LENGTHS:
         return note, True
     return (
-        f"{NO_VERDICT}{note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
+        f"{REASON_FOLLOWS}{note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
         False,
     )
 

@@ -6,7 +6,7 @@ A fact holds no separator: words that it names have no blanks.
 from __future__ import annotations
 
 _BETWEEN = "; "
-NO_VERDICT = "no verdict: "  # a reason follows
+REASON_FOLLOWS = "no verdict: "  # a reason follows
 EXCHANGE = "exchanged: "  # what a test exchanged follows
 _NAMED = 'word "'  # of a largest difference
 _TOO_FEW = " cannot give p < "  # what draws are too few for

@@ -21,7 +21,7 @@ from beyond_perplexity.tendencies.measured import (
     MeasureRow,
     compares_texts,
 )
-from beyond_perplexity.tendencies.notes import EXCHANGE, NO_VERDICT, joined_facts
+from beyond_perplexity.tendencies.notes import EXCHANGE, REASON_FOLLOWS, joined_facts
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.resampling import permutation_p
@@ -54,14 +54,14 @@ def without_verdict(pair: BodyPair) -> str:
     if pair.documents is None:
         return ""
     if reason := unlike_groups(pair.groups, pair.n_documents):
-        return f"{NO_VERDICT}{reason}"
+        return f"{REASON_FOLLOWS}{reason}"
     names = ("reference", "samples")
     for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
         if groups is not None:
             n = effective_groups(group_sums(groups, lengths))
             if n < EFFECTIVE_GROUPS:
                 found = f"{n:.1f} effective groups in the {name}"
-                return f"{NO_VERDICT}{found}, fewer than {EFFECTIVE_GROUPS}"
+                return f"{REASON_FOLLOWS}{found}, fewer than {EFFECTIVE_GROUPS}"
     return ""
 
 
@@ -138,7 +138,7 @@ def tested_rows(
         if row.withheld:
             row = row._replace(p_value=float("nan"))
         elif swaps and row.key in _NO_SWAPS:
-            row = _withheld(row, f"{NO_VERDICT}{_NO_SWAPS[row.key]}")
+            row = _withheld(row, f"{REASON_FOLLOWS}{_NO_SWAPS[row.key]}")
         elif row.key in p_values:
             note = _with_units(row, units)
             row = row._replace(p_value=p_values[row.key], note=note)

@@ -60,6 +60,8 @@ class EqualTexts:
         Whether the human side and the other one are drawn by whole groups.
     vocabulary : int or None
         Types of a closed vocabulary that both sides are read in.
+    documents : int or None
+        Documents of the other side, where it has no groups; None for as many as the human side.
     """
 
     name: str
@@ -67,6 +69,7 @@ class EqualTexts:
     units: int
     grouped: tuple[bool, bool]
     vocabulary: int | None = None
+    documents: int | None = None
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
 
@@ -78,7 +81,7 @@ class EqualTexts:
         if self.grouped[1]:
             model = self.population.groups(rng, self.units)
         else:
-            model = self.population.documents(rng, len(human))
+            model = self.population.documents(rng, self.documents or len(human))
         if self.vocabulary is not None:
             human, model = human.read_in(self.vocabulary), model.read_in(self.vocabulary)
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
@@ -107,6 +110,9 @@ class LevelCases:
         for units, population in ((26, large), (100, small), (300, small)):
             name = f"{units} groups against documents"
             yield EqualTexts(name, population, units, (True, False))
+        for documents in (40, 3_000):
+            name = f"100 groups against {documents:,} documents"
+            yield EqualTexts(name, small, 100, (True, False), documents=documents)
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:

@@ -23,7 +23,7 @@ from beyond_perplexity.tendencies import histograms
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.inference.units import exchanged_units
-from beyond_perplexity.tendencies.inference.verdicts import too_few_groups
+from beyond_perplexity.tendencies.inference.verdicts import without_verdict
 from beyond_perplexity.tendencies.measured import SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
@@ -147,7 +147,7 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
     if key[0] == "unigram":
         rows = {row.key: row.p_value for row in measure_rows(pair, TESTS, seed)}
         return 1.0 if math.isnan(rows[key]) else rows[key]
-    if too_few_groups(pair):
+    if without_verdict(pair):
         return 1.0
     sizes = pair.reference.n_documents, pair.samples.n_documents
     units = exchanged_units(pair.groups, sizes, seed)

@@ -16,7 +16,7 @@ from beyond_perplexity.report.compare import run
 from beyond_perplexity.report.comparison_input import CompareOptions
 
 
-def main() -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -53,7 +53,11 @@ def main() -> None:
     parser.add_argument(
         "--training", help="text that the samples' model was trained on, to find copies of it"
     )
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    given = _parser().parse_args()
     options = CompareOptions(
         reference=given.reference,
         samples=given.samples,

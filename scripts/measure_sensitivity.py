@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
@@ -42,6 +43,8 @@ def main() -> None:
     view = TextView(None, given.maximum_tokens, given.minimum_tokens)
     files = DocumentFiles(given.documents, given.split, given.first, view, given.group_column)
     groups = files.groups()
+    if note := files.note_on_groups(groups):
+        print(note, file=sys.stderr)
     reference, seed = read_statistics(given.statistics), given.seed
     if groups is None:
         texts = files.drawn(how.largest_population, seed)

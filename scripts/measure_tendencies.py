@@ -80,6 +80,8 @@ def _comparison(given: Namespace) -> TextComparison:
     human = replace(human, group_column=given.group_column)
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
     groups, training, pool = human.groups(), None, None
+    if note := human.note_on_groups(groups):
+        print(note, file=sys.stderr)
     if given.training_split:
         training = human.other_split(given.training_split).texts
     if given.pool_split:

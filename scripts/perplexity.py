@@ -31,6 +31,7 @@ FREE_SPELLING = (
     "compare with those of another vocabulary; give --speller (made by scripts.build_speller)"
 )
 
+_WHO = "give it to every document, or to none and leave --group-column out"
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
 is cleaned like their corpus; "text" in the output says which was scored."""
 
@@ -76,7 +77,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)
-    groups = GroupField(options.group_column or "group", options.group_column is not None)
+    groups = GroupField(options.group_column or "group", options.group_column is not None, _WHO)
     documents = enumerate(read_grouped(Path(options.text), cleaning, groups))
     texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
     speller = options.speller or find_speller(options.model, vocabulary)

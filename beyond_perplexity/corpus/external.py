@@ -31,10 +31,13 @@ class GroupField(NamedTuple):
         Key of JSON objects, or column.
     needed : bool
         Whether a file without it is an error. Without, its documents have no groups.
+    who : str
+        Which documents must have it, for the error.
     """
 
     name: str
     needed: bool
+    who: str = "every document of the reference must have it, and all samples or none"
 
 
 class Imported(NamedTuple):
@@ -160,8 +163,8 @@ def _checked(records: Iterable[Record], groups: GroupField) -> Iterator[Record]:
         if has != found:
             wrong = "is missing" if has else "is there, which earlier documents lack"
             raise InputError(
-                f"{record.place}: field '{groups.name}', which names the group, {wrong}; every "
-                "document of the reference must have it, and all samples or none"
+                f"{record.place}: field '{groups.name}', which names the group, {wrong}; "
+                f"{groups.who}"
             )
         yield record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,6 +9,14 @@ import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown, shown_range, stars
 from beyond_perplexity.tendencies.measured import compares_texts
+from beyond_perplexity.tendencies.notes import (
+    REASON_FOLLOWS,
+    draws_too_few,
+    facts_of,
+    is_exchange,
+    joined_facts,
+    names_word,
+)
 from beyond_perplexity.tendencies.rows import TENDENCIES
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
@@ -20,15 +27,14 @@ DIFFERS, ALIKE, WITHOUT_VERDICT, UNTESTED = (
     "no verdict",
     "not tested",
 )
-_WITHHELD_NOTE = f"{WITHOUT_VERDICT}: "
-# What the note of a largest difference says besides: which word it is.
-_WORD = re.compile(r"; word \".*$", flags=re.DOTALL)
-# And of every test: that the permutations are too few for a star, which a table says once.
-_TOO_FEW = re.compile(r"(?:^|; )([0-9,]+ permutations cannot give [^;]*)$")
 
 
 def _is_known(value: Any) -> bool:
     return value is not None and not pd.isna(value)
+
+
+def _facts(note: Any) -> list[str]:
+    return facts_of(note) if _is_known(note) else []
 
 
 def reason_withheld(row: Mapping[Any, Any]) -> str:
@@ -44,24 +50,29 @@ def reason_withheld(row: Mapping[Any, Any]) -> str:
     str
         Empty where it was made, where nobody asked for it, and where the row compares no texts.
     """
-    note = row["note"] if _is_known(row["note"]) else ""
+    first, *further = _facts(row["note"]) or [""]
     tested = _is_known(row["p_value"]) or not compares_texts(row["measure"])
-    if tested or not note.startswith(_WITHHELD_NOTE):
+    if tested or not first.startswith(REASON_FOLLOWS):
         return ""
-    return _WORD.sub("", note.removeprefix(_WITHHELD_NOTE)).strip()
+    rest = (fact for fact in further if not names_word(fact))
+    return joined_facts(first.removeprefix(REASON_FOLLOWS), *rest)
 
 
 def note_alone(row: Mapping[Any, Any]) -> str:
-    """Return what a note says beside the reason of a withheld verdict and too few permutations."""
-    if not _is_known(row["note"]) or reason_withheld(row):
+    """Return what a note says beside what a page says once, and the reason of no verdict.
+
+    That is what was exchanged, and that permutations are too few for a star.
+    """
+    if reason_withheld(row):
         return ""
-    return _TOO_FEW.sub("", str(row["note"]))
+    told = (fact for fact in _facts(row["note"]) if not (draws_too_few(fact) or is_exchange(fact)))
+    return joined_facts(*told)
 
 
 def too_few_permutations(notes: Iterable[str | None]) -> str:
     """Return the warning that no star can appear, as the notes of the rows have it, or nothing."""
-    found = (_TOO_FEW.search(str(note)) for note in notes if _is_known(note))
-    return next((match[1] for match in found if match), "")
+    found = (fact for note in notes for fact in _facts(note) if draws_too_few(fact))
+    return next(found, "")
 
 
 def verdict(row: Mapping[Any, Any]) -> str:

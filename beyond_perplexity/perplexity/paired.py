@@ -25,11 +25,13 @@ from beyond_perplexity.perplexity.intervals import (
 from beyond_perplexity.perplexity.score_files import FileScores, same_documents
 from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.tendencies.inference.multiple import holm
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS, VERDICT_LEVELS
+from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.notes import joined_facts
 
 POWER = 0.8
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
+_SAME = "both give every document the same likelihood"
 
 _Row = dict[str, Any]
 
@@ -103,23 +105,14 @@ def compare_scores(
     pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
     for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
         row["p_adjusted"] = float(adjusted)
-        row["note"] = "; ".join(
-            filter(None, [row["note"], flip_warning(len(pairs), options.flips)])
-        )
+        row["note"] = joined_facts(row["note"], flip_warning(len(pairs), options.flips))
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
 
 
 def flip_warning(tests: int, flips: int) -> str:
     """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
-    beyond = [level for level in VERDICT_LEVELS if tests / (flips + 1) >= level]
-    if not beyond:
-        return ""
-    needed = math.floor(tests / beyond[-1] + 1e-9)
-    return (
-        f"{flips:,} flips cannot give p < {beyond[0]:g} in a family of {tests} tests: {needed:,} "
-        f"are needed{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
-    )
+    return draw_warning(tests, flips, "flips")
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:
@@ -180,7 +173,7 @@ def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -
     if not few:
         row |= {"low": found.low, "high": found.high, "detectable": smallest_found(found)}
     spelling = f"{', '.join(free)}: the spelling of unknown words is not charged" if free else ""
-    return row | {"note": "; ".join(filter(None, [FEW_GROUPS if few else "", spelling]))}
+    return row | {"note": joined_facts(FEW_GROUPS if few else "", spelling)}
 
 
 def _compare(
@@ -204,5 +197,7 @@ def _compare(
     p_values = sign_flip_p_values(np.stack(columns, 1), pairs, options.flips, options.seed)
     for (one, two), p_value in zip(pairs, p_values, strict=True):
         row = _ratio_row(columns[one] - columns[two], size, free[one] + free[two])
+        if np.array_equal(files[one].log_likelihood, files[two].log_likelihood):
+            row |= {"detectable": None, "note": joined_facts(_SAME, row["note"])}
         rows.append(row | {"first": called[one], "second": called[two], "p_value": p_value})
     return [row | {"documents": documents} for row in rows]

@@ -151,7 +151,9 @@ def _read_spelled(file: TableFile) -> bool:
         if 0 < filled < first + len(part):
             row = first + int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
             row = row if part.null_count else 0
-            raise InputError(f"{file.place(row)}: {_SPELLED} is empty; give it in all rows or none")
+            raise InputError(
+                f"{file.place(row)}: {_SPELLED} is empty or NaN; give it in all rows or none"
+            )
         first += len(part)
     return filled > 0
 

@@ -90,8 +90,13 @@ class Report:
             if importance.proposals()
             else Paper([], latent),
         }
-        # Where the files of each kind of `INPUTS` are, by the subject.
-        self._files: dict[str, Callable[[str], list[str]]] = {
+        self._files = self._find_files(models, samples, importance)
+
+    def _find_files(
+        self, models: Models, samples: Samples, importance: ImportancePlan
+    ) -> dict[str, Callable[[str], list[str]]]:
+        """Say where the files of each kind of `INPUTS` are, by the subject."""
+        return {
             "measures": samples.measures,
             "raw_measures": lambda corpus: self._of_sources(corpus, "raw"),
             "resamples": samples.resample_measures,

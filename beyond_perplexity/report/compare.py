@@ -39,6 +39,7 @@ from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.inference.floors import floors_of
 from beyond_perplexity.tendencies.inference.multiple import star_warning
+from beyond_perplexity.tendencies.inference.verdicts import exchanged_told
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
@@ -101,7 +102,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         _warn_of_titles(bodies, options)
         reference, samples = bodies
         _say("measuring, permuting and resampling")
-        tables = _measured(reference, samples, views, ClassOptions(stop_words, True), options)
+        classes = ClassOptions(stop_words, True)
+        tables, exchanged = _measured(reference, samples, views, classes, options)
         measurement = options.measurement()
         own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
@@ -112,7 +114,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         )
         raw = tables[RAW_TEXT] if main != RAW_TEXT else None
         groups = _group_count(reference), _group_count(samples)
-        yield Comparison(reference, samples, tables[main], both, labels, raw, groups)
+        yield Comparison(reference, samples, tables[main], both, labels, raw, groups, exchanged)
 
 
 def _group_count(body: Body) -> int | None:
@@ -123,12 +125,18 @@ def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
     """Say where documents look as if they were of one page, and nothing tells the pages."""
     if bodies[0].grouped or options.group_column is not None:
         return
+    reference, samples = bodies
+    both_can = not reference.without_title and samples.without_title in (
+        0,
+        samples.statistics.n_documents,
+    )
+    todo = "title" if both_can else "with a field that tells the groups, in the reference at least,"
     for body in bodies:
         if body.repeated:
             _say(
                 f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
                 "one page are alike, and tests that take them for independent find differences "
-                "where there are none: give --group-column title (or '' if they are independent)"
+                f"where there are none: give --group-column {todo} (or '' if they are independent)"
             )
 
 
@@ -138,9 +146,9 @@ def _measured(
     views: Mapping[str, TextView],
     classes: ClassOptions,
     options: CompareOptions,
-) -> dict[str, pd.DataFrame]:
-    """Measure the samples in every reading: a table of schema ``tendencies`` each."""
-    measurement, found = options.measurement(), {}
+) -> tuple[dict[str, pd.DataFrame], str]:
+    """Measure the samples in every reading: a table each, and what the tests exchange."""
+    measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
     training = (lambda: _training_texts(options)) if options.training else None
@@ -151,13 +159,14 @@ def _measured(
             counted = [count_texts(body.texts(), classes, view) for body in files]
             pair_of_bodies = counted[0], counted[1]
         with comparison.pair(name, pair_of_bodies) as pair:
+            exchanged = exchanged_told(pair, groups[1]) if measurement.permutations else ""
             floors = floors_of(pair, None, measurement, options.seed)
             rows = measure_rows(pair, measurement, options.seed, floors=floors)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 _say(f"warning: {warning}")
             rows += comparison.text_rows(name, pair_of_bodies)
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
-    return found
+    return found, exchanged
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

@@ -51,6 +51,8 @@ class Body:
         Whether the file says the groups, be they of one document each.
     repeated : int
         Documents with a title that an earlier one has.
+    without_title : int
+        Documents without one.
     """
 
     path: Path
@@ -62,6 +64,7 @@ class Body:
     groups: np.ndarray | None = None
     grouped: bool = False
     repeated: int = 0
+    without_title: int = 0
 
     @property
     def files(self) -> DocumentFiles:
@@ -163,6 +166,8 @@ class Comparison:
         Schema ``tendencies``, of the raw texts where `measures` are of a closed vocabulary.
     groups : tuple of int or None
         Groups of the reference and of the samples; None: documents are not grouped.
+    exchanged : str
+        What the tests exchange, or why there are none.
     """
 
     reference: Body
@@ -172,6 +177,7 @@ class Comparison:
     labels: Labels
     raw: pd.DataFrame | None = None
     groups: tuple[int | None, int | None] = (None, None)
+    exchanged: str = ""
 
 
 class _Fields:
@@ -180,9 +186,11 @@ class _Fields:
     def __init__(self) -> None:
         self.groups, self.titles = GroupNumbers(), GroupNumbers()
         self.grouped = False
+        self.without_title = 0
 
     def add(self, records: list[Record]) -> None:
         self.titles.add(pa.array([record.title for record in records], pa.string()))
+        self.without_title += sum(not record.title for record in records)
         self.groups.add(pa.array([record.group or "" for record in records], pa.string()))
         self.grouped |= any(record.group is not None for record in records)
 
@@ -247,9 +255,8 @@ def read_body(
         counter.write(counted, record)
     statistics = read_statistics(counted)
     counts = found.empty, found.short
-    return Body(
-        path, documents, counted, statistics, *counts, codes, fields.grouped, fields.repeated()
-    )
+    titles = fields.repeated(), fields.without_title
+    return Body(path, documents, counted, statistics, *counts, codes, fields.grouped, *titles)
 
 
 def group_field(path: Path, options: CompareOptions) -> GroupField | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -37,7 +36,9 @@ from beyond_perplexity.report.layout import (
     html_page,
     to_html_table,
 )
+from beyond_perplexity.report.text_shares import TEXT_TITLES
 from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.tendencies.inference.multiple import needed_draws
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
 
 
@@ -62,15 +63,6 @@ MAIN_ROWS = (
 )
 
 WIDE = ("distances", "vocabulary")
-# By the measure of the tendency `TEXT`; the human text's own ends in ``_reference``.
-TEXT_LINES = {
-    "unknown_share": "Unknown words, of all tokens",
-    "unfinished_share": "Documents that did not end by themselves",
-    "duplicate_share": "Documents that repeat an earlier one",
-    "training_8grams": "8 tokens in a row that stand in the training text",
-    "cut_share": "Documents cut at the longest length",
-    "fragment_share": "Fragments: documents without the end of a sentence",
-}
 
 
 def _lookup(measures: pd.DataFrame) -> dict[tuple[str, str], dict[Any, Any]]:
@@ -180,7 +172,9 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
     heads += [*map(Column, names), Column("Note", wraps=True)]
     note = (
         f"{STAR_NOTE}. The p of a law is of a test of the text against the law that is fitted to "
-        "it, which says nothing of the other text. In full precision in tendencies.csv."
+        "it, which says nothing of the other text; for Zipf's law it is of the split "
+        "fit (ranks and frequencies of different halves), the value of the fit as in the paper. In "
+        "full precision in tendencies.csv."
     )
     return Table("measures", "All measures", note, heads, body, measures)
 
@@ -205,7 +199,7 @@ def texts_table(measures: pd.DataFrame) -> Table:
     }
     body = [
         [title, *(shown_share(found.get(f"{name}{end}")) for end in ("_reference", ""))]
-        for name, title in TEXT_LINES.items()
+        for name, title in TEXT_TITLES.items()
         if name in found or f"{name}_reference" in found
     ]
     heads = [Column("Share", text=True), Column("Reference"), Column("Samples")]
@@ -227,7 +221,7 @@ def bodies_table(comparison: Comparison) -> Table:
         counts += [statistics.n_tokens, len(statistics.types), body.left_out]
         shown_counts = ["none" if count is None else f"{count:,}" for count in counts]
         rows.append([name, str(body.path), *shown_counts])
-    return Table("bodies", "What was compared", "", heads, rows, pd.DataFrame())
+    return Table("bodies", "What was compared", comparison.exchanged, heads, rows, pd.DataFrame())
 
 
 def _figure(folder: Path, name: str) -> str:
@@ -252,8 +246,8 @@ def _reach(measures: pd.DataFrame, permutations: int) -> str:
     smallest = family / (permutations + 1)
     said = f"; adjusted for {family} tests the smallest p is {shown(smallest)}"
     for level, mark in STAR_LEVELS:
-        if smallest >= level:
-            needed = math.floor(family / level + 1e-9)
+        needed = needed_draws(family, level, permutations)
+        if needed is not None:
             said += f", and {mark} needs at least {needed:,} permutations"
     return said
 

@@ -76,8 +76,12 @@ tendencies.csv.</dd>
 <dt>Groups</dt>
 <dd>Documents of one page or author are no independent draws. Where a column names their groups,
 whole groups are exchanged. Where the reference alone has groups, each is exchanged for a random
-group of as many samples; what such an exchange cannot test soundly, and everything below 20 groups,
-has <b>no verdict</b>. Without groups two halves of one book can differ.</dd>
+group of as many samples. What such an exchange cannot test soundly has <b>no verdict</b>: ranks,
+and types by length, since it does not keep the lengths that they depend on. Where whole groups are
+exchanged, a difference of lengths shows in types by length too. Groups of both texts are exchanged
+where their mean sizes are alike within a factor of 2; samples with larger ones, or smaller ones
+that are not nearly single documents, have no verdict, nor has anything below 20 groups. Without
+groups two halves of one book can differ.</dd>
 <dt>Verdict</dt>
 <dd><b>differs</b>: adjusted p below 0.05. <b>no difference found</b>: none was seen, which is not
 that there is none; the upper limit says how large it may be. <b>no verdict</b>: no sound test is

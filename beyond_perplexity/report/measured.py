@@ -28,6 +28,7 @@ from beyond_perplexity.figures.verdicts import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.measured import compares_texts, is_distance
 from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
@@ -35,13 +36,6 @@ from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, t
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 DOCUMENT_ROWS = tendencies_of("length", "share")
-# What a body of text is made of, beside whatever is said of it.
-TEXT_SHARES = {
-    "unknown_share": "unknown words",
-    "unfinished_share": "unfinished",
-    "duplicate_share": "duplicates",
-    "training_8grams": "copied 8-grams",
-}
 FLOOR_NOTE = (
     "First row: the floor, the mean distance of two human texts of the same size, read in the same "
     "vocabulary (a range where sizes differ). Excess: distance minus floor, at this number of "

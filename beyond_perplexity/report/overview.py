@@ -17,8 +17,8 @@ from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.layout import escape_rst
-from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
 

@@ -47,8 +47,8 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
     return (
         f"{found} The human sample is of whole groups, the other of as many independent documents. "
         "The total variation is tested by the held-out distance, the rest by swaps of groups; too "
-        "few groups allow none. Ranks have no sound test against groups, and of types by length "
-        "no shift is computed for them."
+        "few groups allow none. Ranks and types by length have no sound test of groups against "
+        "documents."
     )
 
 

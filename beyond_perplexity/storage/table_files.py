@@ -73,6 +73,8 @@ class TableFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._csv = is_csv(path)
+        if not self.path.exists():
+            raise InputError(f"{path}: no such file")
         if not self.path.name.lower().endswith(TABLE_SUFFIXES):
             raise InputError(f"{path}: expected a name that ends in {', '.join(TABLE_SUFFIXES)}")
         try:
@@ -249,7 +251,8 @@ class TableFile:
     def _numbers(self, column: pa.Array, name: str, kind: pa.DataType, first: int) -> np.ndarray:
         if column.null_count:
             row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise InputError(f"{self.place(row)}: {name} is empty; give a number in every row")
+            empty = "empty or NaN" if pa.types.is_floating(kind) else "empty"
+            raise InputError(f"{self.place(row)}: {name} is {empty}; give a number in every row")
         try:
             return column.cast(kind).to_numpy(zero_copy_only=False)
         except pa.ArrowException as error:

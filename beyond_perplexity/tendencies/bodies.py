@@ -113,10 +113,26 @@ class DocumentFiles:
         return first is not None and first.column("log_prob").null_count < first.num_rows
 
     def groups(self) -> np.ndarray | None:
-        """Return the group of every document; see `found_groups`. None without a column."""
+        """Return the group of every document; None without a column.
+
+        None as well where the column tells nothing: where no two documents share a group, or all
+        are of a single one (a file without pages that was given one title).
+        """
         numbers = self.group_numbers()
-        place = f"{self.paths[0]}: column '{self.group_column}'"
-        return None if numbers is None else found_groups(numbers, place)
+        if numbers is None:
+            return None
+        codes = numbers.codes()
+        n_groups = int(codes.max(initial=-1)) + 1
+        return codes if 1 < n_groups < len(codes) else None
+
+    def note_on_groups(self, groups: np.ndarray | None) -> str:
+        """Say that documents are the units though a column should name groups; else nothing."""
+        if groups is not None or self.group_column is None:
+            return ""
+        return (
+            f"note: {self.paths[0]}: column '{self.group_column}' names no groups of documents "
+            "(empty, one single one, or one each): documents are taken for independent"
+        )
 
     def group_numbers(self) -> GroupNumbers | None:
         """Read the groups of the documents, one group alone as well; None without a column."""

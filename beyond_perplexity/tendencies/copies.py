@@ -10,8 +10,8 @@ measure              meaning
 unknown_share        share of the tokens that are ``<unk>``, as the texts were read
 unfinished_share     share of the documents that ended at the model's cap of length (samples only)
 duplicate_share      share of the documents that repeat an earlier one of the same body word by word
-training_8grams      share of the 8 known words in a row that the training text has, read alike;
-                     of the first 10,000 documents, and of these of the first 4 million
+training_8grams      share of the 8 known words in a row that stand in the training text, read
+                     alike; of the first 10,000 documents, and of these of the first 4 million
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 ==================== ==============================================================================

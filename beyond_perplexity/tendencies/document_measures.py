@@ -26,6 +26,7 @@ from beyond_perplexity.tendencies.inference.unit_cells import (
 )
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
+from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.resampling import monte_carlo_p
@@ -123,7 +124,8 @@ def randomized_documents(
             DocumentCells(len(counted.counts[0]), places, evaluate), units, n, seed
         )
 
-    for tendency in type_token.HISTOGRAM_OF:
+    by_length = () if units is not None and units.scheme == "swaps" else type_token.HISTOGRAM_OF
+    for tendency in by_length:  # swaps do not keep lengths, which types depend on
         if (cells := _cells(pair, tendency, options)) is None:
             continue
         if units is None:
@@ -173,7 +175,7 @@ def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str
     if min(here, there) >= DOCUMENTS_AT_LENGTHS:
         return note, True
     return (
-        f"no verdict: {note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
+        f"{REASON_FOLLOWS}{note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
         False,
     )
 

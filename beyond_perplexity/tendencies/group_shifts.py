@@ -251,7 +251,7 @@ class HeldOutShift(Shift):
                 y += pages.inside(marks, h, not half)
                 inside[~changed] += plain.inside(marks, h, not half)
                 inside[changed] += moved.inside(marks, h, not half)
-            e, error, df = combine(y, t, inside, m)
+            e, error, df = combine(y, t, inside, m, sample_groups=False)
             tails.append(float(student.sf(e / error, df)))
         score = float(norm.isf(np.median(tails)))
         return NO_VERDICT if math.isnan(score) else score

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 MeasureKey = tuple[str, str]  # tendency, measure
-NullDraws = Mapping[MeasureKey, np.ndarray]
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
 DISTANCES = ("ks", "tvd", "max_difference")
 SIGNED = "mean_difference"

@@ -19,7 +19,7 @@ rank_frequency       zipf_s_split         exponent with ranks and frequencies of
 of the samples; its interval names that at these ranks
 (`zipf_split`)
 rank_frequency       zipf_s_split_reference: ... of the reference
-rank_frequency       zipf_ranks           ranks that it is fitted to
+rank_frequency       zipf_ranks           ranks that it is fitted to; no fit below 30 in a half
 rank_frequency       zipf_ranks_reference: ... of the reference
 rank_frequency       ks_zipf_model        samples against Zipf with zipf_s (law: the split fit)
 rank_frequency       ks_zipf_reference    samples against Zipf with zipf_s_reference (likewise)
@@ -29,7 +29,8 @@ type_token_unigrams  heaps_beta           Heaps' beta of the samples
 type_token_unigrams  heaps_alpha_reference, heaps_beta_reference: of the reference
 type_token_unigrams  ks_heaps_model       mean over lengths: against the samples' fit (law)
 type_token_unigrams  ks_heaps_reference   ... against the reference's fit (law)
-type_token_unigrams  ks_empirical         ... against the reference's documents (randomization)
+type_token_unigrams  ks_empirical         ... against the reference's documents (randomization; no
+verdict where the reference alone has groups)
 type_token_bigrams   the same for distinct bigrams of a document of that many tokens
 unigram              tvd                  half of sum |p1 - p2| (randomization; held out where
 the reference alone has groups)
@@ -123,8 +124,7 @@ def null_draws(
 
 
 def _units(pair: BodyPair, seed: int) -> ExchangedUnits | None:
-    sizes = pair.reference.n_documents, pair.samples.n_documents
-    return exchanged_units(pair.groups, sizes, seed)
+    return exchanged_units(pair.groups, pair.n_documents, seed)
 
 
 def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:

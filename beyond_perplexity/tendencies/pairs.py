@@ -18,7 +18,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
-from beyond_perplexity.tendencies.inference.units import Groups, scheme_of
+from beyond_perplexity.tendencies.inference.units import Groups, alike_groups, scheme_of
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -57,6 +57,11 @@ class BodyPair:
         """Tokens of each document of the reference and of the samples: int32, shape (D,)."""
         assert self.documents is not None
         return self.documents.values(0)[LENGTH], self.documents.values(1)[LENGTH]
+
+    @property
+    def n_documents(self) -> tuple[int, int]:
+        """Documents of the reference and of the samples."""
+        return self.reference.n_documents, self.samples.n_documents
 
     def n_groups(self, body: int) -> int | None:
         """Count the groups of a body; None where it has none."""
@@ -141,7 +146,8 @@ def paired(
         Makes tokens of a batch of texts, as they were read for the statistics.
     groups : tuple of two numpy.ndarray of int32, shape (D,), or None
         The group of each document of either body, from 0 on, in the order of the texts; None where
-        every document is one of its own.
+        every document is one of its own. Samples that nearly have none lose them where the
+        reference has larger ones; see `units.alike_groups`.
     classes : ClassOptions, optional
         What the shares of tokens were counted by; needed where a body has groups.
 
@@ -158,6 +164,7 @@ def paired(
     if texts is None or not pair.defined:
         yield pair
         return
+    groups = alike_groups(groups, (reference.n_documents, samples.n_documents))
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
     if scheme_of(groups) != "documents":
         if classes is None:

@@ -326,8 +326,8 @@ def smallest_shifts(
         Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
         the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
         unigrams the share of the documents that are exchanged). Null where there is none. With
-        `groups`, measures that have no sound test for groups against documents are left out, and
-        types by length, whose documents of one length are too few in a group.
+        `groups`, measures that have no sound test for groups against documents are left out: ranks,
+        and types by length.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
 from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
+from beyond_perplexity.tendencies.inference.thresholds import SPLIT_RANKS
 from beyond_perplexity.tendencies.inference.unit_cells import group_weights
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
@@ -38,6 +39,7 @@ _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"
 _WORDS = "unigram"
 _UNKNOWN = "<unk>"
+_LAW_NOTE = "p_value_law is of the split fit, the value of the fit as in the paper"
 _SHOWN = 40  # characters of a word in a note
 _NAMES = ("reference", "samples")
 
@@ -222,6 +224,14 @@ def split_fits(pair: BodyPair, options: MeasurementOptions, seed: int) -> list[S
     return found
 
 
+def _too_few_ranks(fit: SplitFit) -> str:
+    """Say why the split fit was not made; empty where it was."""
+    if not fit.halves.too_few:
+        return ""
+    least = min(map(len, fit.halves.ranked))
+    return f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
+
+
 def _law_rows(
     pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> tuple[list[MeasureRow], dict[str, float]]:
@@ -232,7 +242,8 @@ def _law_rows(
     rows = []
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
-        rows.append(MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.halves.exponent, *limits))
+        row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
+        rows.append(row._replace(note=_too_few_ranks(fit)))
         rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", fit.halves.n_ranks))
     p_values = {
         name: law_p(
@@ -289,7 +300,9 @@ def word_rows(
         return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
-        yield row(_RANKS, name, value)._replace(p_value_law=laws.get(name, math.nan))
+        law = laws.get(name, math.nan)
+        note = "" if math.isnan(law) else _LAW_NOTE
+        yield row(_RANKS, name, value)._replace(p_value_law=law, note=note)
     yield from fits
     sides = counts[0][:, None], counts[1][:, None]
     found = unigram_distances(*sides, unknown)

@@ -40,7 +40,7 @@ from beyond_perplexity.tendencies.inference.jackknife import (
     UnitSums,
     error_of,
 )
-from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES
+from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.tendencies.power_laws import (
     exponent_of_mean,
     fit_truncated_zipf,
@@ -72,6 +72,11 @@ class Halves(NamedTuple):
         return (fit_truncated_zipf(self.ranked[0]) + fit_truncated_zipf(self.ranked[1])) / 2
 
     @property
+    def too_few(self) -> bool:
+        """Whether either half ranks too few types for a fit that is reported or tested."""
+        return min(map(len, self.ranked)) < SPLIT_RANKS
+
+    @property
     def n_ranks(self) -> float:
         """The mean number of ranks."""
         return (len(self.ranked[0]) + len(self.ranked[1])) / 2
@@ -91,12 +96,15 @@ class SplitFit(NamedTuple):
         Frequencies by the ranks of the other half.
     orders : tuple of two numpy.ndarray of int64, shape (K,)
         The types by rank in A, and in B.
+    exponent : float
+        NaN where there are fewer than 30 ranks in a half, as then are the limits.
     low, high : float
         Limits of the exponent at these ranks; NaN where there are not two.
     """
 
     halves: Halves
     orders: tuple[np.ndarray, np.ndarray]
+    exponent: float
     low: float
     high: float
 
@@ -156,8 +164,9 @@ def split_fit(
     codes = np.where(units < 0, n, units)
     counts = documents.sums_of(body, np.stack([first, second], axis=1), codes)
     halves, orders = _exchanged(counts[:, 0], counts[:, 1], ranks, rng)
-    if not math.isfinite(halves.exponent):
-        return SplitFit(halves, orders, math.nan, math.nan)
+    s = math.nan if halves.too_few else halves.exponent
+    if not math.isfinite(s):
+        return SplitFit(halves, orders, *(math.nan,) * 3)
     log_sums, sums = _sums_by_unit(documents, body, codes, orders, n)
     errors = []
     for column, (half, order) in enumerate(zip((second, first), orders, strict=True)):
@@ -165,7 +174,7 @@ def split_fit(
         log_ranks = np.log(np.arange(1, len(order) + 1))
         errors.append(_error(log_sums[own, column], sums[own, column], log_ranks))
     error = errors[0].mean_with(errors[1])
-    return SplitFit(halves, orders, *error.limits(halves.exponent, confidence))
+    return SplitFit(halves, orders, s, *error.limits(s, confidence))
 
 
 def _sums_by_unit(
@@ -249,10 +258,10 @@ def law_p(
     Returns
     -------
     float
-        NaN without draws or where the fit is not defined.
+        NaN without draws or where the fit is not defined: below 30 ranks in a half.
     """
     s = fitted.exponent
-    if not n or math.isnan(s) or min(map(len, samples.ranked)) < 2:
+    if not n or math.isnan(s) or samples.too_few or fitted.too_few:
         return math.nan
     observed = samples.distance(s)
     law = _Law(samples, s, ranks)

@@ -17,6 +17,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.report.compare import CompareOptions, compare_bodies, run
+from beyond_perplexity.report.comparison_page import bodies_table
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
 WORDS = ["the", "a", "of", "and", "cat", "dog", "stone", "runs", ",", ".", "12", "was", "green"]
@@ -201,6 +202,44 @@ def test_repeated_titles_are_warned_of_where_no_group_is_named(tmp_path, capsys)
     distinct = write_jsonl(tmp_path / "c.jsonl", documents(1, 60), title=list(map(str, range(60))))
     compared(distinct, samples)
     assert "repeat a title" not in capsys.readouterr().err
+
+
+def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys) -> None:
+    """The reference must have a title in every document, the samples in all or in none."""
+    titles = [f"t{i // 4}" for i in range(60)]
+    whole = write_jsonl(tmp_path / "whole.jsonl", documents(1, 60), title=titles)
+    partly = write_jsonl(tmp_path / "partly.jsonl", documents(2, 60), title=[*titles[:-1], ""])
+    plain = write_text(tmp_path / "plain.txt", documents(3, 50))
+    for reference, samples, can in (
+        (whole, plain, True),
+        (whole, whole, True),
+        (whole, partly, False),
+        (partly, whole, False),
+        (plain, whole, False),
+    ):
+        compared(reference, samples, permutations=0)
+        said = capsys.readouterr().err
+        assert "repeat a title" in said
+        assert ("--group-column title" in said) == can
+        assert ("--group-column with a field that tells the groups" in said) == (not can)
+
+
+def test_the_page_says_what_was_exchanged(texts, tmp_path) -> None:
+    """Samples with a group of two among single ones are not exchanged for whole pages."""
+    names = [f"p{i // 3}" for i in range(120)]
+    reference = write_jsonl(tmp_path / "r.jsonl", documents(1, 120), group=names)
+    single = [f"s{max(i, 1)}" for i in range(120)]
+    samples = write_jsonl(tmp_path / "s.jsonl", documents(2, 120), group=single)
+    large = write_jsonl(tmp_path / "l.jsonl", documents(2, 120), group=["a", "b"] * 60)
+    assert compared(*texts).exchanged == "exchanged: documents"
+    found = compared(reference, samples)
+    swapped = "exchanged: groups of the reference with as many single samples"
+    assert found.exchanged.startswith(f"{swapped} (the samples' 119 groups of 120 documents count")
+    assert bodies_table(found).note == found.exchanged
+    assert any(swapped in note for note in found.measures["note"].dropna())
+    found = compared(reference, large)
+    assert found.exchanged.startswith("no verdict: 3.0 documents a group in the reference and 60.0")
+    assert found.measures["p_value"].isna().all()
 
 
 GROUPED = [{"text": "a b", "g": f"p{i // 2}"} for i in range(8)]

@@ -222,5 +222,7 @@ def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
     assert sum(len(batch) for batch in read_rows((path, path), ["text"], None, 9, 4)) == 9
     with pytest.raises(InputError, match=r"d\.parquet: has no column 'page'"):
         DocumentFiles((path,), "test", None, WHOLE_TEXT, "page").groups()
-    with pytest.raises(InputError, match=r"d\.parquet: column 'title' holds one single group"):
-        DocumentFiles((path,), "train", None, WHOLE_TEXT, "title").groups()
+    of_one = DocumentFiles((path,), "train", None, WHOLE_TEXT, "title")
+    assert of_one.groups() is None
+    assert "'title' names no groups" in of_one.note_on_groups(None)
+    assert chosen.note_on_groups(chosen.groups()) == ""

@@ -27,6 +27,7 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.zipf_split import Halves, law_p, rank_order, split_fit
 
@@ -154,9 +155,9 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
             exact.append(measured(*sides))
         else:
             exact.append(dict.fromkeys(measured(REFERENCE, samples), math.nan))
-    keys = [key for key in exact[1] if key != ("unigram", "tvd")]
-    assert_same_law(drawn, exact, keys)
-    assert ("unigram", "tvd") not in drawn
+    without = {("unigram", "tvd"), ("type_token_unigrams", "ks_empirical")}
+    assert_same_law(drawn, exact, [key for key in exact[1] if key not in without])
+    assert not without & set(drawn)
     assert ("rank_frequency", "ks_empirical") not in drawn
 
 
@@ -270,7 +271,54 @@ def test_swaps_give_verdicts_where_they_are_sound(tmp_path):
     withheld = {key for key in COMPARED if math.isnan(rows[key].p_value)}
     assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")} <= withheld
     assert "samples do not have" in rows["rank_frequency", "ks_empirical"].note
+    for tendency in HISTOGRAM_OF:
+        row = rows[tendency, "ks_empirical"]
+        assert row.value > 0
+        assert row.key in withheld
+        assert math.isnan(row.p_adjusted)
+        reason = "the numbers of types depend on lengths, which swaps do not keep"
+        assert row.note.startswith(f"no verdict: {reason}; ")
+    assert rows["length", "ks"].note.startswith("exchanged: groups of the reference with as many")
+    assert rows["unigram", "tvd"].note.startswith("tested by the held-out distance")
     assert rows["unigram", "tvd"].p_value == expected
+
+
+def test_permuted_groups_say_that_lengths_show_in_types(tmp_path):
+    codes = np.arange(120) // 3
+    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, codes)) as pair:
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
+    assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
+    assert rows["length", "ks"].note.startswith("exchanged: whole groups")
+
+
+def nearly_single(n: int) -> np.ndarray:
+    """Give each of n documents a group, but the first two one together."""
+    return np.maximum(np.arange(n) - 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "own", "scheme", "reason"),
+    [
+        (3, nearly_single(120), "swaps", ""),
+        (2, np.arange(120) // 4, "groups", ""),  # the last ratio that is exchangeable
+        (2, np.arange(120) // 5, "groups", "2.0 documents a group in the reference and 5.0 in"),
+        (3, np.maximum(np.arange(120) - 19, 0), "groups", "3.0 documents a group in the reference"),
+        (1, np.arange(120) // 3, "groups", "1.0 documents a group in the reference and 3.0 in"),
+    ],
+)
+def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, reason):
+    """The fourth has one group of 20 and 100 single documents: neither groups nor documents."""
+    codes = np.arange(120) // size
+    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, own)) as pair:
+        assert units.scheme_of(pair.groups) == scheme
+        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+        told = verdicts.exchanged_told(pair, own)
+    row = rows["length", "ks"]
+    assert math.isnan(row.p_value) == bool(reason)
+    assert reason in row.note
+    assert told.split(" (")[0] in row.note
+    assert ("119 groups of 120 documents count for nothing" in told) == (scheme == "swaps")
 
 
 def test_effective_groups_are_those_of_equal_ones():
@@ -313,14 +361,22 @@ def rows_with(p: float, n: int) -> list[MeasureRow]:
 
 
 def test_what_permutations_cannot_reach_is_said():
+    """A star is p < level: the smallest p at a level itself has none."""
     assert multiple.star_warning(rows_with(0.5, 8), 1999) == ""
-    assert multiple.star_warning(rows_with(0.5, 10), 1999) == ""  # 10 / 2000 = 0.005
-    assert multiple.star_warning(rows_with(0.5, 11), 1999).startswith("1999 permutations cannot")
-    assert "2199 are needed" in multiple.star_warning(rows_with(0.5, 11), 1999)
+    assert "1,600 are needed" in multiple.star_warning(rows_with(0.5, 8), 1599)  # 8 / 1600 = .005
+    assert multiple.star_warning(rows_with(0.5, 8), 1600) == ""
+    assert multiple.star_warning(rows_with(0.5, 10), 2000) == ""
+    assert multiple.star_warning(rows_with(0.5, 11), 1999).startswith("1,999 permutations cannot")
+    assert "2,200 are needed" in multiple.star_warning(rows_with(0.5, 11), 1999)
     assert "p < 0.05 in a family of 16" in multiple.star_warning(rows_with(0.5, 8), 199, bodies=2)
     adjusted = multiple.adjusted_rows(rows_with(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
-    assert "2199" in adjusted[0].note
+    assert "2,200" in adjusted[0].note
+    for size in range(1, 40):
+        for level in (0.05, 0.005):
+            needed = multiple.needed_draws(size, level, 1)
+            reached = [B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1)]
+            assert (needed or 1) == reached[0]
 
 
 def test_few_documents_at_shared_lengths_give_no_verdict(tmp_path, monkeypatch):
@@ -406,7 +462,8 @@ def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
     rejected = [0, 0]
     for repeat in range(repeats):
         rng = np.random.default_rng([round(10 * s), repeat])
-        own, other = zipf_halves(rng, s, 6_000), zipf_halves(rng, s, 6_000)
+        own, other = zipf_halves(rng, s, 16_000), zipf_halves(rng, s, 16_000)
+        assert not any(halves.too_few for halves in (own, other))
         rejected[0] += law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
         rejected[1] += law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
     assert max(rejected) <= binom.isf(1e-3, repeats, 0.05)
@@ -417,7 +474,7 @@ def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
 
 def test_the_interval_of_the_split_fit_leaves_documents_out(tmp_path):
     """Oracle: the fit without each document of the half that gives the frequencies."""
-    texts = draw(7, 120, mean=20)
+    texts = draw(7, 120, mean=90)
     with pair_of(tmp_path, texts, texts) as pair:
         documents, types = pair.documents, pair.types.to_pylist()
         found = split_fit(documents, 0, np.arange(120), None, 0.95, 4)
@@ -452,7 +509,7 @@ def test_the_split_interval_covers_the_exponent_at_its_ranks(tmp_path):
     held, repeats = 0, 60
     for repeat in range(repeats):
         rng = np.random.default_rng(repeat)
-        texts = [" ".join(f"w{k}" for k in rng.choice(300, 30, p=law) + 1) for _ in range(60)]
+        texts = [" ".join(f"w{k}" for k in rng.choice(300, 120, p=law) + 1) for _ in range(60)]
         with pair_of(tmp_path, texts, texts[:2]) as pair:
             shares = np.array([law[int(name[1:]) - 1] for name in pair.types.to_pylist()])
             found = split_fit(pair.documents, 0, np.arange(60), None, 0.95, repeat)
@@ -462,8 +519,61 @@ def test_the_split_interval_covers_the_exponent_at_its_ranks(tmp_path):
     assert held >= binom.ppf(1e-3, repeats, 0.93)
 
 
+def test_few_ranks_have_no_split_fit(tmp_path):
+    """With 10 words the fit would be of ten points; the paper's own stays."""
+    texts = [" ".join(f"w{int(word[1:]) % 10}" for word in t.split()) for t in draw(7, 120, 20)]
+    options = MeasurementOptions(permutations=0, bootstrap=9, monte_carlo=9)
+    with pair_of(tmp_path, texts, texts) as pair:
+        rows = by_key(measure_rows(pair, options, 0))
+    for suffix in ("", "_reference"):
+        row = rows["rank_frequency", f"zipf_s_split{suffix}"]
+        assert np.isnan([row.value, row.low, row.high]).all()
+        assert row.note == "no fit: 10 ranks in a half, fewer than 30"
+        assert rows["rank_frequency", f"zipf_ranks{suffix}"].value == 10
+        assert rows["rank_frequency", f"zipf_s{suffix}"].value > 0
+    assert math.isnan(rows["rank_frequency", "ks_zipf_model"].p_value_law)
+    with pair_of(tmp_path, draw(7, 120, 90), draw(8, 120, 90)) as pair:
+        rows = by_key(measure_rows(pair, options, 0))
+    assert rows["rank_frequency", "zipf_s_split"].value > 0
+    for name in ("ks_zipf_model", "ks_zipf_reference"):
+        assert rows["rank_frequency", name].p_value_law > 0
+        assert "of the split fit" in rows["rank_frequency", name].note
+
+
+def test_groups_of_samples_count_by_their_effective_number():
+    """Oracle: the formula of the module; groups of 1 and 9 tokens count less than two."""
+    y, t = np.array([3.0, 4, 2]), np.array([6.0, 6, 6])
+    n, m = np.array([1.0, 1, 4]), np.array([2.0, 2, 16])
+    without = (9 - y) / (18 - t)
+    v_h = 2 / 3 * np.sum((without - 0.5) ** 2)
+    v_m = np.sum((n - 0.3 * m) ** 2) / 400
+    effective = 400 / (4 + 4 + 256)
+    for grouped, number in ((True, effective), (False, 3)):
+        found = held_out.combine(y, t, n, m, sample_groups=grouped)
+        df = (v_h + v_m) ** 2 / (v_h**2 / 2 + v_m**2 / (number - 1))
+        assert found == pytest.approx((0.2, math.sqrt(v_h + v_m), df))
+
+
+def test_both_sides_groups_reach_the_held_out_distance(tmp_path, monkeypatch):
+    asked = []
+    plain = held_out.combine
+
+    def combine(*given, sample_groups):
+        asked.append(sample_groups)
+        return plain(*given, sample_groups=sample_groups)
+
+    monkeypatch.setattr(held_out, "combine", combine)
+    codes = np.arange(60) // 3
+    with pair_of(tmp_path, draw(3, 60), draw(4, 60), (codes, codes)) as pair:
+        held_out.held_out_distance(pair.documents, (codes, codes), 0)
+        held_out.held_out_distance(pair.documents, (codes, None), 0)
+    assert asked == [True] * held_out.HALVINGS + [False] * held_out.HALVINGS
+
+
 def test_thresholds_are_those_that_were_fixed():
     assert verdicts.EFFECTIVE_GROUPS == 20
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
     assert zipf_split.OCCURRENCES == 10
+    assert zipf_split.SPLIT_RANKS == 30
+    assert (units.SIZE_RATIO, units.NEARLY_SINGLE) == (2, 0.9)

@@ -20,17 +20,25 @@ SWAPPED = {"unigram tvd", "unigram max_difference", "length ks", "length mean_di
 
 
 @pytest.mark.parametrize(
-    ("units", "grouped", "vocabulary"),
-    [(60, (False, False), None), (24, (True, True), None), (30, (True, False), 80)],
+    ("units", "grouped", "vocabulary", "documents"),
+    [
+        (60, (False, False), None, None),
+        (24, (True, True), None, None),
+        (30, (True, False), 80, None),
+        (30, (True, False), 80, 900),
+    ],
 )
-def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, vocabulary):
-    case = EqualTexts(f"unit {units}", TEXT, units, grouped, vocabulary)
+def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, vocabulary, documents):
+    """The last has 6 times the samples, where swaps cannot test types by length."""
+    case = EqualTexts(f"unit {units}", TEXT, units, grouped, vocabulary, documents)
     rejected: Counter[str] = Counter()
     for repeat in range(REPEATS):
         found = case(repeat)
         rejected.update({name: int(value) for name, value in found.items()})
     most = binom.isf(1e-4, REPEATS, LEVEL)
-    assert len(rejected) >= 11
+    swaps = grouped == (True, False)
+    assert len(rejected) >= (9 if swaps else 11)
+    assert any(name.startswith("type_token") for name in rejected) == (not swaps)
     assert set(rejected) >= SWAPPED
     assert max(rejected.values()) <= most, rejected
     assert sum(rejected.values()) > 0

@@ -276,7 +276,7 @@ def cut(one):
     [
         (changed("log_likelihood", 4, np.nan), r"b\.parquet: row 5: log_likelihood is nan"),
         (changed("log_likelihood", 4, 0.5), r"b\.parquet: row 5: log_likelihood is 0\.5"),
-        (changed("log_likelihood", 4, None), r"b\.parquet: row 5: log_likelihood is empty"),
+        (changed("log_likelihood", 4, None), r"b\.parquet: row 5: log_likelihood is empty or NaN;"),
         (changed("bytes", 2, 0), r"b\.parquet: row 3: bytes is 0, expected at least one byte"),
         (changed("bytes", 2, 1.5), r"b\.parquet: row 3: column 'bytes' .* invalid value 1\.5"),
         (
@@ -302,13 +302,32 @@ def test_what_cannot_be_compared_is_refused_with_file_and_row(tmp_path, change, 
     assert "\n" not in str(error.value)
 
 
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    for name in ("no.parquet", "no.csv", "no.csv.gz"):
+        with pytest.raises(InputError, match=rf"{name}: no such file$"):
+            read_scores(str(tmp_path / name))
+
+
+def test_equal_scores_find_no_smallest_difference(tmp_path):
+    """A standard error of 0 is no proof that any difference would be found."""
+    one, other = scores()
+    rows = compared(saved(tmp_path, [one, one, other]))
+    pairs = {(row["first"], row["second"]): row for row in rows if row["second"]}
+    assert pairs["a", "b"]["detectable"] is None
+    assert pairs["a", "b"]["value"] == 0
+    assert pairs["a", "b"]["p_value"] == 1
+    assert "both give every document the same likelihood" in pairs["a", "b"]["note"]
+    assert pairs["a", "c"]["detectable"] > 0
+    assert "same likelihood" not in pairs["a", "c"]["note"]
+
+
 def test_half_filled_spellings_are_refused(tmp_path):
     (one,) = scores(1)
     for place in (0, 30, 59):
         spelled = list(one["log_likelihood"])
         spelled[place] = None
         path = write(tmp_path / "a.parquet", {**one, "log_likelihood_spelled": spelled})
-        words = rf"row {place + 1}: log_likelihood_spelled is empty; give it in all rows or none"
+        words = rf"row {place + 1}: log_likelihood_spelled is empty or NaN"
         with pytest.raises(InputError, match=words):
             read_scores(path)
 

@@ -179,11 +179,12 @@ def values(table: pa.Table) -> dict[tuple[str, str], float]:
 
 
 def copied(texts: list[str]) -> float:
-    """Return the share of 8 tokens in a row that the training text has, both in the vocabulary."""
+    """Return the share of 8 tokens in a row that the training text has, of known words."""
 
     def grams(text: str) -> list[tuple[str, ...]]:
         tokens = [token if token in KNOWN else "<unk>" for token in text.split()[:20]]
-        return [tuple(tokens[i : i + 8]) for i in range(len(tokens) - 7)]
+        found = [tuple(tokens[i : i + 8]) for i in range(len(tokens) - 7)]
+        return [gram for gram in found if "<unk>" not in gram]
 
     training = [text for i, text in enumerate(drawn(1, 150)) if i % 5 >= 2]
     known = {gram for text in training for gram in grams(text)}

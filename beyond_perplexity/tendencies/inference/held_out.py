@@ -8,7 +8,8 @@ all units are pooled:
 
 e = sum y / sum t - sum n / sum m,
 v_h = (G - 1) / G * sum_g (e_h without g - e_h)^2, v_m = sum_d (n_d - e_m m_d)^2 / (sum m_d)^2,
-df = (v_h + v_m)^2 / (v_h^2 / (G_eff - 1) + v_m^2 / (D - 1)), G_eff = (sum t)^2 / sum t^2.
+df = (v_h + v_m)^2 / (v_h^2 / (G_eff - 1) + v_m^2 / (D - 1)), G_eff = (sum t)^2 / sum t^2,
+and in place of D likewise the effective number where the samples have groups.
 
 e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvings is taken.
 """
@@ -57,7 +58,8 @@ def combine(
     tokens: np.ndarray,
     inside_samples: np.ndarray,
     sample_tokens: np.ndarray,
-    sample_groups: bool = False,
+    *,
+    sample_groups: bool,
 ) -> tuple[float, float, float]:
     """Compute e, its standard error and degrees of freedom.
 
@@ -135,7 +137,11 @@ def held_out_distance(
     inside = _tokens_inside(documents, codes, first, sizes)
     found = [
         combine(
-            inside[0][: len(tokens[0]), h], tokens[0], inside[1][: len(tokens[1]), h], tokens[1]
+            inside[0][: len(tokens[0]), h],
+            tokens[0],
+            inside[1][: len(tokens[1]), h],
+            tokens[1],
+            sample_groups=groups[1] is not None,
         )
         for h in range(HALVINGS)
     ]

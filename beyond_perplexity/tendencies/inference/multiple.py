@@ -14,7 +14,9 @@ import numpy as np
 
 from beyond_perplexity.tendencies.inference.thresholds import VERDICT_LEVELS
 from beyond_perplexity.tendencies.measured import SIGNED, MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.notes import joined_facts
 
+_ROUNDING = 1e-9
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
 
@@ -84,25 +86,41 @@ def adjusted_rows(
     found = []
     for row in rows:
         if row.key in adjusted:
-            note = "; ".join(filter(None, [row.note, warning]))
+            note = joined_facts(row.note, warning)
             row = row._replace(p_adjusted=adjusted[row.key], note=note)
         found.append(row)
     return found
 
 
-def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
-    """Say which stars so few permutations cannot give in this family; empty when all can appear.
+def needed_draws(size: int, level: float, draws: int) -> int | None:
+    """Return how many draws a star of a level needs in a family of tests; None where it can appear.
 
-    The smallest p-value is 1 / (B + 1), and the smallest adjusted one that times the number of
-    primary tests.
+    The smallest adjusted p-value is size / (draws + 1), and a star needs one strictly below the
+    level.
+    """
+    if size / (draws + 1) < level - _ROUNDING:
+        return None
+    return math.floor(size / level + _ROUNDING)
+
+
+def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
+    """Say which stars so few permutations cannot give to a body's rows; empty when all can appear.
+
+    `bodies` is the number of bodies of text whose tests are one family.
     """
     tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
     size = bodies * sum(_parent(key, tested) == key for key in tested)
-    beyond = [level for level in VERDICT_LEVELS if (permutations + 1) * level < size - 1e-9]
+    return draw_warning(size, permutations, "permutations")
+
+
+def draw_warning(size: int, draws: int, name: str) -> str:
+    """Say which stars so many draws of a name cannot give to a family of tests, or nothing."""
+    needed = {level: needed_draws(size, level, draws) for level in VERDICT_LEVELS}
+    beyond = [level for level in VERDICT_LEVELS if needed[level] is not None]
     if not beyond:
         return ""
-    needed = math.ceil(size / beyond[-1] - 1e-9) - 1
     return (
-        f"{permutations} permutations cannot give p < {beyond[0]:g} in a family of {size} tests: "
-        f"{needed} are needed{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
+        f"{draws:,} {name} cannot give p < {beyond[0]:g} in a family of {size} tests: "
+        f"{needed[beyond[-1]]:,} are needed"
+        f"{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
     )

@@ -2,8 +2,12 @@
 
 *documents*: neither text has groups. All documents are permuted.
 
-*groups*: both have groups; a text without them beside one with them has a group a document. Whole
-groups are permuted, as many to either side as there are. Exact for every measure.
+*groups*: both have groups; a reference without them beside samples with them has a group a
+document. Whole groups are permuted, as many to either side as there are. Exact for every measure,
+where groups of both texts are alike under the null hypothesis; groups of other sizes are not.
+Where the mean numbers of documents a group differ by more than a factor of 2, samples that have
+nearly as many effective groups as documents (90%) are taken for independent documents: swaps. Other
+such groups give no verdict.
 
 *swaps*: the reference has groups, the samples are independent documents. These are dealt at random
 to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
@@ -23,6 +27,7 @@ from typing import Literal
 import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.inference.thresholds import NEARLY_SINGLE, SIZE_RATIO
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
 Scheme = Literal["documents", "groups", "swaps"]
@@ -34,6 +39,40 @@ def scheme_of(groups: Groups) -> Scheme:
     if groups[0] is None and groups[1] is None:
         return "documents"
     return "swaps" if groups[1] is None else "groups"
+
+
+def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
+    """Take samples for independent documents that nearly are, beside larger groups; see the module.
+
+    Parameters
+    ----------
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document of the reference and of the samples.
+    n_documents : tuple of two int
+        Documents of both.
+    """
+    samples = groups[1]
+    if samples is None or not unlike_groups(groups, n_documents):
+        return groups
+    sizes = np.unique(samples, return_counts=True)[1]
+    single = effective_groups(sizes) >= NEARLY_SINGLE * len(samples)
+    return (groups[0], None) if single and groups[0] is not None else groups
+
+
+def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> str:
+    """Say why groups of two texts are not exchangeable: other sizes; empty where they are."""
+    if groups[1] is None:
+        return ""
+    first, second = (
+        1.0 if held is None else n / max(len(np.unique(held)), 1)
+        for held, n in zip(groups, n_documents, strict=True)
+    )
+    if max(first, second) <= SIZE_RATIO * min(first, second):
+        return ""
+    return (
+        f"{first:.1f} documents a group in the reference and {second:.1f} in the samples: groups "
+        f"whose sizes differ by more than a factor of {SIZE_RATIO} are not exchangeable"
+    )
 
 
 def effective_groups(weights: np.ndarray) -> float:

@@ -12,6 +12,8 @@ from beyond_perplexity.tendencies.inference.units import (
     ExchangedUnits,
     effective_groups,
     group_sums,
+    scheme_of,
+    unlike_groups,
 )
 from beyond_perplexity.tendencies.measured import (
     SIGNED,
@@ -19,33 +21,68 @@ from beyond_perplexity.tendencies.measured import (
     MeasureRow,
     compares_texts,
 )
+from beyond_perplexity.tendencies.notes import EXCHANGE, REASON_FOLLOWS, joined_facts
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.resampling import permutation_p
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import observed_words
 
 _TVD = ("unigram", "tvd")
 # What swaps of groups with independent documents have no sound test for.
 _CLUSTERED = "its expectation depends on the reference's groups, which the samples do not have"
+_LENGTHS = "the numbers of types depend on lengths, which swaps do not keep"
+_TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
 _NO_SWAPS = {
+    **dict.fromkeys(_TYPES, _LENGTHS),
     ("rank_frequency", "ks_empirical"): _CLUSTERED,
     ("unigram", "tvd_1000"): _CLUSTERED,
 }
+# What units other than documents are, as the notes of their tests say it.
+EXCHANGED = {
+    "groups": f"{EXCHANGE}whole groups",
+    "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
+    "documents": f"{EXCHANGE}documents",
+}
+_HELD_OUT = "tested by the held-out distance"
+_LENGTHS_TOO = "a difference of lengths shows here too"
 NullDrawer = Callable[[BodyPair, MeasurementOptions, int], Mapping[MeasureKey, np.ndarray]]
 
 
-def too_few_groups(pair: BodyPair) -> str:
+def without_verdict(pair: BodyPair) -> str:
     """Say why the groups of a pair allow no verdict at all; empty when they do."""
     if pair.documents is None:
         return ""
+    if reason := unlike_groups(pair.groups, pair.n_documents):
+        return f"{REASON_FOLLOWS}{reason}"
     names = ("reference", "samples")
     for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
         if groups is not None:
             n = effective_groups(group_sums(groups, lengths))
             if n < EFFECTIVE_GROUPS:
                 found = f"{n:.1f} effective groups in the {name}"
-                return f"no verdict: {found}, fewer than {EFFECTIVE_GROUPS}"
+                return f"{REASON_FOLLOWS}{found}, fewer than {EFFECTIVE_GROUPS}"
     return ""
+
+
+def exchanged_told(pair: BodyPair, sample_groups: np.ndarray | None) -> str:
+    """Say what the tests of a pair exchange, or why there are none.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        With documents.
+    sample_groups : numpy.ndarray of int, shape (D,), or None
+        The groups that the samples came with.
+    """
+    if reason := without_verdict(pair):
+        return reason
+    told = EXCHANGED[scheme_of(pair.groups)]
+    if sample_groups is not None and pair.groups[1] is None:
+        n = len(np.unique(sample_groups))
+        told += f" (the samples' {n:,} groups of {len(sample_groups):,} documents count for nothing"
+        told += ": nearly all are single, and those of the reference are larger)"
+    return told
 
 
 def tested_rows(
@@ -88,7 +125,7 @@ def tested_rows(
             row._replace(p_value=1.0) if row.key in observed and _can(row.key, pair) else row
             for row in rows
         ]
-    reason = too_few_groups(pair)
+    reason = without_verdict(pair)
     if reason:
         return [_withheld(row, reason) if row.key in observed else row for row in rows]
     swaps = units is not None and units.scheme == "swaps"
@@ -101,11 +138,23 @@ def tested_rows(
         if row.withheld:
             row = row._replace(p_value=float("nan"))
         elif swaps and row.key in _NO_SWAPS:
-            row = _withheld(row, f"no verdict: {_NO_SWAPS[row.key]}")
+            row = _withheld(row, f"{REASON_FOLLOWS}{_NO_SWAPS[row.key]}")
         elif row.key in p_values:
-            row = row._replace(p_value=p_values[row.key])
+            note = _with_units(row, units)
+            row = row._replace(p_value=p_values[row.key], note=note)
         tested.append(row)
     return tested
+
+
+def _with_units(row: MeasureRow, units: ExchangedUnits | None) -> str:
+    """Add to a note what was exchanged, where it is not documents."""
+    if units is None:
+        return row.note
+    how = EXCHANGED[units.scheme]
+    if units.scheme == "swaps" and row.key == _TVD:
+        how = _HELD_OUT
+    told = _LENGTHS_TOO if row.key in _TYPES else ""
+    return joined_facts(how, told, row.note)
 
 
 def _can(key: MeasureKey, pair: BodyPair) -> bool:
@@ -114,7 +163,7 @@ def _can(key: MeasureKey, pair: BodyPair) -> bool:
 
 
 def _withheld(row: MeasureRow, reason: str) -> MeasureRow:
-    return row._replace(note="; ".join(filter(None, [reason, row.note])), withheld=True)
+    return row._replace(note=joined_facts(reason, row.note), withheld=True)
 
 
 def _p_values(

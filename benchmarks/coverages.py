@@ -9,7 +9,6 @@ are counted each on its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ import numpy as np
 
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
+from benchmarks.zipf_laws import split_intervals
 from beyond_perplexity.invariance.streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -69,8 +69,8 @@ class Shifted:
         moved[self.exchange] = law
         return (1 - self.exchanged) * law + self.exchanged * moved
 
-    def targets(self) -> dict[tuple[str, str], Target]:
-        """Compute what is covered, by tendency and measure."""
+    def targets(self, large: int = LARGE) -> dict[tuple[str, str], Target]:
+        """Compute what is covered, by tendency and measure; Heaps' law from so many documents."""
         human, own = self.population.law, self.law
         apart = np.abs(own - human)
         found: dict[tuple[str, str], Target] = {
@@ -85,13 +85,13 @@ class Shifted:
         for name, row in SHARES.items():
             mask = resolve_name(row.word_class)(self.population.classes)(self.population.types)
             found |= _means(name, float(human @ mask), float(own @ mask))
-        return found | self._heaps()
+        return found | self._heaps(large)
 
-    def _heaps(self) -> dict[tuple[str, str], Target]:
+    def _heaps(self, large: int) -> dict[tuple[str, str], Target]:
         rng, found = stream(SEED, "calibration/heaps"), {}
         plain = Shifted(self.population, 0.0, 1.0)
         for suffix, population in (("_reference", plain), ("", self)):
-            counted = count(population.draw(rng, LARGE, False), self.population.classes)
+            counted = count(population.draw(rng, large, False), self.population.classes)
             for tendency, name in type_token.HISTOGRAM_OF.items():
                 law = type_token.fit(counted.histograms[name])
                 found[tendency, f"heaps_alpha{suffix}"] = (law.alpha, "both")
@@ -125,28 +125,36 @@ class Covered:
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
         with opened(human, model, self.shifted.population.classes, self.grouped) as pair:
             rows = {row.key: row for row in measure_rows(pair, INTERVALS, seed)}
-        found = {}
+            laws = self.shifted.population.law, self.shifted.law
+            split = split_intervals(pair, human.types, laws, INTERVALS, seed)
+        found = {" ".join(key): held for key, held in split.items()}
         for key, (target, which) in self.targets.items():
             low, high = rows[key].low, rows[key].high
-            if not math.isnan(low) and which in ("each", "both"):
-                found[f"{' '.join(key)} low"] = low <= target
-            if not math.isnan(high):
-                found[f"{' '.join(key)} high"] = target <= high
-            if which == "both" and not math.isnan(low):
-                del found[f"{' '.join(key)} low"], found[f"{' '.join(key)} high"]
-                found[" ".join(key)] = low <= target <= high
+            name = " ".join(key)
+            if which == "both":
+                found[name] = low <= target <= high
+                continue
+            found[f"{name} high"] = target <= high
+            if which == "each":
+                found[f"{name} low"] = low <= target
         return found
 
 
 class CoverageCases:
-    """The cases of the coverages; `articles` has no known law and is not used."""
+    """The cases of the coverages; `articles` is not used."""
 
     def __init__(self, articles: Articles | None) -> None:
         del articles
 
     def __iter__(self) -> Iterator[Covered]:
-        shifted = Shifted(Topics(size=5.0), exchanged=0.15, longer=1.15)
-        targets = shifted.targets()
-        yield Covered("intervals, 300 + 300 documents", shifted, targets, 300, (False, False))
-        yield Covered("intervals, 60 groups, documents", shifted, targets, 60, (True, False))
-        yield Covered("intervals, 60 + 60 groups", shifted, targets, 60, (True, True))
+        small, large = (
+            Shifted(topics, exchanged=0.15, longer=1.15)
+            for topics in (Topics(size=5.0), Topics(size=12.0, least=8))
+        )
+        targets = small.targets()
+        yield Covered("intervals, 300 + 300 documents", small, targets, 300, (False, False))
+        yield Covered("intervals, 60 + 60 groups", small, targets, 60, (True, True))
+        # The groups of the large ones have more documents, of the same law.
+        for units, shifted in ((26, large), (60, small), (100, small), (300, small)):
+            name = f"intervals, {units} groups, documents"
+            yield Covered(name, shifted, targets, units, (True, False))

@@ -58,9 +58,11 @@ many samples have from such a half, minus the floor: what the samples add. It ho
 of documents, is no estimate of a distance between endless texts, and never compares with the excess
 at another number.</dd>
 <dt>95% limits</dt>
-<dd>Of a mean or a fitted value, [a, b] holds what endless text of this kind would have. A distance
-of finite texts is too large on average, so that no such interval would do: <b>≤ b</b> is an
-<b>upper limit</b>, which the distance of endless texts exceeds in at most 5% of such comparisons.
+<dd>Of a mean, a difference of means or Heaps' law, [a, b] holds what endless text of this kind
+would have; of Zipf's split fit, what it would have for the words as this text ranks them. A
+distance of finite texts is too large on average, so that no such interval would do: <b>≤ b</b> is
+an <b>upper limit</b>, which the distance of endless texts exceeds in at most 5% of such
+comparisons.
 TVD has a <b>lower limit</b> as well, [a, b], from words that are chosen in one half of the texts
 and counted in the other.</dd>
 <dt>p, stars</dt>

@@ -135,7 +135,9 @@ MEASURED_TABLES = {
         "Zipf: frequency falls with rank to the power of s. The paper's fit ranks the types by the "
         "frequencies that it fits, which makes s too large; the split fit takes the ranks from one "
         "half of the text and the frequencies from the other, over the ranks with at least 10 "
-        "occurrences. Heaps: types grow with length to the power of β (unigrams).",
+        "occurrences; its interval is for the ranks as this text orders them, which in a short "
+        "text is not yet the exponent of a law behind it. Heaps: types grow with length to the "
+        "power of β (unigrams).",
         (
             Measured("rank_frequency", "zipf_s", "Zipf s, the paper's fit"),
             Measured("rank_frequency", "zipf_s_split", "Zipf s, split fit"),

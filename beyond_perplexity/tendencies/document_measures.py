@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.inference.limits import Spreads, limits_of
+from beyond_perplexity.tendencies.inference.jackknife import (
+    NOT_DEFINED,
+    heaps_columns,
+    heaps_errors,
+    mean_error,
+    sums_by_unit,
+)
+from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
 from beyond_perplexity.tendencies.inference.thresholds import DOCUMENTS_AT_LENGTHS
 from beyond_perplexity.tendencies.inference.unit_cells import (
     DocumentCells,
@@ -137,26 +144,21 @@ def randomized_documents(
     return found
 
 
-def _heaps_rows(
-    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
-) -> Iterator[MeasureRow]:
+def _heaps_rows(pair: BodyPair, tendency: str, options: MeasurementOptions) -> Iterator[MeasureRow]:
     name = type_token.HISTOGRAM_OF[tendency]
     for body, suffix in ((1, ""), (0, "_reference")):
         histogram = pair.bodies[body].histograms[name]
         fit = type_token.fit(histogram)
-        drawn = np.zeros((0, 2))
-        if options.bootstrap and len(histogram.counts):
+        errors = NOT_DEFINED, NOT_DEFINED
+        if options.bootstrap and not math.isnan(fit.beta):
             cells = type_token.LengthCells.of(histogram)
-            place = partial(_type_places, pair, name, cells)
-            counted = _Counted((histogram.counts,) * 2, place, pair)
-            drawer = counted.drawer(body, seed, f"bootstrap/heaps/{tendency}{suffix}")
-            drawn = type_token.bootstrap_fit(cells, drawer, options.bootstrap)
-        for column, parameter in enumerate(("heaps_alpha", "heaps_beta")):
-            measure = parameter + suffix
-            replicates = {measure: drawn[:, column]}
-            spread = spreads.of(measure)
-            limits = limits_of(measure, fit[column], replicates, options.confidence, spread)
-            yield MeasureRow(tendency, measure, fit[column], *limits)
+            place = partial(_type_places, pair, name, cells, body)
+            columns, used = heaps_columns(cells.lengths, cells.values, fit)
+            held = sums_by_unit(histogram.counts, columns, used, place, pair.groups[body])
+            errors = heaps_errors(held, fit)
+        for parameter, value, error in zip(("alpha", "beta"), fit, errors, strict=True):
+            limits = error.limits(value, options.confidence)
+            yield MeasureRow(tendency, f"heaps_{parameter}{suffix}", value, *limits)
 
 
 def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str, bool]:
@@ -177,10 +179,10 @@ def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str
 
 
 def type_token_rows(
-    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
+    pair: BodyPair, tendency: str, options: MeasurementOptions, spread: Spread, seed: int
 ) -> Iterator[MeasureRow]:
     """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
-    yield from _heaps_rows(pair, tendency, options, spreads, seed)
+    yield from _heaps_rows(pair, tendency, options)
     found = _cells(pair, tendency, options)
     if found is None:
         return
@@ -200,9 +202,8 @@ def type_token_rows(
         replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
     for measure in (*laws, _TESTED):
         value = float(values[measure])
-        spread = spreads.of(measure)
-        limits = limits_of(measure, value, replicates, options.confidence, spread)
-        row = MeasureRow(tendency, measure, value, *limits)
+        high = upper_limit(value, replicates.get(measure), options.confidence, spread)
+        row = MeasureRow(tendency, measure, value, high=high)
         if measure in laws:
             purpose = f"monte_carlo/{tendency}/{measure}"
             drawn = type_token.draw_from_heaps(
@@ -215,8 +216,32 @@ def type_token_rows(
         yield row
 
 
+def _mean_limits(
+    counted: _Counted, support: np.ndarray, values: Mapping[str, float], confidence: float
+) -> dict[str, tuple[float, float]]:
+    everything = np.ones(len(support), bool)
+    reference, samples = (
+        mean_error(
+            sums_by_unit(
+                counted.counts[body],
+                support[:, None],
+                everything,
+                partial(counted.place, body),
+                counted.pair.groups[body],
+            )
+        )
+        for body in (0, 1)
+    )
+    errors = {
+        "mean": samples,
+        "mean_reference": reference,
+        "mean_difference": samples.with_another(reference),
+    }
+    return {name: error.limits(values[name], confidence) for name, error in errors.items()}
+
+
 def histogram_rows(
-    pair: BodyPair, tendency: str, options: MeasurementOptions, spreads: Spreads, seed: int
+    pair: BodyPair, tendency: str, options: MeasurementOptions, spread: Spread, seed: int
 ) -> Iterator[MeasureRow]:
     """Measure length or a share; p-values of comparisons are filled in by `measures`."""
     found = _numbers(pair, tendency)
@@ -224,13 +249,14 @@ def histogram_rows(
         return
     paired, counted = found
     evaluate = partial(histograms.compare, paired.support)
-    values = evaluate(paired.reference, paired.samples)
-    replicates: dict[str, np.ndarray] = {}
+    compared = evaluate(paired.reference, paired.samples)
+    values = {measure: float(value) for measure, value in compared.items()}
+    limits: dict[str, tuple[float, float]] = {}
     if options.bootstrap:
+        limits = _mean_limits(counted, paired.support, values, options.confidence)
         drawers = counted.drawers(seed, f"bootstrap/{tendency}")
         width = len(paired.support)
-        replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
+        drawn = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
+        limits["ks"] = math.nan, upper_limit(values["ks"], drawn, options.confidence, spread)
     for measure, value in values.items():
-        spread = spreads.of(measure)
-        limits = limits_of(measure, float(value), replicates, options.confidence, spread)
-        yield MeasureRow(tendency, measure, float(value), *limits)
+        yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

@@ -16,7 +16,8 @@ rank_frequency       zipf_s               exponent fitted to the samples, as in 
 and frequencies of the same tokens
 rank_frequency       zipf_s_reference     ... to the reference
 rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
-of the samples (`zipf_split`)
+of the samples; its interval names that at these ranks
+(`zipf_split`)
 rank_frequency       zipf_s_split_reference: ... of the reference
 rank_frequency       zipf_ranks           ranks that it is fitted to
 rank_frequency       zipf_ranks_reference: ... of the reference
@@ -67,7 +68,7 @@ from beyond_perplexity.tendencies.document_measures import (
     randomized_documents,
     type_token_rows,
 )
-from beyond_perplexity.tendencies.inference.limits import spreads
+from beyond_perplexity.tendencies.inference.limits import widest_spread
 from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units
 from beyond_perplexity.tendencies.inference.verdicts import tested_rows
@@ -129,12 +130,12 @@ def _units(pair: BodyPair, seed: int) -> ExchangedUnits | None:
 def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure everything; p-values of comparisons are left out."""
     held = None if pair.documents is None else pair.document_lengths
-    both = spreads(pair.groups, held)
-    yield from word_rows(pair, options, both, seed)
+    spread = widest_spread(pair.groups, held)
+    yield from word_rows(pair, options, spread, seed)
     for tendency in type_token.HISTOGRAM_OF:
-        yield from type_token_rows(pair, tendency, options, both, seed)
+        yield from type_token_rows(pair, tendency, options, spread, seed)
     for tendency in tendencies_of("length", "share"):
-        yield from histogram_rows(pair, tendency, options, both, seed)
+        yield from histogram_rows(pair, tendency, options, spread, seed)
     yield from _vocabulary_rows(*pair.bodies)
 
 

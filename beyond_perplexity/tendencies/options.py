@@ -22,7 +22,7 @@ class MeasurementOptions(Limited):
     permutations : int
         Permutations of the two-sample tests; 0 leaves their p-values out.
     bootstrap : int
-        Bootstrap replicates of the intervals; 0 leaves the intervals out.
+        Bootstrap replicates of the limits of distances; 0 leaves all intervals and limits out.
     monte_carlo : int
         Draws of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
     zipf_ranks : int or None

@@ -1,4 +1,4 @@
-"""P-values and intervals from permutations, Monte Carlo draws and bootstrap replicates."""
+"""P-values from permutations and Monte Carlo draws, and Student's distribution."""
 
 from __future__ import annotations
 
@@ -60,35 +60,6 @@ def monte_carlo_p(observed: float, drawn: np.ndarray) -> float:
     if len(drawn) == 0 or np.isnan(observed):
         return float("nan")
     return float((np.sum(drawn >= observed - _TIE) + 1) / (len(drawn) + 1))
-
-
-def interval(observed: float, replicates: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return the percentile interval of bootstrap replicates, centred at what was observed.
-
-    Resampling with replacement adds noise and loses types: replicates of a distance lie above the
-    distance of the data, those of Zipf's exponent beside it. So they are shifted by the difference
-    of their mean from the observed value. For a mean the shift is nearly zero.
-
-    Parameters
-    ----------
-    observed : float
-        The measure of the data.
-    replicates : numpy.ndarray, shape (R,)
-        The measure of every bootstrap replicate; NaNs are left out.
-    confidence : float
-        Share of the replicates inside, e.g. 0.95.
-
-    Returns
-    -------
-    low, high : float
-        NaNs without replicates.
-    """
-    defined = replicates[~np.isnan(replicates)]
-    if len(defined) == 0:
-        return float("nan"), float("nan")
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    shift = observed - defined.mean()
-    return float(low + shift), float(high + shift)
 
 
 def student_quantile(level: float, df: float | np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import pdtr
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.histograms import Resampler, blocks
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -286,14 +285,3 @@ def type_places(lengths: np.ndarray, types: np.ndarray, cells: LengthCells) -> n
     wanted = lengths.astype(np.int64) * width + types
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[places] == wanted, places, -1)
-
-
-def bootstrap_fit(cells: LengthCells, draw: Resampler, n: int) -> np.ndarray:
-    """Fit Heaps' law to n resamples of documents by cell: alpha, beta; float64, shape (n, 2)."""
-    fits = []
-    for items in blocks(n, len(cells.lengths)):
-        drawn = draw(items)  # (r, C)
-        documents, types = cells.totals(drawn), cells.totals(drawn * cells.values)
-        pairs = zip(documents, types, strict=True)
-        fits += [fit_heaps(cells.group_lengths, counts, sums) for counts, sums in pairs]
-    return np.array(fits)

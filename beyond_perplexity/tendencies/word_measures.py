@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.limits import Spread, Spreads, limits_of
+from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
 from beyond_perplexity.tendencies.inference.unit_cells import group_weights
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
@@ -207,9 +207,8 @@ def _resampled(pair: BodyPair, options: MeasurementOptions, seed: int) -> _Draws
     return _collect(parts())
 
 
-def _fits(
-    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
-) -> list[SplitFit]:
+def split_fits(pair: BodyPair, options: MeasurementOptions, seed: int) -> list[SplitFit]:
+    """Fit Zipf's law to the reference and to the samples, at equal tokens; see `zipf_split`."""
     found: list[SplitFit] = []
     for body in (0, 1):
         assert pair.documents is not None
@@ -218,19 +217,18 @@ def _fits(
             n, size = pair.documents.n_documents(body), pair.equal_sizes[body]
             units = np.arange(n)
             units[size:] = -1
-        spread: Spread = spreads[body]
-        how = options.zipf_ranks, spread, options.confidence, seed
+        how = options.zipf_ranks, options.confidence, seed
         found.append(split_fit(pair.documents, body, units, *how))
     return found
 
 
 def _law_rows(
-    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
+    pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> tuple[list[MeasureRow], dict[str, float]]:
     """Return the rows of the split fit, and the p-values of the law."""
     if pair.documents is None:
         return [], {}
-    reference, samples = _fits(pair, options, spreads, seed)
+    reference, samples = split_fits(pair, options, seed)
     rows = []
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
@@ -266,7 +264,7 @@ def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> st
 
 
 def word_rows(
-    pair: BodyPair, options: MeasurementOptions, spreads: Spreads, seed: int
+    pair: BodyPair, options: MeasurementOptions, spread: Spread, seed: int
 ) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
     if not pair.defined:
@@ -283,12 +281,12 @@ def word_rows(
     unknown = _unknown(pair)
     tops = (np.sort(side)[::-1][: options.zipf_ranks].astype(float) for side in counts)
     values = _rank_values(*(top[top > 0] for top in tops))
-    fits, laws = _law_rows(pair, options, spreads, seed)
+    fits, laws = _law_rows(pair, options, seed)
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
-        spread = spreads.of(name)
-        limits = limits_of(name, value, resampled, options.confidence, spread)
-        return MeasureRow(tendency, name, value, *limits)
+        drawn = None if name.startswith("zipf_s") else resampled.get(name)
+        high = upper_limit(value, drawn, options.confidence, spread)
+        return MeasureRow(tendency, name, value, high=high)
 
     for name, value in values.items():
         yield row(_RANKS, name, value)._replace(p_value_law=laws.get(name, math.nan))

@@ -19,7 +19,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import histograms, type_token, unigrams, word_distances
 from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps
-from beyond_perplexity.tendencies.resampling import interval, monte_carlo_p, permutation_p
+from beyond_perplexity.tendencies.resampling import monte_carlo_p, permutation_p
 from beyond_perplexity.tendencies.statistics import Histogram
 
 TEXTS = ["a a b", "c", "a d d", "", "b b e", "a f"]
@@ -57,12 +57,6 @@ def test_p_value_counts_the_upper_tail_or_absolute_values():
     assert permutation_p(0.0, np.zeros(9)) == 1
     assert np.isnan(permutation_p(1.0, np.zeros(0)))
     assert monte_carlo_p(0.3, np.array([0.1, 0.3, 0.5])) == pytest.approx(3 / 4)
-
-
-def test_interval_is_centred_at_the_observed_value():
-    low, high = interval(5.0, np.arange(101.0), 0.9)
-    assert (low, high) == pytest.approx((-40, 50))
-    assert np.isnan(interval(5.0, np.zeros(0), 0.9)).all()
 
 
 def by_definition(first, second):

@@ -39,7 +39,7 @@ class EqualTokens(NamedTuple):
     spread: Spread = INDEPENDENT
 
     def units(self, body: int) -> np.ndarray:
-        """Number the groups, or the documents, that are kept from 0 on; -1 for others: (D,)."""
+        """Return the number of each kept document or of its group, from 0 on; else -1: (D,)."""
         chosen, groups = self.kept[body], self.groups[body]
         assert chosen is not None
         units = np.full(len(chosen), -1)

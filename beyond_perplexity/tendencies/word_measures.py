@@ -283,7 +283,7 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
     equal = equal_tokens(pair, seed)
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
-        note = "no verdict: every document of one text is longer than the whole other text"
+        note = "no verdict: every document of one text is longer than the other text"
         compared = observed_words(pair, None, options)
         yield from (MeasureRow(*key, math.nan, note=note, withheld=True) for key in compared)
         return

@@ -239,10 +239,11 @@ def test_halves_have_as_many_groups_and_documents(n_samples, samples_grouped):
                 counts = np.bincount(own, minlength=101)
                 share = len(own) / sizes[np.unique(own)].sum()
                 assert len(set(own)) <= 50
-                if n_samples == 2_000:
-                    assert len(set(own)) == 50  # few documents are left out
+                if n_samples == 2_000:  # groups of one document alone can be left out
+                    assert len(set(own)) >= 46
                     assert share > 0.5
-                assert np.all(counts <= np.ceil(sizes * share) + 1)
+                held = np.unique(own)
+                assert np.abs(counts[held] - sizes[held] * share).max() <= 2
             if samples_grouped:
                 assert len(set(samples.groups[parts[2]])) <= 50
             elif n_samples == 90:

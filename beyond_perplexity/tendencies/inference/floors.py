@@ -5,11 +5,11 @@ distance is its mean over random splits of human text, with the 2.5% and 97.5% q
 same numbers of documents, of tokens (for the measures of words) and of groups, in the same
 vocabulary; the excess is what the distance has above the floor, at these numbers.
 
-There are two ways. *With further human text* (`split_floors`), the pool is the reference and as many
-further documents as there are samples. *Without* (`reference_floors`), the pool is the reference
-alone: the floor is that of two halves of it, cut to as many documents as there are samples, and the
-excess is the mean distance of as many samples from such halves, less the floor; see `halves`. Where
-the reference has groups, whole groups are split.
+There are two ways. *With further human text* (`split_floors`), the pool is the reference and as
+many further documents as there are samples. *Without* (`reference_floors`), the pool is the
+reference alone: the floor is that of two halves of it, cut to as many documents as there are
+samples, and the excess is the mean distance of as many samples from such halves, less the floor;
+see `halves`. Where the reference has groups, whole groups are split.
 """
 
 from __future__ import annotations

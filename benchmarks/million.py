@@ -23,7 +23,7 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.inference.floors import floors_of
+from beyond_perplexity.tendencies.inference.floors import reference_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
@@ -118,7 +118,7 @@ def main() -> None:
             with stage("all measures and tests"):
                 rows = measure_rows(pair, options, 0)
             with stage("floor, halves of the reference"):
-                floors_of(pair, None, options, 0)
+                reference_floors(pair, options, 0)
             with stage("random subsets"):
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 sample_sizes(pair, rows, options, how, 0, "samples")

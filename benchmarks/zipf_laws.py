@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn
 from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.tendencies.equal_tokens import equal_tokens
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
@@ -61,7 +62,7 @@ def split_intervals(
         Of the halves.
     """
     places = pc.index_in(pair.types, types).to_numpy()
-    fits = split_fits(pair, options, seed)
+    fits = split_fits(pair, equal_tokens(pair, seed), options, seed)
     names = "zipf_s_split_reference", "zipf_s_split"
     return {
         ("rank_frequency", name): fit.low <= fit.target(law[places]) <= fit.high

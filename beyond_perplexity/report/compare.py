@@ -37,7 +37,7 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.inference.floors import floors_of
+from beyond_perplexity.tendencies.inference.floors import reference_floors
 from beyond_perplexity.tendencies.inference.multiple import star_warning
 from beyond_perplexity.tendencies.inference.verdicts import exchanged_told
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
@@ -160,7 +160,7 @@ def _measured(
             pair_of_bodies = counted[0], counted[1]
         with comparison.pair(name, pair_of_bodies) as pair:
             exchanged = exchanged_told(pair, groups[1]) if measurement.permutations else ""
-            floors = floors_of(pair, None, measurement, options.seed)
+            floors = reference_floors(pair, measurement, options.seed)
             rows = measure_rows(pair, measurement, options.seed, floors=floors)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 _say(f"warning: {warning}")

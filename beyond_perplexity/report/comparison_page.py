@@ -107,9 +107,10 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
     note = (
-        "Distance: 0 for the same distribution, 1 at most. Floor: that of two halves of the "
-        "reference. Excess: what as many samples have from such a half, above the floor. Distances "
-        f"fall with the documents, so it is not the distance minus the floor. {STAR_NOTE}."
+        "Distance: 0 for the same distribution, 1 at most. Floor: that of halves of the "
+        "reference, cut to as many documents as the samples have. Excess: what as many samples "
+        "have from such halves on average, above the floor. Distances fall with the documents, so "
+        f"it is not the distance minus the floor. {STAR_NOTE}."
     )
     if raw:
         title = "How far are the raw texts?"

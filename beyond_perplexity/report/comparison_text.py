@@ -53,10 +53,13 @@ would have to change. <b>max</b>: the largest difference for a single word, whic
 names.</dd>
 <dt>Floor, excess</dt>
 <dd>Two texts of one author are never 0 apart: the fewer documents, the farther. The <b>floor</b> is
-the mean distance of two random halves of the reference. The <b>excess</b> is the distance that as
-many samples have from such a half, minus the floor: what the samples add. It holds at this number
-of documents, is no estimate of a distance between endless texts, and never compares with the excess
-at another number.</dd>
+the mean distance of two random halves of the reference, cut to as many documents as the samples
+have, over 199 splits. The <b>excess</b> is the mean distance that as many samples have from such
+halves, minus the floor: what the samples add. Where the reference has groups, each half has half of
+them; with fewer than 20 effective groups in a half there is no floor. The excess holds at this
+number of documents, is no estimate of a distance between endless texts, and never compares with the
+excess at another number. Words are counted at equal tokens: of the longer text random documents are
+taken.</dd>
 <dt>95% limits</dt>
 <dd>Of a mean, a difference of means or Heaps' law, [a, b] holds what endless text of this kind
 would have; of Zipf's split fit, what it would have for the words as this text ranks them. A

@@ -71,14 +71,44 @@ class DocumentResample:
         self._left = n
 
     def next_block(self, n: int) -> np.ndarray:
-        """Draw the next n documents: int64, shape (n,); 0 for those beyond the last."""
-        known = min(n, self._left)
-        if not known:
-            return np.zeros(n, np.int64)
-        here = int(self._rng.binomial(self._draws, known / self._left))
+        """Draw the next n documents: int64, shape (n,)."""
+        if not n:
+            return np.zeros(0, np.int64)
+        here = int(self._rng.binomial(self._draws, n / self._left))
         self._draws -= here
-        self._left -= known
-        return np.bincount(self._rng.integers(known, size=here), minlength=n)
+        self._left -= n
+        return np.bincount(self._rng.integers(n, size=here), minlength=n)
+
+
+def documents_within(lengths: np.ndarray, tokens: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw documents in random order, leaving out each that does not fit any more.
+
+    Parameters
+    ----------
+    lengths : numpy.ndarray of int, shape (D,)
+        Tokens of each document.
+    tokens : int
+        How many all that are drawn may have together.
+    rng : numpy.random.Generator
+        The order is drawn from it, so that the order of a file does not matter.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (D,)
+        No further document would fit.
+    """
+    if lengths.sum(dtype=np.int64) <= tokens:
+        return np.ones(len(lengths), bool)
+    kept = np.zeros(len(lengths), bool)
+    order = rng.permutation(len(lengths))
+    while len(order):  # a few rounds: in each all documents are taken up to one that does not fit
+        held = np.cumsum(lengths[order], dtype=np.int64)
+        n = int(np.searchsorted(held, tokens, side="right"))
+        kept[order[:n]] = True
+        tokens -= int(held[n - 1]) if n else 0
+        rest = order[n:]
+        order = rest[lengths[rest] <= tokens]
+    return kept
 
 
 def draw_labels(drawers: Sequence[DocumentLabels]) -> Callable[[int], np.ndarray]:
@@ -92,13 +122,21 @@ def draw_labels(drawers: Sequence[DocumentLabels]) -> Callable[[int], np.ndarray
 
 
 def draw_weights(
-    drawers: Sequence[DocumentResample], dtype: type[np.floating]
+    drawers: Sequence[DocumentResample], dtype: type[np.floating], kept: np.ndarray
 ) -> Callable[[int], np.ndarray]:
-    """Return what draws the weights of the next n documents from each: (n, w)."""
+    """Return what draws the weights of the next n documents from each: (n, w).
+
+    Only documents that are `kept` (bool, (D,)) are drawn; the others weigh nothing.
+    """
+    start = 0
 
     def draw(n: int) -> np.ndarray:
-        weights = np.stack([drawer.next_block(n) for drawer in drawers])
-        return weights.T.astype(dtype, order="C")
+        nonlocal start
+        start += n
+        here = np.flatnonzero(kept[start - n : start])
+        weights = np.zeros((n, len(drawers)), dtype)
+        weights[here] = np.stack([drawer.next_block(len(here)) for drawer in drawers]).T
+        return weights
 
     return draw
 

@@ -91,6 +91,39 @@ def _numbers(pair: BodyPair, tendency: str) -> tuple[histograms.PairedHistogram,
     return found, _Counted((found.reference, found.samples), place, pair)
 
 
+class CellComparison(NamedTuple):
+    """One tendency of both texts as documents by cell.
+
+    Attributes
+    ----------
+    tendency : str
+        Its name.
+    counts : tuple of two numpy.ndarray of int64, shape (C,)
+        Documents of the reference and of the samples; those that are in no cell are left out.
+    place : callable
+        Returns the cell of each document of a body (0 or 1), -1 for none: int64, shape (D,).
+    evaluate : callable
+        Computes measures by name from the documents of two texts, (C,) each.
+    """
+
+    tendency: str
+    counts: tuple[np.ndarray, np.ndarray]
+    place: Callable[[int], np.ndarray]
+    evaluate: Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]]
+
+
+def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[CellComparison]:
+    """Yield every tendency of one number per document that both texts have."""
+    for tendency in type_token.HISTOGRAM_OF:
+        if (cells := _cells(pair, tendency, options)) is not None:
+            evaluate = partial(type_token.summarize_lengths, cells[0], laws={})
+            yield CellComparison(tendency, cells[1].counts, cells[1].place, evaluate)
+    for tendency in _NUMBERS:
+        if (held := _numbers(pair, tendency)) is not None:
+            evaluate = partial(histograms.compare, held[0].support)
+            yield CellComparison(tendency, held[1].counts, held[1].place, evaluate)
+
+
 def randomized_documents(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:

@@ -47,8 +47,8 @@ vocabulary           coverage             share of the reference's tokens whose 
 have
 ==================== ==================== ========================================================
 
-Values and limits of rank_frequency and unigram are at equal tokens, those of all others and all
-p-values of all documents. Randomizations exchange documents, or groups of them
+Values and limits of rank_frequency and unigram are at equal tokens (`equal_tokens`), those of all
+others and all p-values of all documents. Randomizations exchange documents, or groups of them
 (`inference.units`). A value that is not defined (no tokens, a single length, ...) is null. The
 reduction of a type-token curve to its mean is defined in `type_token`.
 """
@@ -131,7 +131,7 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
     """Measure everything; p-values of comparisons are left out."""
     held = None if pair.documents is None else pair.document_lengths
     spread = widest_spread(pair.groups, held)
-    yield from word_rows(pair, options, spread, seed)
+    yield from word_rows(pair, options, seed)
     for tendency in type_token.HISTOGRAM_OF:
         yield from type_token_rows(pair, tendency, options, spread, seed)
     for tendency in tendencies_of("length", "share"):

@@ -23,7 +23,7 @@ from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, Sizes, count_lengths
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
@@ -67,24 +67,6 @@ class BodyPair:
         """Count the groups of a body; None where it has none."""
         groups = self.groups[body]
         return None if groups is None else len(np.unique(groups))
-
-    @cached_property
-    def equal_sizes(self) -> Sizes:
-        """How many of the first documents of each body hold at most the tokens of the smaller."""
-        if self.documents is None:
-            return None, None
-        tokens = min(int(body.n_tokens) for body in self.bodies)
-        sums = map(np.cumsum, self.document_lengths)
-        first, second = (int(np.searchsorted(held, tokens, side="right")) for held in sums)
-        return first, second
-
-    @cached_property
-    def equal_counts(self) -> np.ndarray:
-        """Occurrences in these documents: int64, shape (2, V); in all without `documents`."""
-        if self.documents is None:
-            return self.counts
-        sizes = zip((0, 1), self.equal_sizes, strict=True)
-        return np.stack([self.documents.totals(body, size) for body, size in sizes])
 
     @property
     def bodies(self) -> tuple[Statistics, Statistics]:

@@ -42,6 +42,7 @@ from beyond_perplexity.tendencies.group_shifts import (
     LargestSwapShift,
     NumberSwapShift,
 )
+from beyond_perplexity.tendencies.inference.units import whole_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
@@ -263,9 +264,7 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
     """
     sizes = np.bincount(groups)
     order = stream(seed, "sensitivity/groups").permutation(len(sizes))
-    chosen = np.zeros(len(sizes), bool)
-    chosen[order[np.cumsum(sizes[order]) <= max(most, sizes[order[0]])]] = True
-    return chosen[groups]
+    return whole_groups(groups, order, max(most, int(sizes[order[0]])))
 
 
 def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:

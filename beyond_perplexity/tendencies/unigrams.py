@@ -31,7 +31,8 @@ from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
 SIDE_BY_SIDE = 32  # permutations at a time: 32 numbers of 16 bits are a line of the cache
 _EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
-Sizes = tuple[int | None, int | None]  # documents of the reference and the samples; None: all
+# Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
+Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
 def count_lengths(batch: TokenBatch) -> dict[str, np.ndarray]:
@@ -166,9 +167,9 @@ class DocumentCounts:
         empty = np.zeros(0, np.int32)
         return {name: np.concatenate([empty, *(part[name] for part in held)]) for name in names}
 
-    def totals(self, body: int, size: int | None = None) -> np.ndarray:
-        """Add up the counts of a body, or of its first documents: int64, shape (V,)."""
-        chosen = np.arange(self.n_documents(body)) < (np.inf if size is None else size)
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
+        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
+        chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         draw = take_rows(chosen[:, None].astype(np.uint16), np.arange(len(chosen)))
         return self._labelled(self._of(body), 1, draw)[:, 0].astype(np.int64)
 
@@ -249,7 +250,7 @@ class DocumentCounts:
         return self._weighted(self._of(body), weights.shape[1], take_rows(weights, codes))
 
     def resampled(
-        self, body: int, items: range, seed: int, purpose: str, size: int | None = None
+        self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
         """Resample the documents of a body with replacement.
 
@@ -261,15 +262,16 @@ class DocumentCounts:
             Numbers of the replicates; replicate r draws from the stream (`seed`, `purpose`, r).
         seed, purpose : int, str
             See `items`.
-        size : int, optional
-            How many of the first documents are resampled.
+        kept : numpy.ndarray of bool, shape (D,), optional
+            Which documents are resampled; all by default.
 
         Returns
         -------
         numpy.ndarray of float, shape (V, w)
             Counts (whole numbers) of the replicates.
         """
-        drawn = self.n_documents(body) if size is None else size
-        drawers = [DocumentResample(stream(seed, purpose, r), drawn) for r in items]
-        draw = draw_weights(drawers, self._dtype)
+        chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
+        n = int(chosen.sum())
+        drawers = [DocumentResample(stream(seed, purpose, r), n) for r in items]
+        draw = draw_weights(drawers, self._dtype, chosen)
         return self._weighted(self._of(body), len(items), draw)

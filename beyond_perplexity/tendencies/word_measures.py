@@ -1,7 +1,7 @@
 """The measures of rank_frequency and unigram, which share one pass of randomizations.
 
-Values and intervals are at equal tokens: of the longer text so many of the first documents are
-taken as hold at most the tokens of the shorter. Randomizations are of all documents.
+Values and intervals are at equal tokens: of the longer text random documents are taken that hold at
+most the tokens of the shorter (`equal_tokens`). Randomizations are of all documents.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
+from beyond_perplexity.tendencies.equal_tokens import EqualTokens, equal_tokens
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
+from beyond_perplexity.tendencies.inference.limits import upper_limit
 from beyond_perplexity.tendencies.inference.thresholds import SPLIT_RANKS
 from beyond_perplexity.tendencies.inference.unit_cells import group_weights
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
@@ -164,64 +165,76 @@ def observed_words(
     return {key: float(value) for key, (value,) in _keyed(found).items()}
 
 
-def _resample(
-    pair: BodyPair, body: int, items: range, seed: int, groups: np.ndarray | None
-) -> np.ndarray:
+def _resample(pair: BodyPair, equal: EqualTokens, body: int, items: range, seed: int) -> np.ndarray:
     assert pair.documents is not None
     purpose = f"bootstrap/unigram/{_NAMES[body]}"
-    size = pair.equal_sizes[body]
-    if groups is None:
-        return pair.documents.resampled(body, items, seed, purpose, size)
-    n_groups = int(groups.max(initial=-1)) + 1
-    weights = group_weights(n_groups, items, seed, purpose)
+    if pair.groups[body] is None:
+        return pair.documents.resampled(body, items, seed, purpose, equal.kept[body])
+    units = equal.units(body)
+    n = int(units.max(initial=-1)) + 1
+    weights = group_weights(n, items, seed, purpose)
     weights = np.vstack([weights, np.zeros((1, len(items)), weights.dtype)])
-    return pair.documents.weighted_sums(body, weights, np.where(groups < 0, n_groups, groups))
+    return pair.documents.weighted_sums(body, weights, np.where(units < 0, n, units))
 
 
-def _kept_groups(pair: BodyPair, body: int) -> np.ndarray | None:
-    """Give the documents at equal tokens the numbers of their groups, the others -1."""
-    groups, size = pair.groups[body], pair.equal_sizes[body]
-    if groups is None:
-        return None
-    kept = np.full(len(groups), -1)
-    kept[:size] = np.unique(groups[:size], return_inverse=True)[1]
-    return kept
+def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _Draws:
+    """Compute the distances of unigrams of counts (V, w) each: (w,) by name."""
+    most = bounds_from(np.maximum(first.max(axis=1), second.max(axis=1)))
+    found = unigram_distances(first, second, unknown)
+    return found | {"tvd_1000": first_ranks_distance(first, second, most)}
 
 
-def _resampled(pair: BodyPair, options: MeasurementOptions, seed: int) -> _Draws:
+def compared_words(
+    pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
+) -> dict[MeasureKey, np.ndarray]:
+    """Compute the distances of words of parts of a pair's texts.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        The texts.
+    first, second : numpy.ndarray, shape (V, w)
+        Counts of w pairs of parts.
+    options : MeasurementOptions
+        ``zipf_ranks`` is used.
+
+    Returns
+    -------
+    dict of (tendency, measure) to numpy.ndarray of float64, shape (w,)
+        NaN where a part has no token.
+    """
+    empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = _distances(first, second, _unknown(pair))
+        tops = (top_ranks(side, options.zipf_ranks) for side in (first, second))
+        found["ks_empirical"] = rank_ks(*tops)
+    return _keyed({name: np.where(empty, np.nan, held) for name, held in found.items()})
+
+
+def _resampled(
+    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
+) -> _Draws:
     unknown = _unknown(pair)
-    groups = [_kept_groups(pair, body) for body in (0, 1)]
 
     def parts() -> Iterator[_Draws]:
         for start in range(0, options.bootstrap, SIDE_BY_SIDE):
             items = range(start, min(start + SIDE_BY_SIDE, options.bootstrap))
-            first, second = (_resample(pair, body, items, seed, groups[body]) for body in (0, 1))
+            first, second = (_resample(pair, equal, body, items, seed) for body in (0, 1))
             tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
             ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
-            most = bounds_from(np.maximum(first.max(axis=1), second.max(axis=1)))
-            yield {
-                **unigram_distances(first, second, unknown),
-                "tvd_1000": first_ranks_distance(first, second, most),
-                **ranks,
-            }
+            yield _distances(first, second, unknown) | ranks
 
     return _collect(parts())
 
 
-def split_fits(pair: BodyPair, options: MeasurementOptions, seed: int) -> list[SplitFit]:
+def split_fits(
+    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
+) -> list[SplitFit]:
     """Fit Zipf's law to the reference and to the samples, at equal tokens; see `zipf_split`."""
-    found: list[SplitFit] = []
-    for body in (0, 1):
-        assert pair.documents is not None
-        units = _kept_groups(pair, body)
-        if units is None:
-            n, size = pair.documents.n_documents(body), pair.equal_sizes[body]
-            units = np.arange(n)
-            units[size:] = -1
-        how = options.zipf_ranks, options.confidence, seed
-        found.append(split_fit(pair.documents, body, units, *how))
-    return found
+    assert pair.documents is not None
+    how = options.zipf_ranks, options.confidence, seed
+    return [split_fit(pair.documents, body, equal.units(body), *how) for body in (0, 1)]
 
 
 def _too_few_ranks(fit: SplitFit) -> str:
@@ -233,12 +246,12 @@ def _too_few_ranks(fit: SplitFit) -> str:
 
 
 def _law_rows(
-    pair: BodyPair, options: MeasurementOptions, seed: int
+    pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
 ) -> tuple[list[MeasureRow], dict[str, float]]:
     """Return the rows of the split fit, and the p-values of the law."""
     if pair.documents is None:
         return [], {}
-    reference, samples = split_fits(pair, options, seed)
+    reference, samples = split_fits(pair, equal, options, seed)
     rows = []
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
@@ -274,25 +287,24 @@ def _named(pair: BodyPair, counts: np.ndarray, without: int | None = None) -> st
     return f"word {shown}: {shares[1][place]:.4f} here, {shares[0][place]:.4f} in the reference"
 
 
-def word_rows(
-    pair: BodyPair, options: MeasurementOptions, spread: Spread, seed: int
-) -> Iterator[MeasureRow]:
+def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterator[MeasureRow]:
     """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
     if not pair.defined:
         return
-    counts = pair.equal_counts
+    equal = equal_tokens(pair, seed)
+    counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
-        note = "not defined: the first document of one text is longer than the other text"
+        note = "no verdict: every document of one text is longer than the other text"
         compared = observed_words(pair, None, options)
-        yield from (MeasureRow(*key, math.nan, note=note) for key in compared)
+        yield from (MeasureRow(*key, math.nan, note=note, withheld=True) for key in compared)
         return
     resampled: _Draws = {}
     if pair.documents is not None:
-        resampled = _resampled(pair, options, seed)
+        resampled = _resampled(pair, equal, options, seed)
     unknown = _unknown(pair)
     tops = (np.sort(side)[::-1][: options.zipf_ranks].astype(float) for side in counts)
     values = _rank_values(*(top[top > 0] for top in tops))
-    fits, laws = _law_rows(pair, options, seed)
+    fits, laws = _law_rows(pair, equal, options, seed)
 
     def row(tendency: str, name: str, value: float) -> MeasureRow:
         drawn = None if name.startswith("zipf_s") else resampled.get(name)
@@ -304,14 +316,11 @@ def word_rows(
         note = "" if math.isnan(law) else _LAW_NOTE
         yield row(_RANKS, name, value)._replace(p_value_law=law, note=note)
     yield from fits
-    sides = counts[0][:, None], counts[1][:, None]
-    found = unigram_distances(*sides, unknown)
-    most = bounds_from(counts.max(axis=0))
-    found["tvd_1000"] = first_ranks_distance(*sides, most)
+    found = _distances(counts[0][:, None], counts[1][:, None], unknown)
     for name, (distance,) in found.items():
         made = row(_WORDS, name, float(distance))
         if name == "tvd" and pair.documents is not None and options.bootstrap:
-            held = held_out_distance(pair.documents, pair.groups, seed, pair.equal_sizes)
+            held = held_out_distance(pair.documents, pair.groups, seed, equal.kept)
             made = made._replace(low=held.lower_limit(options.confidence))
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None

@@ -11,7 +11,6 @@ import json
 import random
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +20,7 @@ import pytest
 
 from beyond_perplexity.corpus.external import guess_format
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.report.compare import (
     CSV_COLUMNS,
     FIGURE_FILES,
@@ -71,12 +71,17 @@ def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
         for t in range(20)
     )
     assert found["length", "ks"]["value"] == pytest.approx(ks)
-    # Words are compared at equal tokens: first documents with at most those of the smaller text.
-    tokens = min(map(sum, lengths))
-    equal = [
-        [text for text, total in zip(texts, accumulate(held), strict=True) if total <= tokens]
-        for texts, held in zip((REFERENCE, SAMPLES), lengths, strict=True)
-    ]
+    # Words are compared at equal tokens: documents in random order, as long as each fits.
+    equal = []
+    for body, (texts, held) in enumerate(zip((REFERENCE, SAMPLES), lengths, strict=True)):
+        left, kept = min(map(sum, lengths)), []
+        rng = stream(options(*files).seed, "equal_tokens", body)
+        whole = sum(held) == left
+        for place in range(len(texts)) if whole else rng.permutation(len(texts)):
+            if held[place] <= left:
+                kept.append(texts[place])
+                left -= held[place]
+        equal.append(kept)
     counts = [Counter(" ".join(texts).split()) for texts in equal]
     shares = [{w: c / counted.total() for w, c in counted.items()} for counted in counts]
     tvd = sum(abs(shares[0].get(w, 0) - shares[1].get(w, 0)) for w in WORDS) / 2

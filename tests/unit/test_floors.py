@@ -12,13 +12,20 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.tendencies.inference.floors import floors_of, smaller_floors
-from beyond_perplexity.tendencies.inference.halves import halved
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.inference.floors import (
+    least_tokens,
+    reference_floors,
+    smaller_floors,
+    split_floors,
+)
+from beyond_perplexity.tendencies.inference.halves import Halving, half_draws
 from beyond_perplexity.tendencies.inference.human_text import (
     HumanText,
-    first_tokens,
+    fewer_tokens,
     further_pair,
 )
+from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.tendencies.measured import is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -37,6 +44,15 @@ def batches(drawn: Drawn, cut: int = 10_000) -> list[pa.Array]:
 def human(drawn: Drawn, cut: int = 10_000, grouped: bool = False) -> HumanText:
     groups = drawn.groups if grouped else None
     return HumanText(batches(drawn, cut), TEXT.classes, groups=groups)
+
+
+def floors_of(pair, further, options, seed):
+    if further is None:
+        return reference_floors(pair, options, seed)
+    with further_pair(pair, further) as human_texts:
+        if human_texts is None:
+            return {}
+        return split_floors(human_texts, least_tokens(pair), options, seed)
 
 
 def measured(pair, further, seed):
@@ -109,14 +125,18 @@ def test_words_are_taken_at_equal_tokens():
     ):
         lengths = np.diff(reference.offsets), np.diff(other.offsets)[:90]
         tokens = 900
-        with first_tokens(further, tokens) as cut:
+        with fewer_tokens(further, tokens, 1) as cut:
             for body, held in enumerate(lengths):
-                kept = np.cumsum(held) <= tokens
-                assert cut.bodies[body].n_tokens == held[kept].sum()
+                own, left = (reference, other)[body], tokens
+                kept = np.zeros(len(own), bool)
+                for place in stream(1, "floor/tokens", body).permutation(len(held)):
+                    kept[place] = held[place] <= left
+                    left -= held[place] * kept[place]
+                assert cut.bodies[body].n_tokens == tokens - left
+                assert left < held[~kept[: len(held)]].min()
                 assert cut.bodies[body].n_documents == kept.sum()
-                expected = np.bincount(
-                    (reference, other)[body].ids[: held[kept].sum()], minlength=len(TEXT.types)
-                )
+                inside = np.repeat(kept, np.diff(own.offsets))
+                expected = np.bincount(own.ids[inside], minlength=len(TEXT.types))
                 names = dict(zip(cut.types.to_pylist(), cut.counts[body], strict=True))
                 found = [names.get(word, 0) for word in TEXT.types.to_pylist()]
                 assert found == expected.tolist()
@@ -183,17 +203,124 @@ def test_too_few_documents_have_no_floor():
             assert floors_of(pair, None, OPTIONS, 1) == {}
 
 
-def test_halves_are_disjoint_and_samples_are_cut():
+def test_every_split_has_new_disjoint_parts_of_as_many_documents():
     rng = np.random.default_rng(9)
     reference, samples = TEXT.documents(rng, 51), TEXT.documents(rng, 18)
-    with opened(reference, samples, TEXT.classes, ALONE) as pair, halved(pair, 1) as parts:
-        assert [body.n_documents for body in parts.human.bodies] == [18, 18]
-        assert np.all(parts.human.counts.sum(axis=0) <= pair.counts[0])
-        for against in parts.against:
-            assert against.samples.n_documents == 18
-            sums = against.counts.sum(axis=1)
-            assert np.all(sums <= parts.tokens)
-            assert np.all(sums > parts.tokens - np.diff(reference.offsets).max())
+    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        halving = Halving(pair, 1)
+        drawn = [halving.parts(number)[0] for number in range(300)]
+    for first, second, cut in drawn:
+        assert len(first) == len(second) == 18 == len(set(cut.tolist()))
+        assert len({*first.tolist(), *second.tolist()}) == 36
+    for half in (0, 1):  # every document is as often in a half: 300 * 18 / 51 times
+        often = np.bincount(np.concatenate([parts[half] for parts in drawn]), minlength=51)
+        assert np.abs(often - 300 * 18 / 51).max() < 5 * np.sqrt(300 * 18 / 51)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "samples_grouped"), [(90, False), (2_000, False), (70, True)]
+)
+def test_halves_have_as_many_groups_and_documents(n_samples, samples_grouped):
+    """All groups are dealt; documents are left out in the same share of each."""
+    rng = np.random.default_rng(10)
+    reference = TEXT.groups(rng, 101)
+    draw = TEXT.groups if samples_grouped else TEXT.documents
+    samples = draw(rng, n_samples)
+    sizes = np.bincount(reference.groups)
+    together = 0
+    with opened(reference, samples, TEXT.classes, (True, samples_grouped)) as pair:
+        halving = Halving(pair, 2)
+        for number in range(60):
+            parts = halving.parts(number)[0]
+            assert len({len(part) for part in parts}) == 1
+            groups = [reference.groups[part] for part in parts[:2]]
+            assert not set(groups[0]) & set(groups[1])
+            for own in groups:
+                counts = np.bincount(own, minlength=101)
+                share = len(own) / sizes[np.unique(own)].sum()
+                assert len(set(own)) <= 50
+                if n_samples == 2_000:  # groups of one document alone can be left out
+                    assert len(set(own)) >= 46
+                    assert share > 0.5
+                held = np.unique(own)
+                assert np.abs(counts[held] - sizes[held] * share).max() <= 2
+            if samples_grouped:
+                assert len(set(samples.groups[parts[2]])) <= 50
+            elif n_samples == 90:
+                assert len(parts[0]) == 90
+            together += 0 in groups[0] and 1 in groups[0]
+        assert 2 < together < 30  # two neighbours are in one half by chance: 60 / 4 times or less
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_halves_of_few_groups_have_no_floor(few):
+    rng = np.random.default_rng(11)
+    reference, samples = TEXT.groups(rng, 60 if few else 90), TEXT.documents(rng, 300)
+    effective = effective_groups(np.bincount(reference.groups, np.diff(reference.offsets)))
+    assert (effective < 39) == few
+    with opened(reference, samples, TEXT.classes, (True, False)) as pair:
+        assert bool(reference_floors(pair, OPTIONS, 1)) != few
+
+
+def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
+    """Oracle: 60 independent pairs of 60 groups, of which 200 documents each are kept."""
+    rng = np.random.default_rng(12)
+    pairs = []
+    for _ in range(60):
+        sides = [TEXT.groups(rng, 60) for _ in range(2)]
+        kept = [np.sort(rng.choice(len(side), 200, replace=False)) for side in sides]
+        pairs.append(
+            distances(*(s.take(k, np.arange(200)) for s, k in zip(sides, kept, strict=True)))
+        )
+    found = []
+    for repeat in range(4):
+        with opened(
+            TEXT.groups(rng, 120), TEXT.documents(rng, 200), TEXT.classes, (True, False)
+        ) as pair:
+            found.append(reference_floors(pair, OPTIONS, repeat))
+    for key in found[0]:
+        expected = np.mean([values[key] for values in pairs])
+        floor = np.mean([floors[key].mean for floors in found])
+        assert floor == pytest.approx(expected, rel=0.15, abs=0.004), key
+
+
+def in_page_order(rng, n_pages: int) -> Drawn:
+    """Give documents of pages that drift: neighbours are alike, and the last pages are longer."""
+    first, second = TEXT.groups(rng, n_pages // 2), TEXT.groups(rng, n_pages // 2, factor=1.6)
+    groups = np.concatenate([first.groups, second.groups + first.groups.max() + 1])
+    ids = np.concatenate([first.ids, second.ids])
+    offsets = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
+    return Drawn(TEXT.types, ids, offsets, groups)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
+    rng = np.random.default_rng([13, seed])
+    whole = in_page_order(rng, 120)
+    half = rng.permutation(len(whole))[: len(whole) // 2]
+    other = np.setdiff1d(np.arange(len(whole)), half)[: len(whole) // 3]
+    halves = [rng.permutation(part) if shuffled else np.sort(part) for part in (half, other)]
+    pair_of_halves = [whole.take(part, np.arange(len(part))) for part in halves]
+    with opened(*pair_of_halves, TEXT.classes, ALONE) as pair:
+        rows = measured(pair, None, seed)
+    assert len(rows) >= 8
+    for row in rows:
+        assert abs(row.excess) < 1.5 * (row.floor_high - row.floor), row
+        if row.key[0] == "rank_frequency":  # was the distance of the first pages from all
+            assert row.value < row.floor_high * 2
+
+
+def test_the_excess_is_of_many_halvings():
+    """Its spread over seeds is a fraction of that of one halving."""
+    rng = np.random.default_rng(14)
+    with opened(TEXT.documents(rng, 120), TEXT.documents(rng, 60), TEXT.classes, ALONE) as pair:
+        found = [half_draws(pair, 20, 20, OPTIONS, seed) for seed in range(12)]
+    for key in (("unigram", "tvd"), ("length", "ks")):
+        means = [np.mean(draws.against[key]) for draws in found]
+        alone = [np.mean(draws.against[key][:1]) for draws in found]
+        assert len(found[0].against[key]) == 40
+        assert np.std(means) < 0.5 * np.std(alone)
 
 
 @pytest.mark.parametrize("samples_grouped", [True, False])
@@ -204,12 +331,6 @@ def test_groups_stay_whole(samples_grouped):
     other = other.take(mixed, other.groups[mixed])
     grouped = (True, samples_grouped)
     with opened(reference, samples, TEXT.classes, grouped) as pair:
-        with halved(pair, 1) as parts:
-            sizes = [np.bincount(codes) for codes in parts.human.groups]
-            whole = np.bincount(reference.groups).tolist()
-            for size in np.concatenate(sizes):
-                whole.remove(size)  # every group of a half is one of the reference
-            assert all(len(size) >= 12 for size in sizes)
         with further_pair(pair, human(other, grouped=True)) as further:
             codes = further.groups[1]
             taken = np.bincount(codes)

@@ -5,11 +5,11 @@ distance is its mean over random splits of human text, with the 2.5% and 97.5% q
 same numbers of documents, of tokens (for the measures of words) and of groups, in the same
 vocabulary; the excess is what the distance has above the floor, at these numbers.
 
-There are two ways. *With further human text*, the pool is the reference and as many further
-documents as there are samples. *Without*, the pool is the reference alone: the floor is that of two
-halves of it, the samples are cut to as many documents, and the excess is the mean distance of the
-cut samples from either half, less the floor. Where the reference has groups, whole groups are drawn
-and split.
+There are two ways. *With further human text* (`split_floors`), the pool is the reference and as
+many further documents as there are samples. *Without* (`reference_floors`), the pool is the
+reference alone: the floor is that of two halves of it, cut to as many documents as there are
+samples, and the excess is the mean distance of as many samples from such halves, less the floor;
+see `halves`. Where the reference has groups, whole groups are split.
 """
 
 from __future__ import annotations
@@ -23,25 +23,20 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.histograms import blocks
-from beyond_perplexity.tendencies.inference.halves import Halved, halved
-from beyond_perplexity.tendencies.inference.human_text import (
-    HumanText,
-    fewer_documents,
-    first_tokens,
-    further_pair,
-)
+from beyond_perplexity.tendencies.inference.halves import half_draws
+from beyond_perplexity.tendencies.inference.human_text import fewer_documents, fewer_tokens
 from beyond_perplexity.tendencies.inference.units import (
     ExchangedUnits,
     exchanged_units,
     scheme_of,
 )
 from beyond_perplexity.tendencies.measured import Floor, MeasureKey, is_distance
-from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.word_measures import randomized_words
 
 HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
+EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples
 _BAND = (0.025, 0.975)
 
 
@@ -132,7 +127,7 @@ def _split_cells(
 def _split_words(
     human: BodyPair, tokens: int, how: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    with first_tokens(human, min(tokens, least_tokens(human))) as cut:
+    with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         return randomized_words(cut, _units(cut, seed), how, seed) if cut.defined else {}
 
 
@@ -149,33 +144,15 @@ def _floor(drawn: np.ndarray) -> Floor:
     return Floor(float(np.nanmean(drawn)), float(low), float(high))
 
 
-def _with_excess(
-    floors: Mapping[MeasureKey, Floor], parts: Halved, options: MeasurementOptions, seed: int
+def reference_floors(
+    pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, Floor]:
-    """Add what the mean distance of the cut samples from both halves has above the floor."""
-    plain = replace(options, permutations=0, bootstrap=0, monte_carlo=0)
-    values = [
-        {row.key: row.value for row in measure_rows(pair, plain, seed)} for pair in parts.against
-    ]
-    found = {}
-    for key, floor in floors.items():
-        if all(key in held for held in values):
-            excess = float(np.mean([held[key] for held in values])) - floor.mean
-            found[key] = floor._replace(excess=excess)
-    return found
-
-
-def floors_of(
-    pair: BodyPair, human: HumanText | None, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, Floor]:
-    """Compute the floor of every distance of a pair, for `measures.measure_rows`.
+    """Compute the floor and the excess of every distance of a pair from the reference alone.
 
     Parameters
     ----------
     pair : BodyPair
         With documents, or there is no floor.
-    human : HumanText or None
-        Further human documents of the same population; None to split the reference alone.
     options : MeasurementOptions
         What the measures are restricted to; without permutations there is no floor.
     seed : int
@@ -184,21 +161,20 @@ def floors_of(
     Returns
     -------
     dict of (tendency, measure) to Floor
-        Empty where the human text has too few documents: with `human` fewer than there are samples,
-        without it fewer than four.
+        Empty where a half would have fewer than two documents, or fewer effective groups than a
+        verdict needs.
     """
     if pair.documents is None or not pair.defined or not options.permutations:
         return {}
-    if human is None:
-        with halved(pair, seed) as parts:
-            if parts is None:
-                return {}
-            floors = split_floors(parts.human, parts.tokens, options, seed)
-            return _with_excess(floors, parts, options, seed)
-    with further_pair(pair, human) as further:
-        if further is None:
-            return {}
-        return split_floors(further, least_tokens(pair), options, seed)
+    drawn = half_draws(pair, HUMAN_SPLITS, EXCESS_SPLITS, options, seed)
+    if drawn is None:
+        return {}
+    found = {}
+    for key, floor in _floors(drawn.human).items():
+        if not np.all(np.isnan(drawn.against[key])):
+            excess = float(np.nanmean(drawn.against[key])) - floor.mean
+            found[key] = floor._replace(excess=excess)
+    return found
 
 
 def least_tokens(pair: BodyPair) -> int:

@@ -24,7 +24,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.inference.thresholds import HALVINGS
 from beyond_perplexity.tendencies.inference.units import effective_groups, group_sums
 from beyond_perplexity.tendencies.resampling import student_quantile, student_tail
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, Sizes
+from beyond_perplexity.tendencies.unigrams import DocumentCounts, Kept
 
 
 class HeldOut(NamedTuple):
@@ -106,7 +106,7 @@ def held_out_distance(
     documents: DocumentCounts,
     groups: tuple[np.ndarray | None, np.ndarray | None],
     seed: int,
-    sizes: Sizes = (None, None),
+    kept: Kept = (None, None),
 ) -> HeldOut:
     """Compute the held-out distance of two texts; see the module.
 
@@ -118,23 +118,24 @@ def held_out_distance(
         The unit of each document; None where each is one of its own.
     seed : int
         Seed of the halvings.
-    sizes : tuple of two int or None
-        How many of the first documents are taken; None for all.
+    kept : tuple of two numpy.ndarray of bool, shape (D,), or None
+        Which documents are taken; None for all.
     """
     codes, first, tokens = [], [], []
     for body, name in enumerate(("reference", "samples")):
         n = documents.n_documents(body)
         held = groups[body]
-        own = (np.arange(n) if held is None else held)[: sizes[body]]
-        numbers, inverse = np.unique(own, return_inverse=True)
+        chosen, own = kept[body], np.arange(n) if held is None else held
+        chosen = np.ones(n, bool) if chosen is None else chosen
+        numbers, inverse = np.unique(own[chosen], return_inverse=True)
         n_units = len(numbers)
         unit = np.full(n, n_units)  # that of documents that are left out
-        unit[: len(own)] = inverse
+        unit[chosen] = inverse
         halves = np.vstack([_halves(n_units, seed, name), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
         tokens.append(group_sums(unit, documents.values(body)["length"])[:n_units])
-    inside = _tokens_inside(documents, codes, first, sizes)
+    inside = _tokens_inside(documents, codes, first, kept)
     found = [
         combine(
             inside[0][: len(tokens[0]), h],
@@ -149,11 +150,11 @@ def held_out_distance(
 
 
 def _tokens_inside(
-    documents: DocumentCounts, codes: list[np.ndarray], first: list[np.ndarray], sizes: Sizes
+    documents: DocumentCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
 ) -> list[np.ndarray]:
     """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
     halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
-    totals = [documents.totals(body, sizes[body])[:, None] for body in (0, 1)]
+    totals = [documents.totals(body, kept[body])[:, None] for body in (0, 1)]
     marks = []  # A of either half: (V, H) each
     for side in (halves, [all_of - half for all_of, half in zip(totals, halves, strict=True)]):
         with np.errstate(invalid="ignore"):

@@ -1,6 +1,6 @@
 """Pairs of human texts as large as the texts that are compared, for the floor.
 
-`further_pair` puts further human documents in the place of the samples; `first_tokens` cuts both
+`further_pair` puts further human documents in the place of the samples; `fewer_tokens` cuts both
 texts of a pair to one number of tokens. The documents of a pair are neither read nor tokenized
 again. Without further text, the reference is cut in two: see `halves`.
 """
@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.document_draws import documents_within
 from beyond_perplexity.tendencies.document_values import histograms_of
+from beyond_perplexity.tendencies.inference.units import whole_groups
 from beyond_perplexity.tendencies.pairs import BodyPair, aligned_counts
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import (
@@ -77,24 +79,14 @@ def split_histogram(
     return parts
 
 
-def within(lengths: np.ndarray, tokens: int) -> np.ndarray:
-    """Say which first documents (D,) hold at most so many tokens: bool, (D,)."""
-    return np.asarray(np.cumsum(lengths) <= tokens)
-
-
 def _wanted(groups: np.ndarray | None, n: int) -> np.ndarray:
     """Say which documents make n: the first ones, or the first whole groups: bool, (D,)."""
     if groups is None:
         return np.ones(n, bool)
     if not len(groups):
         return np.zeros(0, bool)
-    _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    before = np.cumsum(sizes[order]) - sizes[order]
-    chosen = np.zeros(len(sizes), bool)
-    # A group is taken where that comes nearer to n.
-    chosen[order[before + sizes[order] / 2 <= n]] = True
-    kept = chosen[np.unique(groups, return_inverse=True)[1]]
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    kept = whole_groups(codes, np.argsort(first), n, beyond=0.5)
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]
 
 
@@ -183,10 +175,15 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
 
 
 @contextmanager
-def first_tokens(pair: BodyPair, tokens: int) -> Iterator[BodyPair]:
-    """Keep the first documents of either text of a pair, as long as they hold at most `tokens`."""
+def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> Iterator[BodyPair]:
+    """Keep random documents of either text of a pair that hold at most `tokens`."""
     assert pair.documents is not None
-    kept = [within(pair.documents.values(body)[LENGTH], tokens) for body in (0, 1)]
+    kept = [
+        documents_within(
+            pair.documents.values(body)[LENGTH], tokens, stream(seed, "floor/tokens", body)
+        )
+        for body in (0, 1)
+    ]
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
         counts = np.stack([documents.totals(body) for body in (0, 1)])

@@ -89,6 +89,32 @@ def group_sums(groups: np.ndarray | None, values: np.ndarray) -> np.ndarray:
     return np.bincount(groups, values)
 
 
+def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 0.0) -> np.ndarray:
+    """Take whole groups in an order, up to n documents.
+
+    Parameters
+    ----------
+    groups : numpy.ndarray of int, shape (D,)
+        The group of each document, from 0 on without gaps.
+    order : numpy.ndarray of int, shape (G,)
+        The groups as they are taken.
+    n : int
+        Documents.
+    beyond : float
+        Share of the last group that may lie beyond n; one half for as many documents as come
+        nearest to n.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (D,)
+    """
+    sizes = np.bincount(groups, minlength=len(order))
+    chosen = np.zeros(len(order), bool)
+    chosen[order[np.cumsum(sizes[order]) - beyond * sizes[order] <= n]] = True
+    taken: np.ndarray = chosen[groups]
+    return taken
+
+
 @dataclass(frozen=True)
 class ExchangedUnits:
     """Units of both texts, numbered together.

@@ -27,7 +27,7 @@ from beyond_perplexity.tendencies.inference.units import (
     group_sums,
     scheme_of,
 )
-from beyond_perplexity.tendencies.measured import MeasureKey, NullDraws, is_distance
+from beyond_perplexity.tendencies.measured import MeasureKey, is_distance
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
@@ -47,8 +47,8 @@ class HalfDraws(NamedTuple):
         Between either half and the cut samples, of the first E splits.
     """
 
-    human: NullDraws
-    against: NullDraws
+    human: dict[MeasureKey, np.ndarray]
+    against: dict[MeasureKey, np.ndarray]
 
 
 def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:

@@ -117,7 +117,7 @@ def test_a_difference_has_welchs_degrees_of_freedom():
     assert StandardError(0.0, 3.0).with_another(StandardError(0.0, 5.0)) == (0, 3)
 
 
-@pytest.mark.parametrize(("units", "grouped"), [(60, (False, False)), (24, (True, False))])
+@pytest.mark.parametrize(("units", "grouped"), [(200, (False, False)), (24, (True, False))])
 def test_intervals_hold_what_they_name(units, grouped):
     """A small case of `benchmarks/coverages.py`: of every measure, binomially many."""
     shifted = Shifted(Topics(n_types=300, n_topics=8, own=30, size=6.0, least=3), 0.15, 1.15)

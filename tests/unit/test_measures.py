@@ -19,10 +19,11 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import samples
 from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import document_measures
+from beyond_perplexity.tendencies import document_measures, zipf_split
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
@@ -84,7 +85,10 @@ def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def table(bodies):
-    return run(bodies)
+    """Measure texts of few types, whose split fits are of the few ranks that there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zipf_split, "SPLIT_RANKS", 3)
+        yield run(bodies)
 
 
 def test_table_has_its_schema_and_each_measure_once(table):
@@ -96,11 +100,14 @@ def test_table_has_its_schema_and_each_measure_once(table):
     assert set(table["n_samples"].to_pylist()) == {120}
 
 
-def at_most(documents: list[list[str]], tokens: int) -> list[list[str]]:
-    """Take whole documents in order as long as they hold no more tokens."""
+def at_most(documents: list[list[str]], tokens: int, body: int, seed: int = 3) -> list[list[str]]:
+    """Take whole documents in the random order of the text, each that still fits."""
+    if sum(map(len, documents)) <= tokens:
+        return documents
     taken: list[list[str]] = []
-    while documents[len(taken) :] and sum(map(len, [*taken, documents[len(taken)]])) <= tokens:
-        taken.append(documents[len(taken)])
+    for place in stream(seed, "equal_tokens", body).permutation(len(documents)):
+        if sum(map(len, [*taken, documents[place]])) <= tokens:
+            taken.append(documents[place])
     return taken
 
 
@@ -137,7 +144,7 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(rows, [at_most(side, min(n)) for side in tokens])
+    assert_word_values(rows, [at_most(side, min(n), body) for body, side in enumerate(tokens)])
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -169,7 +176,10 @@ def test_tests_and_intervals_are_where_they_are_defined(table):
             assert 0 <= row["low"] < row["value"] < row["high"]
         elif name.startswith(("ks", "tvd", "max_difference")):  # norms overestimate
             assert row["low"] is None
-            assert row["value"] <= row["high"]
+            if tendency == "symbols":  # no text has one, so no resample differs
+                assert row["high"] is None
+            else:
+                assert row["value"] <= row["high"]
         elif tendency == "vocabulary" or name in NOT_ESTIMATED:
             assert row["low"] is None
             assert row["high"] is None
@@ -406,6 +416,18 @@ def test_p_values_are_those_of_all_splits(tmp_path, monkeypatch, n_first, n_seco
             share = np.mean([abs(value) >= abs(observed) for value in values])
         else:
             share = np.mean([value >= observed for value in values])
+        if (
+            lengths == "different"
+            and key[0] in ("rank_frequency", "unigram")
+            and 1
+            in (
+                n_first,
+                n_second,
+            )
+        ):
+            assert found[key]["value"] is found[key]["p_value"] is None
+            assert found[key]["note"].startswith("no verdict: every document of one text is longer")
+            continue
         least, most = binom.ppf([1e-6, 1 - 1e-6], 3999, share)
         assert least + 1 <= round(4000 * found[key]["p_value"]) <= most + 1
         if (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words"):

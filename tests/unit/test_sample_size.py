@@ -101,7 +101,8 @@ def test_the_last_point_is_the_table_of_measures(table):
     for row in rows:
         if row[:2] in last:
             point = last[row[:2]]
-            assert point["value"] == point["low"] == point["high"] == row.value
+            value = None if np.isnan(row.value) else row.value
+            assert point["value"] == point["low"] == point["high"] == value
             assert point["p_value"] == (None if np.isnan(row.p_value) else row.p_value)
     assert ("unigram", "tvd") in last
     assert ("type_token_unigrams", "ks_heaps_reference") in last

@@ -13,6 +13,7 @@ from scipy.sparse import csc_matrix
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
@@ -59,7 +60,7 @@ class _DocumentShift(Shift):
                 for n in shifted
             )
             parts.append(self._measure(first, second))
-        return {name: np.concatenate([part[name] for part in parts]) for name in self.measures}
+        return joined_draws(parts)
 
     @abstractmethod
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:

@@ -60,6 +60,11 @@ class GroupedDocuments:
         return np.bincount(self.codes)
 
     @property
+    def members(self) -> csr_matrix:
+        """Ones where a document is of a group: float64, shape (D, P)."""
+        return csr_matrix((np.ones(len(self.codes)), (np.arange(len(self.codes)), self.codes)))
+
+    @property
     def tokens(self) -> np.ndarray:
         """Tokens of each group: float64, shape (P,)."""
         return np.bincount(self.codes, self.lengths)
@@ -173,10 +178,7 @@ class LargestSwapShift(_SwapShift):
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
         super().__init__(inner, groups)
         self._inner = inner
-        ones = np.ones(len(groups.codes))
-        shape = (len(groups.codes), len(groups.sizes))
-        members = csr_matrix((ones, (np.arange(len(ones)), groups.codes)), shape=shape)
-        self._counts = csr_matrix(inner.counts @ members)  # (V, P)
+        self._counts = csr_matrix(inner.counts @ groups.members)  # (V, P)
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         own = self._counts @ drawn.T.astype(float)  # (V, 2)
@@ -215,6 +217,8 @@ class HeldOutShift(Shift):
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
         self.unit, self.largest = inner.unit, inner.largest
         self._inner, self._groups = inner, groups
+        self._pages = inner.counts @ groups.members  # (V, P)
+        self._shifted = inner.counts[inner.exchange]  # (V, D)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""
@@ -234,8 +238,8 @@ class HeldOutShift(Shift):
         documents = rng.integers(len(self._groups.codes), size=int(times @ self._groups.sizes))
         changed = rng.random(len(documents)) < x
         halves = [_halve(rng, len(held)) for held in (chosen, documents)]
-        pages = _Side(self._inner.counts @ _members(self._groups), chosen, halves[0])
-        shift = self._inner.counts, self._inner.counts[self._inner.exchange]
+        pages = _Side(self._pages, chosen, halves[0])
+        shift = self._inner.counts, self._shifted
         plain, moved = (
             _Side(counts, documents[own], halves[1][own])
             for counts, own in zip(shift, (~changed, changed), strict=True)
@@ -259,11 +263,6 @@ class HeldOutShift(Shift):
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """See the shift of independent documents."""
         return self._inner.size(measure, x)
-
-
-def _members(groups: GroupedDocuments) -> csr_matrix:
-    places = (np.arange(len(groups.codes)), groups.codes)
-    return csr_matrix((np.ones(len(groups.codes)), places))
 
 
 def _halve(rng: np.random.Generator, n: int) -> np.ndarray:

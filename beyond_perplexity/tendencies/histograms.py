@@ -15,6 +15,7 @@ import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks
+from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.rows import TENDENCIES, TendencyKind
 from beyond_perplexity.tendencies.statistics import Statistics
 
@@ -119,8 +120,7 @@ def blocks(n: int, width: int) -> Iterator[range]:
 def _gather(
     n: int, width: int, evaluate: Callable[[range], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    parts = [evaluate(items) for items in blocks(n, width)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined_draws(evaluate(items) for items in blocks(n, width))
 
 
 def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
+_Key = TypeVar("_Key")
+
+
+def joined_draws(parts: Iterable[Mapping[_Key, np.ndarray]]) -> dict[_Key, np.ndarray]:
+    """Put the draws (r,) of each measure from some blocks one after the other; {} of no block."""
+    held = list(parts)
+    return {key: np.concatenate([part[key] for part in held]) for key in held[0]} if held else {}
 
 
 def permutation_p(observed: float, permuted: np.ndarray, *, two_sided: bool = False) -> float:

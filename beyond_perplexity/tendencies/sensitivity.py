@@ -44,6 +44,7 @@ from beyond_perplexity.tendencies.group_shifts import (
 )
 from beyond_perplexity.tendencies.inference.units import whole_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
@@ -231,8 +232,7 @@ def _group_shifts(
 ) -> Iterator[Shift]:
     """List the shifts whose tests are sound for groups against independent documents."""
     count = value_counter(classes)
-    found = [count(batch) for batch in documents]
-    values = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    values = joined_draws(map(count, documents))
     histograms = histograms_of(values)
     population = GroupedDocuments(np.unique(groups, return_inverse=True)[1], values[LENGTH])
     words = UnigramShift(counts, None, seed)

@@ -25,7 +25,9 @@ from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
+from beyond_perplexity.tendencies.views import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import (
     bounds_from,
     first_ranks_distance,
@@ -39,7 +41,6 @@ from beyond_perplexity.tendencies.zipf_split import SplitFit, law_p, split_fit
 _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"
 _WORDS = "unigram"
-_UNKNOWN = "<unk>"
 _LAW_NOTE = "p_value_law is of the split fit, the value of the fit as in the paper"
 _SHOWN = 40  # characters of a word in a note
 _NAMES = ("reference", "samples")
@@ -61,13 +62,6 @@ def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]
         "ks_zipf_reference": _ks_to_zipf(samples, s_reference),
         "ks_empirical": float(rank_ks(reference, samples)),
     }
-
-
-def _collect(parts: Iterator[_Draws]) -> _Draws:
-    gathered = list(parts)
-    if not gathered:
-        return {}
-    return {name: np.concatenate([part[name] for part in gathered]) for name in gathered[0]}
 
 
 class _Compare(NamedTuple):
@@ -97,7 +91,7 @@ def _keyed(draws: _Draws) -> dict[MeasureKey, np.ndarray]:
 
 
 def _unknown(pair: BodyPair) -> int | None:
-    place = pc.index(pair.types, _UNKNOWN).as_py()
+    place = pc.index(pair.types, UNKNOWN_WORD).as_py()
     return None if place < 0 else int(place)
 
 
@@ -150,7 +144,7 @@ def randomized_words(
         return {}
     compare = _comparison(pair, units, options)
     sides = _first_sides(pair, units, options.permutations, seed)
-    return _keyed(_collect(compare.of(first) for first in sides))
+    return _keyed(joined_draws(compare.of(first) for first in sides))
 
 
 def observed_words(
@@ -225,7 +219,7 @@ def _resampled(
             ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
             yield _distances(first, second, unknown) | ranks
 
-    return _collect(parts())
+    return joined_draws(parts())
 
 
 def split_fits(

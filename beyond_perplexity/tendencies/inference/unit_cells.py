@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.inference.units import ExchangedUnits
+from beyond_perplexity.tendencies.resampling import joined_draws
 
 Evaluate = Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]]
 
@@ -68,11 +69,12 @@ def exchanged_cells(
         counted = part if counted is None else counted + part
     assert counted is not None
     pooled = np.asarray(counted.sum(axis=1)).ravel()
-    parts = []
-    for labels in units.labels(n, seed):
+
+    def measured(labels: np.ndarray) -> dict[str, np.ndarray]:
         first = (counted @ labels.astype(float)).T  # (w, C)
-        parts.append(cells.evaluate(first, pooled - first))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return cells.evaluate(first, pooled - first)
+
+    return joined_draws(map(measured, units.labels(n, seed)))
 
 
 def group_weights(n_groups: int, items: range, seed: int, purpose: str) -> np.ndarray:

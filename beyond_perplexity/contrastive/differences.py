@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from beyond_perplexity.contrastive.entropy import (
     MEASURED_UNITS,
+    ContrastInterval,
     ContrastSums,
-    Measured,
     entropy_of,
     few_groups,
+    group_jackknife,
     is_clear,
-    jackknife,
     ratios,
     unclear_base,
 )
@@ -107,7 +107,7 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     Parameters
     ----------
     sums : mapping of str to ContrastSums
-        Of each model, by name; their order is that of the pairs.
+        Of each model, one at least, by name; their order is that of the pairs.
     tests : ContrastTests
 
     Returns
@@ -125,7 +125,7 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     _check_same(sums)
     rows: list[_Row] = []
     for unit in MEASURED_UNITS:
-        of_unit = list(_compare(_columns(sums, unit), unit, tests)) if sums else []
+        of_unit = list(_compare(_columns(sums, unit), unit, tests))
         _adjust([row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY], tests)
         rows += of_unit
     _read(rows, tests.base_level)
@@ -134,9 +134,8 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
 
 
 def _check_same(sums: Mapping[str, ContrastSums]) -> None:
-    (first, one), *others = sums.items() if sums else [("", None)]
+    (first, one), *others = sums.items()
     for name, other in others:
-        assert one is not None
         same = [
             np.array_equal(one.unit_ids, other.unit_ids),
             np.array_equal(one.groups, other.groups),
@@ -203,7 +202,7 @@ def _ratio_difference(
     (first, without_first), (second, without_second) = (
         ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
-    found = jackknife(first - second, without_first - without_second, size)
+    found = group_jackknife(first - second, without_first - without_second, size)
     clear = all(is_clear(entropy_of(base[:, side], size)) for side in (0, 1))
     unclear = "" if clear or few_groups(found) else unclear_base(given["base_level"])
     if not clear:
@@ -212,7 +211,11 @@ def _ratio_difference(
 
 
 def _row(
-    given: Mapping[str, Any], measure: str, found: Measured, p_value: float | None, note: str
+    given: Mapping[str, Any],
+    measure: str,
+    found: ContrastInterval,
+    p_value: float | None,
+    note: str,
 ) -> _Row:
     known = {
         name: value if math.isfinite(value) else None

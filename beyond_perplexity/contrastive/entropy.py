@@ -27,10 +27,10 @@ from beyond_perplexity.perplexity.intervals import (
 )
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
-    CONTRASTS,
-    SENTENCE_CROSS_ENTROPY,
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
+    CONTRASTS,
+    SENTENCE_CROSS_ENTROPY,
 )
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import read_batches
@@ -164,12 +164,12 @@ class _Reader:
         sums = self.levels.setdefault(level, LevelSums())
         sums.units = _grown(sums.units, 2 * len(scores), len(scores))
         distorted = held["log_score"][rows]
-        with np.errstate(invalid="ignore"):  # −inf less −inf, which is told below
-            lost = scores[places[rows]] - distorted
-        np.add.at(sums.units, places[rows], lost)
         draws, most = held["draw"][rows], int(held["draw"][rows].max()) + 1
         sums.draws, sums.drawn = _grown(sums.draws, most), _grown(sums.drawn, most)
-        np.add.at(sums.draws, draws, lost)
+        with np.errstate(invalid="ignore"):  # of infinities, which are counted
+            lost = scores[places[rows]] - distorted
+            np.add.at(sums.units, places[rows], lost)
+            np.add.at(sums.draws, draws, lost)
         np.add.at(sums.drawn, draws, 1)
         sums.events += [int(held[name][rows].sum()) for name in _EVENTS]
         sums.impossible += int(np.isneginf(distorted).sum())
@@ -226,7 +226,7 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
 # ---- measures ----
 
 
-class Measured(NamedTuple):
+class ContrastInterval(NamedTuple):
     """A measure with its interval.
 
     Attributes
@@ -246,7 +246,7 @@ class Measured(NamedTuple):
     effective: float
 
 
-def jackknife(value: float, without: np.ndarray, sizes: np.ndarray) -> Measured:
+def group_jackknife(value: float, without: np.ndarray, sizes: np.ndarray) -> ContrastInterval:
     """Give a function of sums over groups an interval.
 
     Parameters
@@ -260,23 +260,23 @@ def jackknife(value: float, without: np.ndarray, sizes: np.ndarray) -> Measured:
 
     Returns
     -------
-    Measured
+    ContrastInterval
         With 95% limits of Student's t, as in `perplexity.intervals.ratio_interval`.
     """
     groups, effective = len(sizes), effective_groups(sizes)
     if effective < EFFECTIVE_GROUPS or not np.isfinite(without).all():
-        return Measured(value, math.nan, math.nan, groups, effective)
+        return ContrastInterval(value, math.nan, math.nan, groups, effective)
     error = math.sqrt((groups - 1) / groups * np.square(without - value).sum())
     half = float(stdtrit(effective - 1, (1 + INTERVAL_LEVEL) / 2)) * error
-    return Measured(value, value - half, value + half, groups, effective)
+    return ContrastInterval(value, value - half, value + half, groups, effective)
 
 
-def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> Measured:
+def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> ContrastInterval:
     """Measure H_C from what scores lose in each group, nats, (G,), and their sizes, (G,)."""
     if not np.isfinite(lost).all():
-        return Measured(math.nan, math.nan, math.nan, len(lost), effective_groups(sizes))
+        return ContrastInterval(math.nan, math.nan, math.nan, len(lost), effective_groups(sizes))
     found = ratio_interval(lost, sizes)
-    return Measured(found.value, found.low, found.high, found.groups, found.effective)
+    return ContrastInterval(found.value, found.low, found.high, found.groups, found.effective)
 
 
 def ratios(lost: np.ndarray, base: np.ndarray) -> tuple[float, np.ndarray]:
@@ -294,7 +294,7 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _limits(found: Measured) -> _Row:
+def _limits(found: ContrastInterval) -> _Row:
     known = math.isfinite(found.value)
     return {
         "value": _number(found.value),
@@ -305,13 +305,13 @@ def _limits(found: Measured) -> _Row:
     }
 
 
-def few_groups(found: Measured) -> str:
+def few_groups(found: ContrastInterval) -> str:
     """Say that there is no interval, where there is none."""
     few = found.effective < EFFECTIVE_GROUPS
     return f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else ""
 
 
-def is_clear(found: Measured) -> bool:
+def is_clear(found: ContrastInterval) -> bool:
     """Tell whether H_C is above 0 beyond its interval, so that it can be divided by."""
     return math.isfinite(found.value) and found.low > 0
 
@@ -413,7 +413,7 @@ def _ratio_row(
 ) -> _Row:
     base_level, level = levels
     base, column = lost
-    found = jackknife(*ratios(column, base), size)
+    found = group_jackknife(*ratios(column, base), size)
     clear = is_clear(entropy_of(base, size))
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)

@@ -23,7 +23,7 @@ from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.perplexity.scores import (
     POOL,
-    Window,
+    ScoreWindow,
     check_window,
     cut_windows,
     score_windows,
@@ -124,16 +124,16 @@ class DocumentScorer(Scorer):
         """Return the document."""
         return [" ".join(text)]
 
-    def pieces(self, text: Text, ids: Sequence[np.ndarray]) -> Iterator[Window]:
+    def pieces(self, text: Text, ids: Sequence[np.ndarray]) -> Iterator[ScoreWindow]:
         """Cut a document into windows."""
         yield from cut_windows(0, ids[0], self._context, self._stride)
 
-    def width(self, piece: Window) -> int:
+    def width(self, piece: ScoreWindow) -> int:
         """Return the width of a window; no model sees more than its context."""
         wide = _width(len(piece.tokens) - 1)
         return wide if self._context is None else min(wide, self._context)
 
-    def run(self, pieces: Sequence[Window], width: int) -> np.ndarray:
+    def run(self, pieces: Sequence[ScoreWindow], width: int) -> np.ndarray:
         """Score windows."""
         return np.array([part.sum() for part in score_windows(self._model, pieces, width)])
 

@@ -41,7 +41,7 @@ class DocumentScore(NamedTuple):
     impossible: int
 
 
-class Window(NamedTuple):
+class ScoreWindow(NamedTuple):
     """A part of a document that is scored at once.
 
     Attributes
@@ -98,7 +98,7 @@ def check_window(
 
 def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
-) -> Iterator[Window]:
+) -> Iterator[ScoreWindow]:
     """Cut a document of n + 1 predictions into windows; each prediction counts once.
 
     Parameters
@@ -113,25 +113,25 @@ def cut_windows(
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
     if context is None or stride is None or last <= context:
-        yield Window(document, whole, last)
+        yield ScoreWindow(document, whole, last)
         return
     end = context
-    yield Window(document, whole[: end + 1], context)
+    yield ScoreWindow(document, whole[: end + 1], context)
     while end < last:
         counted = min(stride, last - end)
         end += counted
-        yield Window(document, whole[end - context : end + 1], counted)
+        yield ScoreWindow(document, whole[end - context : end + 1], counted)
 
 
 def score_windows(
-    model: LanguageModel, windows: Sequence[Window], width: int | None = None
+    model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield log p of the counted predictions of each window, float64.
 
     Parameters
     ----------
     model : LanguageModel
-    windows : sequence of Window
+    windows : sequence of ScoreWindow
         The rows of one batch.
     width : int, optional
         Predictions that rows are filled up to; None: those of the longest.

@@ -206,8 +206,8 @@ def _first_ranks(counts: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray
 
     Of equal counts the first rank first; a count of 0 has no rank.
     """
-    levels, codes, length = None, counts, counts.shape[1]
-    if counts.dtype.kind == "f":  # weighted: whole numbers in the same order
+    levels, codes, length = None, counts.astype(np.int64), counts.shape[1]
+    if not np.array_equal(codes, counts):  # weighted: whole numbers in the same order
         levels, codes = np.unique(np.append(counts, 0), return_inverse=True)
         codes = codes[:-1].reshape(counts.shape)
     kind = np.dtype("i4" if (int(codes.max(initial=0)) + 1) * length < 2**31 else "i8")

@@ -11,7 +11,7 @@ Meister and Cotterell (2021). Language model evaluation beyond perplexity, equat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -211,6 +211,30 @@ class Trigram(CountedModel):
         previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)
         return self._dense(rows.flatten(), seen.flatten()).unflatten(0, tokens.shape)
+
+    def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield log p of each target, float64, flat: looked up, without a distribution.
+
+        Parameters
+        ----------
+        inputs, targets : Tensor
+            int64, (B, T) each.
+        most : int
+            Without effect: no logits are held.
+        """
+        previous = torch.nn.functional.pad(inputs[:, :-1], (1, 0), value=BOS)  # (B, T)
+        rows, seen = self.context_index(inputs, previous)  # (B, T), (B, T)
+        starts, ends = self.offsets[rows], self.offsets[rows + 1]  # (B, T), (B, T)
+        entries, after = starts, ends  # the first that is not before the target, by halving
+        for _ in range(self.vocabulary_size.bit_length()):
+            middle = (entries + after) // 2  # (B, T)
+            before = self.successors[middle.clamp(max=len(self.counts) - 1)] < targets
+            searched = entries < after
+            entries = torch.where(searched & before, middle + 1, entries)
+            after = torch.where(searched & ~before, middle, after)
+        held = entries.clamp(max=len(self.counts) - 1)  # (B, T)
+        found = seen & (entries < ends) & (self.successors[held] == targets)
+        yield torch.where(found, self._log_probs(held, rows), -torch.inf).flatten()
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TrigramState:
         """Return the state of B empty prefixes."""

@@ -129,6 +129,7 @@ FAMILIES: Rows[Family] = {
     "lstm": Family(
         f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
     ),
+    "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
         reference=f"{_MODELS}.rnng.model:RNNG",
         options=f"{_MODELS}.rnng.model:RNNGOptions",

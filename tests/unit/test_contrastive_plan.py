@@ -152,7 +152,7 @@ def test_vocabularies_of_substitutes() -> None:
     folder = "<results>/vocabularies/wikipedia"
     assert run_of(named).contrastive.substitutes("lstm") == [f"{folder}/words.json"]
     config["contrastive"]["vocabulary"] = "subwords"
-    with pytest.raises(InputError, match="contrastive.vocabulary: 'subwords' has parts of words"):
+    with pytest.raises(InputError, match=r"contrastive.vocabulary: 'subwords' has parts of words"):
         run_of(config)
 
 

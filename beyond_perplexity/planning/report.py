@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beyond_perplexity.decoding.rows import DECODINGS
@@ -23,6 +24,9 @@ Exhibits = Mapping[str, Exhibit]
 INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
 
 
+Files = Mapping[str, Callable[[str], list[str]]]
+
+
 class Paper(NamedTuple):
     """What a run has to show of a paper.
 
@@ -35,11 +39,14 @@ class Paper(NamedTuple):
         Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
     code : tuple of str
         What its tables and figures look up by name: files, and rows of families for their titles.
+    files : dict of str to function
+        Where the files of kinds of `INPUTS` are, by the subject, that are others than elsewhere.
     """
 
     subjects: list[str]
     labels: Mapping[str, Any]
     code: tuple[str, ...] = ()
+    files: Files = MappingProxyType({})
 
 
 def _titles(models: Iterable[str]) -> tuple[str, ...]:
@@ -47,6 +54,46 @@ def _titles(models: Iterable[str]) -> tuple[str, ...]:
     endings = ("", *VOCABULARY_SUFFIXES)
     names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
     return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
+
+
+def _contrastive_paper(config: Config, models: Models) -> Paper:
+    """Say what there is to show of contrastive entropy, and where; nothing without a model."""
+    section = config.get("contrastive", {})
+    names: list[str] = section.get("models", [])
+    unnormalized = [name for name in names if models.row(name).kind == "unnormalized"]
+    estimated = unnormalized if section.get("partition", {}).get("proposal") else []
+    folder = "<results>/contrastive"
+
+    def of(listed: Sequence[str], *patterns: str) -> Callable[[str], list[str]]:
+        return lambda corpus: [
+            pattern.format(model=name, corpus=corpus)
+            for pattern in patterns
+            for name in listed
+            if models.corpus(name) == corpus
+        ]
+
+    def differences(corpus: str) -> list[str]:
+        compared = [name for name in names if models.corpus(name) == corpus]
+        return [f"{folder}/{corpus}/differences.parquet"] if len(compared) > 1 else []
+
+    described, pairs = "<results>/models/{model}/model.json", section.get("pairs", {})
+    files = {
+        "contrasts": of(names, f"{folder}/{{corpus}}/{{model}}.parquet"),
+        "contrast_differences": differences,
+        "pair_contrasts": of(names, *(f"{folder}/pairs/{p}/{{model}}.parquet" for p in pairs)),
+        "models": of(names, described),
+        "sentence_models": of(unnormalized, described),
+        "training": of(unnormalized, "<results>/models/{model}/training.parquet"),
+        "perplexities": of(
+            [name for name in names if name not in unnormalized],
+            "<results>/perplexity/{model}.json",
+        ),
+        "partitions": of(estimated, "<results>/partitions/{model}.parquet"),
+        "given_lengths": of(estimated, "<results>/partitions/{model}.json"),
+    }
+    labels = {"models": names, "families": {name: models.find(name)["family"] for name in names}}
+    corpora = [name for name in config["corpora"] if files["contrasts"](name)]
+    return Paper(corpora, labels, _titles(names), files)
 
 
 class Report:
@@ -89,12 +136,11 @@ class Report:
             "importance": Paper([""], latent, estimating)
             if importance.proposals()
             else Paper([], latent),
+            "contrastive": _contrastive_paper(config, models),
         }
         self._files = self._find_files(models, samples, importance)
 
-    def _find_files(
-        self, models: Models, samples: Samples, importance: ImportancePlan
-    ) -> dict[str, Callable[[str], list[str]]]:
+    def _find_files(self, models: Models, samples: Samples, importance: ImportancePlan) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
             "measures": samples.measures,
@@ -209,8 +255,12 @@ class Report:
 
     def inputs(self, exhibits: Exhibits, group: str, exhibit: str) -> dict[str, list[str]]:
         """Return the files of every kind that a table or figure is made of; most have none."""
-        wanted, subject = self._row(exhibits, group, exhibit).inputs, group.partition("/")[2]
-        return {kind: self._files[kind](subject) if kind in wanted else [] for kind in INPUTS}
+        wanted, (paper, _, subject) = (
+            self._row(exhibits, group, exhibit).inputs,
+            group.partition("/"),
+        )
+        files = {**self._files, **self._papers[paper].files}
+        return {kind: files[kind](subject) if kind in wanted else [] for kind in INPUTS}
 
     def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""

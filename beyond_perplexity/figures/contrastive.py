@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
+    CONTRAST_UNITS,
     ENTROPY,
-    UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -83,8 +83,11 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     rows = pick_contrasts(table, ENTROPY)
     known = rows["model"].isin(normalized_models(table))
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
-    parts = [(unit, title, rows[known & (rows["unit"] == unit)]) for unit, title in UNITS.items()]
-    title = f"{UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
+    parts = [
+        (unit, title, rows[known & (rows["unit"] == unit)])
+        for unit, title in CONTRAST_UNITS.items()
+    ]
+    title = f"{CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
     parts.append(("sentence", title, rows[~known & (rows["unit"] == "sentence")]))
     drawn = [part for part in parts if len(part[2])]
     width = PAGE_WIDTH if len(drawn) > 1 else COLUMN_WIDTH * 1.25

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 
-UNITS = {"word": "per word", "sentence": "per sentence"}
+CONTRAST_UNITS = {"word": "per word", "sentence": "per sentence"}
 ENTROPY, RATIO, CROSS_ENTROPY = "contrastive_entropy", "ratio", "cross_entropy"
 # What a number of nats is divided by to be of another logarithm.
 LOGARITHMS = {"bits": math.log(2), "log10": math.log(10)}

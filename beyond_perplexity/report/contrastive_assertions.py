@@ -89,7 +89,7 @@ def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float
 
 
 def _sign(one: float, other: float) -> int:
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
 def _vocabulary(model: Mapping[str, Any] | None) -> object:

@@ -9,9 +9,9 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
+    CONTRAST_UNITS,
     ENTROPY,
     RATIO,
-    UNITS,
     shown_level,
     table_levels,
 )
@@ -132,7 +132,7 @@ def read_pairs(differences: pd.DataFrame) -> pd.DataFrame:
 def _blocks(pairs: pd.DataFrame) -> list[tuple[str, float, pd.DataFrame]]:
     """List the units and levels that the table shows, with their pairs."""
     levels = table_levels(pairs["level"].tolist())
-    held = [(unit, level) for unit in UNITS for level in levels]
+    held = [(unit, level) for unit in CONTRAST_UNITS for level in levels]
     chosen = ((*at, pairs[(pairs["unit"] == at[0]) & (pairs["level"] == at[1])]) for at in held)
     return [block for block in chosen if len(block[2])]
 
@@ -166,7 +166,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
         found = dict(
             zip(zip(held["first"], held["second"], strict=True), held["reading"], strict=True)
         )
-        begin = [UNITS[unit], shown_level(level)]
+        begin = [CONTRAST_UNITS[unit], shown_level(level)]
         for place, first in enumerate(models, start=1):
             if first not in set(held["first"]):
                 continue

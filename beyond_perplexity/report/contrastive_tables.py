@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.contrastive_rows import (
+    CONTRAST_UNITS,
     CROSS_ENTROPY,
     ENTROPY,
     LOGARITHMS,
     RATIO,
-    UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -65,7 +65,7 @@ def _rows_of_units(rows: pd.DataFrame, labels: Labels) -> list[tuple[str, str]]:
     """List unit and model of every row of a table: unit by unit, models as the labels sort them."""
     return [
         (unit, model)
-        for unit in UNITS
+        for unit in CONTRAST_UNITS
         for model in labels.sort_models(rows.loc[rows["unit"] == unit, "model"])
     ]
 
@@ -196,10 +196,10 @@ def _entropy_body(
         paper, own = _of_unit(papers, model, unit), perplexities.get(model)
         body.append(
             [
-                "" if unit == before else UNITS[unit],
+                "" if unit == before else CONTRAST_UNITS[unit],
                 labels.model(model) + ("" if model in known else _WITHOUT),
                 own["bounded"] + shown(own["perplexity"], 2) if own else "",
-                shown(paper.perplexity, 2) if paper else "",
+                f"{paper.perplexity:.2f}" if paper and paper.perplexity else "",
                 paper.title if paper else "",
                 *_level_cells(found, unit, model, levels, paper),
             ]
@@ -318,12 +318,12 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     rows = pick_contrasts(contrasts, CROSS_ENTROPY)
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
     heads, body = [Column("Model", text=True)], []
-    for unit in reversed(UNITS):
-        group = f"Cross-entropy {UNITS[unit]}"
+    for unit in reversed(CONTRAST_UNITS):
+        group = f"Cross-entropy {CONTRAST_UNITS[unit]}"
         heads += [Column(title, group) for title in ("nats", "95% interval", *LOGARITHMS)]
     for model in labels.sort_models(rows["model"]):
         cells = [labels.model(model)]
-        for unit in reversed(UNITS):
+        for unit in reversed(CONTRAST_UNITS):
             row = found.get((unit, model))
             value = math.nan if row is None else float(row["value"])
             others = [shown(value / size) for size in LOGARITHMS.values()]

@@ -6,6 +6,11 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
+# The measures that the tables below name.
+CONTRASTIVE_ENTROPY = "contrastive_entropy"
+CONTRASTIVE_RATIO = "ratio"
+SENTENCE_CROSS_ENTROPY = "cross_entropy"
+
 # One row per unit (a document), level and draw; level 0, draw 0 is the text itself. The counts are
 # of the distorted text, those of words and sentences without any `</s>`; the log score has it.
 CONTRAST_SCORES = columns(
@@ -18,6 +23,7 @@ CONTRAST_SCORES = columns(
     words=pa.int64(),
     sentences=pa.int64(),
     one_word=pa.int64(),
+    unknown=pa.int64(),
     substituted=pa.int64(),
     transposed=pa.int64(),
     deleted=pa.int64(),
@@ -26,7 +32,8 @@ CONTRAST_SCORES = columns(
 )
 
 # One row per measure of a model: contrastive_entropy at a level, ratio of it to that at the base
-# level, and cross_entropy (equation 6; no level). `unit` (word, sentence) is what it is divided by.
+# level, and cross_entropy (equation 6; no level, no draws). `unit` (word, sentence) is what it is
+# divided by. A value that is not known is null, and the note says why.
 CONTRASTS = columns(
     "contrasts",
     model=pa.string(),
@@ -48,7 +55,8 @@ CONTRASTS = columns(
 )
 
 # One row per pair of models, unit, measure (contrastive_entropy, ratio) and level: `first` less
-# `second`. The reading is that of the paper's Table 1 for `first` against `second`.
+# `second`. The reading, on rows of contrastive_entropy above the base level, is that of the paper's
+# Table 1 for `first` against `second`.
 CONTRAST_DIFFERENCES = columns(
     "contrast_differences",
     first=pa.string(),
@@ -67,7 +75,7 @@ CONTRAST_DIFFERENCES = columns(
     note=pa.string(),
 )
 
-# One row per phenomenon of a file of (good, bad) pairs, and one of all of them.
+# One row per phenomenon of a file of (good, bad) pairs; identical ones are left out of all else.
 PAIR_CONTRASTS = columns(
     "pair_contrasts",
     model=pa.string(),

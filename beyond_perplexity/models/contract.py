@@ -119,9 +119,13 @@ class TrainedModel(nn.Module, ABC):
     training_products : torch.dtype
         Of the operands of the output layer's products in training on a CPU, where a family has a
         choice; training sets it from its precision.
+    normalized : bool
+        Its training loss per prediction is a negative log-likelihood, whose exponential is a
+        perplexity.
     """
 
     training_products: torch.dtype = torch.float32
+    normalized: ClassVar[bool] = True
 
     @property
     def products(self) -> torch.dtype:
@@ -139,6 +143,13 @@ class TrainedModel(nn.Module, ABC):
         epoch : float
             Passes over the training split so far; infinity in validation.
         """
+
+    def margins(self, batch: Any) -> Tensor | None:
+        """Return log score of each text less that of its distortion; None: it has none in training.
+
+        Its mean is the contrastive entropy of the training curve.
+        """
+        return None
 
     @property
     @abstractmethod

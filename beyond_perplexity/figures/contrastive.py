@@ -15,7 +15,6 @@ from matplotlib.ticker import PercentFormatter
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
     CONTRAST_UNITS,
-    ENTROPY,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -35,6 +34,7 @@ from beyond_perplexity.figures.style import (
     thin,
 )
 from beyond_perplexity.figures.training import SPLIT_NAMES, STYLES
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 _DISTORTION = "Distortion of the test text"
 _WITHOUT_LIKELIHOOD = "no likelihood, scales of their own"
@@ -80,7 +80,7 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     InputError
         When the table has no contrastive entropy.
     """
-    rows = pick_contrasts(table, ENTROPY)
+    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     known = rows["model"].isin(normalized_models(table))
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     parts = [
@@ -173,7 +173,7 @@ def entropy_by_margin(
         When none of these models has a contrastive entropy.
     """
     with package_style():
-        rows = pick_contrasts(table, ENTROPY)
+        rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
         margins = training_margins(models)
         rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
         if rows.empty:

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.schemas.contrastive import SENTENCE_CROSS_ENTROPY
+from beyond_perplexity.training.options import ContrastiveTrainingOptions
 
 CONTRAST_UNITS = {"word": "per word", "sentence": "per sentence"}
-ENTROPY, RATIO, CROSS_ENTROPY = "contrastive_entropy", "ratio", "cross_entropy"
 # What a number of nats is divided by to be of another logarithm.
 LOGARITHMS = {"bits": math.log(2), "log10": math.log(10)}
 
 PAPER_LEVELS = (0.1, 0.3, 0.5)
 _FEW = 4  # levels that a table has room for
-_DEFAULT_MARGIN = 0.1
-_SENTENCE_MODELS = ("sentence-rnn",)
 
 
 def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -30,7 +30,7 @@ def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
     contrasts : pandas.DataFrame
         Schema ``contrasts``, of all models.
     measure : str
-        `ENTROPY`, `RATIO` or `CROSS_ENTROPY`.
+        As `schemas.contrastive` names it.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 def normalized_models(contrasts: pd.DataFrame) -> set[str]:
     """Name the models that have a likelihood: those alone have a cross-entropy."""
-    return set(contrasts.loc[contrasts["measure"] == CROSS_ENTROPY, "model"])
+    return set(contrasts.loc[contrasts["measure"] == SENTENCE_CROSS_ENTROPY, "model"])
 
 
 def table_levels(levels: Sequence[float], paper: Sequence[float] = PAPER_LEVELS) -> list[float]:
@@ -95,10 +95,12 @@ def training_margins(models: Mapping[str, Mapping[str, Any]]) -> dict[str, Train
     """
     found = {}
     for name, model in models.items():
-        if model.get("family") not in _SENTENCE_MODELS:
+        row = FAMILIES.get(str(model.get("family")))
+        if row is None or row.kind != "unnormalized":
             continue
         try:
-            margin = float(model["training"].get("distortion", _DEFAULT_MARGIN))
+            default = ContrastiveTrainingOptions.distortion
+            margin = float(model["training"].get("distortion", default))
             found[name] = TrainedOn(int(model["config"]["architecture"]["size"]), margin)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the description of model '{name}' lacks {error}") from error

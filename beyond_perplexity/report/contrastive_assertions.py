@@ -31,7 +31,7 @@ class ScoredModels:
     levels : list of float
         Levels of distortion that are told of.
     pairs : pandas.DataFrame
-        As `report.contrastive_readings.read_pairs` makes them.
+        As `report.contrastive_readings.ordered_readings` makes them.
     models, perplexities : dict
         ``model.json`` and results of the perplexity command, by name of the model.
     labels : Labels
@@ -134,17 +134,23 @@ def perplexity_agreement(given: ScoredModels) -> str:
 def rising_entropy(given: ScoredModels) -> str:
     """Say in how many models H_C rises at every step of the distortion."""
     rows = given.rows[(given.rows["unit"] == "sentence") & (given.rows["level"] > 0)]
-    falls, count = [], 0
+    falls, rising, unknown = [], 0, []
     for name in given.labels.sort_models(rows["model"]):
         own = rows[rows["model"] == name].sort_values("level")
-        levels, values = [0.0, *own["level"]], [0.0, *own["value"]]
-        count += 1
-        first = next((i for i in range(1, len(values)) if not values[i] > values[i - 1]), None)
-        if first is not None:
-            steps = f"{shown_level(levels[first - 1])} to {shown_level(levels[first])}"
-            falls.append(f"{given.labels.model(name)} from {steps}")
-    said = f"it rises at every step in {count - len(falls)} of {count} models"
-    return f"{said}; not in {', '.join(falls)}." if falls else f"{said}."
+        levels, values = [0.0, *own["level"]], np.array([0.0, *own["value"]])
+        steps = np.diff(values)
+        if np.isnan(values).any():
+            unknown.append(name)
+        elif (steps > 0).all():
+            rising += 1
+        else:
+            place = int(np.argmax(steps <= 0))
+            way = f"{shown_level(levels[place])} to {shown_level(levels[place + 1])}"
+            falls.append(f"{given.labels.model(name)} from {way}")
+    said = [f"it rises at every step in {rising} of {rising + len(falls)} models"]
+    said += [f"not in {', '.join(falls)}"] * bool(falls)
+    said += [f"not known of {given.names(unknown)}"] * bool(unknown)
+    return f"{'; '.join(said)}."
 
 
 def entropy_in_training(training: pd.DataFrame | None, labels: Labels) -> str:

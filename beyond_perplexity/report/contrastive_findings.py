@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, READINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
-    ENTROPY,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -25,11 +25,11 @@ from beyond_perplexity.report.contrastive_assertions import (
     perplexity_agreement,
     rising_entropy,
 )
-from beyond_perplexity.report.contrastive_readings import NO_DIFFERENCE, READINGS, read_pairs
+from beyond_perplexity.report.contrastive_readings import ordered_readings
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 FIRST_PAGE = "first_page"
-_ALL = "all"  # the row of all phenomena of a file of pairs
 
 
 def _best(given: ScoredModels, unit: str) -> str:
@@ -88,10 +88,11 @@ def _brought(pair_contrasts: pd.DataFrame | None, labels: Labels) -> str:
         return ""
     said = []
     for source, rows in pair_contrasts.groupby("source", sort=False):
-        decided = rows[rows["phenomenon"] != _ALL].dropna(subset="accuracy")
-        weighted = decided.assign(right=decided["accuracy"] * decided["pairs"])
-        sums = weighted.groupby("model")[["right", "pairs"]].sum()
-        shares = (sums["right"] / sums["pairs"]).dropna()
+        told = rows.dropna(subset="accuracy")
+        told = told.assign(compared=told["pairs"] - told["identical"])
+        told = told.assign(right=told["accuracy"] * told["compared"])
+        sums = told.groupby("model")[["right", "compared"]].sum()
+        shares = sums["right"] / sums["compared"]
         if len(shares):
             high, low = str(shares.idxmax()), str(shares.idxmin())
             said.append(
@@ -157,8 +158,10 @@ def findings_table(
     InputError
         When there is no contrastive entropy.
     """
-    rows = pick_contrasts(contrasts, ENTROPY)
-    pairs = read_pairs(pd.DataFrame(columns=["measure"]) if differences is None else differences)
+    rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
+    pairs = ordered_readings(
+        pd.DataFrame(columns=["measure"]) if differences is None else differences
+    )
     levels = table_levels(rows["level"].tolist())
     given = ScoredModels(
         rows, normalized_models(contrasts), levels, pairs, models, perplexities, labels

@@ -11,6 +11,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
+from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.layout import Column, Table
 
 _SHOWN = 8  # lengths of a model; all are in the CSV
@@ -19,8 +20,8 @@ _NOTE = (
     "samples of the proposal. By Jensen's inequality the logarithm of the estimate is too low in "
     "expectation, so that the log-likelihood is too high and the perplexity too low: it is a "
     "stochastic lower bound; debiased is by the jackknife and no bound. Few effective samples or "
-    "a Pareto k above 0.7 say that a few samples decide the estimate, and that its error is not to "
-    "be trusted. Over all lengths the sum may diverge, as training leaves the scale of S free: "
+    "a high Pareto k (its limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the "
+    "estimate, and that its error is not to be trusted. Over all lengths the sum may diverge, as training leaves the scale of S free: "
     "nothing here compares the probabilities of sentences of different lengths. "
 )
 
@@ -87,11 +88,19 @@ def partition_table(
         Column("Effective samples"),
         Column("Pareto k"),
     ]
-    said = []
-    for name, found in given_lengths.items():
-        low, high = found["interval"]
-        value = f"{shown(found['perplexity_given_length'], 2)} {shown_interval(low, high, 2)}"
-        said.append(f"{labels.model(name)}: perplexity given the lengths ≥ {value}.")
+    said = [_say_perplexity(labels.model(name), found) for name, found in given_lengths.items()]
     note = (_NOTE + " ".join(said)).strip()
     title = "The partition function of models of sentences, by length"
     return Table("partition", title, note, heads, body, partitions)
+
+
+def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
+    """Say the perplexity given the lengths, and of how many sentences it is not to be trusted."""
+    value, (low, high) = found["perplexity_given_length"], found["interval"]
+    number = "∞" if value is None else shown(value, 2)
+    return (
+        f"{name}: perplexity given the lengths ≥ {number} {shown_interval(low, high, 2)}; of "
+        f"{found['sentences']:,} sentences {found['sentences_few_effective']:,} have a length with "
+        f"fewer than {LEAST_EFFECTIVE:g} effective samples, "
+        f"{found['sentences_pareto_k_above']:,} one with a Pareto k above its limit."
+    )

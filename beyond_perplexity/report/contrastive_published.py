@@ -16,7 +16,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beyond_perplexity.figures.contrastive_rows import ENTROPY, PAPER_LEVELS, training_margins
+from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, training_margins
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 CONTRAST_CITATION = "Arora & Rangarajan 2016"
 CONTRAST_COLUMN = f"published ({CONTRAST_CITATION})"
@@ -51,9 +52,9 @@ class PublishedContrasts(NamedTuple):
 
     def find(self, measure: str, level: float, base_level: float | None = None) -> float | None:
         """Return the printed value of a measure at a level; None where there is none."""
-        levels = PAPER_LEVELS if measure == ENTROPY else PAPER_LEVELS[1:]
-        values = self.entropies if measure == ENTROPY else self.ratios
-        if measure != ENTROPY and not _same(base_level, PAPER_LEVELS[0]):
+        levels = PAPER_LEVELS if measure == CONTRASTIVE_ENTROPY else PAPER_LEVELS[1:]
+        values = self.entropies if measure == CONTRASTIVE_ENTROPY else self.ratios
+        if measure != CONTRASTIVE_ENTROPY and not _same(base_level, PAPER_LEVELS[0]):
             return None
         return next((v for at, v in zip(levels, values, strict=True) if _same(at, level)), None)
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1, turn_difference
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.contrastive_rows import (
-    CONTRAST_UNITS,
-    ENTROPY,
-    RATIO,
-    shown_level,
-    table_levels,
-)
+from beyond_perplexity.figures.contrastive_rows import CONTRAST_UNITS, shown_level, table_levels
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
 
-NO_DIFFERENCE = "no difference found"
-# The paper's words, by whether H_C is higher and H_CR is lower.
-READINGS = {
-    (True, False): "superior",
-    (True, True): "scaling issues",
-    (False, False): "indeterminate",
-    (False, True): "inferior",
-}
 _ALIKE, _NOT_FOUND = "·", "–"
 _DIFFERENCE = ("value", "low", "high")
 _COLUMNS = [
     *("unit", "level", "base_level", "first", "second", "reading"),
-    *(f"{ENTROPY}_{name}" for name in _DIFFERENCE),
+    *(f"{CONTRASTIVE_ENTROPY}_{name}" for name in _DIFFERENCE),
     *("p_value", "p_adjusted"),
-    *(f"{RATIO}_{name}" for name in _DIFFERENCE),
+    *(f"{CONTRASTIVE_RATIO}_{name}" for name in _DIFFERENCE),
     *("groups", "note"),
 ]
 _NOTE = (
@@ -52,47 +40,16 @@ _NOTE = (
 _Key = tuple[str, str, str, float]
 
 
-def read_pair(value: Any, p_adjusted: Any, ratio: Mapping[Any, Any] | None) -> str | None:
-    """Read Table 1 of the paper for a model against another.
-
-    Parameters
-    ----------
-    value, p_adjusted : float or None
-        Difference of H_C, and its adjusted p.
-    ratio : dict or None
-        Difference of H_CR: ``value``, and ``low`` and ``high`` of its 95% interval.
-
-    Returns
-    -------
-    str or None
-        One of `READINGS`; `NO_DIFFERENCE` where the two H_C show none; None where a difference or
-        the ratio's interval is not known. The ratios are similar where that interval holds 0.
-    """
-    if pd.isna(value) or pd.isna(p_adjusted):
-        return None
-    if p_adjusted >= STAR_LEVELS[-1][0]:
-        return NO_DIFFERENCE
-    if ratio is None or pd.isna(ratio["low"]) or pd.isna(ratio["high"]):
-        return None
-    return READINGS[value > 0, ratio["high"] < 0]
-
-
-def _turned(row: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the row of a difference in the other direction."""
-    names = {"first": row["second"], "second": row["first"]}
-    return {**row, **names, "value": -row["value"], "low": -row["high"], "high": -row["low"]}
-
-
 def _both_directions(differences: pd.DataFrame, measure: str) -> dict[_Key, dict[Any, Any]]:
     """Return the rows of a measure by unit, first, second and level, also with models exchanged."""
     found: dict[_Key, dict[Any, Any]] = {}
     for row in differences[differences["measure"] == measure].to_dict("records"):
-        for one in (_turned(row), row):
+        for one in (turn_difference(row), row):
             found[one["unit"], one["first"], one["second"], float(one["level"])] = one
     return found
 
 
-def read_pairs(differences: pd.DataFrame) -> pd.DataFrame:
+def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     """Read every ordered pair of models at every level that has a ratio to the base level.
 
     Parameters
@@ -106,7 +63,9 @@ def read_pairs(differences: pd.DataFrame) -> pd.DataFrame:
         Columns unit, level, base_level, first, second, reading; the differences of H_C and H_CR
         with intervals; p_value and p_adjusted of the former; groups and note.
     """
-    entropies, ratios = (_both_directions(differences, name) for name in (ENTROPY, RATIO))
+    entropies, ratios = (
+        _both_directions(differences, name) for name in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO)
+    )
     records = []
     for (unit, first, second, level), row in entropies.items():
         ratio = ratios.get((unit, first, second, level))
@@ -117,16 +76,21 @@ def read_pairs(differences: pd.DataFrame) -> pd.DataFrame:
                 "base_level": ratio and ratio["base_level"],
                 "first": first,
                 "second": second,
-                "reading": read_pair(row["value"], row["p_adjusted"], ratio),
-                **{f"{ENTROPY}_{name}": row[name] for name in ("value", "low", "high")},
+                "reading": _read(row, ratio),
+                **{f"{CONTRASTIVE_ENTROPY}_{name}": row[name] for name in _DIFFERENCE},
                 **{name: row[name] for name in ("p_value", "p_adjusted")},
-                **{f"{RATIO}_{name}": ratio and ratio[name] for name in ("value", "low", "high")},
+                **{f"{CONTRASTIVE_RATIO}_{name}": ratio and ratio[name] for name in _DIFFERENCE},
                 "groups": row["groups"],
                 "note": row["note"],
             }
         )
     found = pd.DataFrame(records, columns=_COLUMNS)
     return found[found["base_level"].notna() & (found["level"] != found["base_level"])]
+
+
+def _read(entropy: Mapping[str, Any], ratio: Mapping[str, Any] | None) -> str | None:
+    limits = [math.nan] * 2 if ratio is None else [ratio["low"], ratio["high"]]
+    return read_table_1(entropy["value"], entropy["p_adjusted"], *limits)
 
 
 def _blocks(pairs: pd.DataFrame) -> list[tuple[str, float, pd.DataFrame]]:
@@ -157,7 +121,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     InputError
         When no pair of models has both a difference of H_C and one of H_CR.
     """
-    pairs = read_pairs(differences)
+    pairs = ordered_readings(differences)
     if pairs.empty:
         raise InputError("table 1: the differences have no pair with both H_C and H_CR")
     models = labels.sort_models({*pairs["first"], *pairs["second"]})

@@ -10,10 +10,7 @@ import pandas as pd
 
 from beyond_perplexity.figures.contrastive_rows import (
     CONTRAST_UNITS,
-    CROSS_ENTROPY,
-    ENTROPY,
     LOGARITHMS,
-    RATIO,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -29,6 +26,11 @@ from beyond_perplexity.report.contrastive_published import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.measured import PAPER
+from beyond_perplexity.schemas.contrastive import (
+    CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_RATIO,
+    SENTENCE_CROSS_ENTROPY,
+)
 
 Descriptions = Mapping[str, Mapping[str, Any]]
 
@@ -111,12 +113,12 @@ def _perplexities(
             "bounded": "",
         }
     for name, result in given_lengths.items():
-        low, high = result["interval"]
+        value, (low, high) = result["perplexity_given_length"], result["interval"]
         found[name] = {
-            "perplexity": result["perplexity_given_length"],
+            "perplexity": math.inf if value is None else float(value),
             "perplexity_low": low,
             "perplexity_high": high,
-            "perplexity_is": f"given the lengths; {result['bound']}",
+            "perplexity_is": f"given the lengths, a stochastic {result['bound']} bound",
             "bounded": "≥ ",
         }
     return found
@@ -240,7 +242,7 @@ def entropy_table(
     InputError
         When there is no contrastive entropy.
     """
-    rows = pick_contrasts(contrasts, ENTROPY)
+    rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
     levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
     found = _perplexities(perplexities, given_lengths)
     body = _entropy_body(rows, levels, normalized_models(contrasts), papers, found, labels)
@@ -269,7 +271,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
 
     Parameters and errors as `entropy_table`.
     """
-    rows = pick_contrasts(contrasts, RATIO)
+    rows = pick_contrasts(contrasts, CONTRASTIVE_RATIO)
     rows = rows[rows["level"] != rows["base_level"]]
     levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
@@ -315,7 +317,7 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     InputError
         When no model has one.
     """
-    rows = pick_contrasts(contrasts, CROSS_ENTROPY)
+    rows = pick_contrasts(contrasts, SENTENCE_CROSS_ENTROPY)
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
     heads, body = [Column("Model", text=True)], []
     for unit in reversed(CONTRAST_UNITS):

@@ -232,6 +232,7 @@ def make_training(models: list[str]) -> pd.DataFrame:
                 "split": split,
                 "loss": loss,
                 "perplexity": np.exp(loss),
+                "contrastive_entropy": np.nan,
                 "learning_rate": 1e-3,
                 "seconds": kept * 0.1,
                 "model": model,

@@ -16,11 +16,10 @@ from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
+from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.contrastive_rows import (
-    ENTROPY,
-    RATIO,
     pick_contrasts,
     table_levels,
     training_margins,
@@ -36,10 +35,14 @@ from beyond_perplexity.report.contrastive_published import (
     PUBLISHED_CONTRASTS,
     published_contrasts,
 )
-from beyond_perplexity.report.contrastive_readings import NO_DIFFERENCE, read_pair, read_pairs
+from beyond_perplexity.report.contrastive_readings import ordered_readings
 from beyond_perplexity.report.layout import Table, to_html_table, to_latex
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.schemas.contrastive import (
+    CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_RATIO,
+    PAIR_CONTRASTS,
+)
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.synthetic_tables import (
     HOSTILE,
@@ -79,6 +82,7 @@ def given() -> dict[str, object]:
         name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
     }
     bounded = {"perplexity_given_length": 312.4, "interval": [290.1, 330.2], "bound": "lower"}
+    bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
     return {
         "contrasts": contrasts,
         "contrast_differences": make_contrast_differences(contrasts),
@@ -167,21 +171,30 @@ TABLE_1 = {
     ("lower", "similar"): "indeterminate",
     ("lower", "lower"): "inferior",
 }
+MIRROR = {"higher": "lower", "similar": "similar", "lower": "higher"}
 
 
 @pytest.mark.parametrize(("entropy", "ratio"), [*product(("higher", "lower"), LIMITS)])
-def test_readings_are_the_papers(entropy: str, ratio: str) -> None:
+def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) -> None:
     value = {"higher": 0.3, "lower": -0.3}[entropy]
-    limits = dict(zip(("low", "high"), LIMITS[ratio], strict=True))
-    assert read_pair(value, 0.01, limits) == TABLE_1[entropy, ratio]
-    assert read_pair(value, 0.05, limits) == NO_DIFFERENCE
-    assert read_pair(value, 0.01, None) is None
-    assert read_pair(value, math.nan, limits) is None
-    assert read_pair(value, 0.01, {**limits, "low": math.nan}) is None
+    low, high = LIMITS[ratio]
+    assert read_table_1(value, 0.01, low, high) == TABLE_1[entropy, ratio]
+    assert read_table_1(value, 0.05, low, high) == NO_DIFFERENCE
+    assert read_table_1(value, math.nan, low, high) is None
+    assert read_table_1(value, 0.01, math.nan, high) is None
+    row = {"first": "a", "second": "b", "unit": "word", "level": 0.3, "groups": 60, "note": ""}
+    row |= {"base_level": 0.1, "p_value": 0.01, "p_adjusted": 0.01, "value": value}
+    limits = {"low": low, "high": high, "measure": CONTRASTIVE_RATIO}
+    rows = [{**row, "low": 0, "high": 0, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
+    found = ordered_readings(pd.DataFrame(rows)).set_index("first")["reading"]
+    assert found.to_dict() == {
+        "a": TABLE_1[entropy, ratio],
+        "b": TABLE_1[MIRROR[entropy], MIRROR[ratio]],
+    }
 
 
 def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
-    pairs = read_pairs(given()["contrast_differences"])
+    pairs = ordered_readings(given()["contrast_differences"])
     assert not (pairs["level"] == pairs["base_level"]).any()
     word = pairs[pairs["unit"] == "word"]
     assert set(word["first"]) == set(WORDS)
@@ -193,7 +206,7 @@ def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
     assert at.loc[("kn-3", "lstm"), "reading"] == "indeterminate"
     assert at.loc[("kn-3", "kn-5"), "reading"] == NO_DIFFERENCE
     one, two = at.loc[("lstm", "kn-3")], at.loc[("kn-3", "lstm")]
-    for measure in (ENTROPY, RATIO):
+    for measure in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO):
         assert one[f"{measure}_value"] == -two[f"{measure}_value"]
         assert one[f"{measure}_low"] == -two[f"{measure}_high"]
 
@@ -221,7 +234,7 @@ def test_table_2_has_every_unit_in_three_logarithms() -> None:
     table = make("table_2")
     assert [row[0] for row in table.rows if row[0]] == ["per word", "per sentence"]
     names = [row[1] for row in table.rows]
-    shown = ["kn-3", "kn-5", "rnn", "LSTM", "s-75-10 ◇", "s-75-50 ◇", "s-150-10 ◇"]
+    shown = ["kn-3", "kn-5", "RNN", "LSTM", "s-75-10 ◇", "s-75-50 ◇", "s-150-10 ◇"]
     assert names == shown * 2
     kn = table.rows[0]
     assert cell(table, "Perplexity per word", "this run", kn) == "150"
@@ -241,7 +254,7 @@ def test_table_2_has_every_unit_in_three_logarithms() -> None:
     assert at.set_index("unit")[CONTRAST_COLUMN].to_dict() == pytest.approx(
         {"word": math.nan, "sentence": 11.01}, nan_ok=True
     )
-    assert set(at["perplexity_is"]) == {"given the lengths; lower"}
+    assert set(at["perplexity_is"]) == {"given the lengths, a stochastic lower bound"}
 
 
 def test_table_2_needs_nothing_but_contrasts() -> None:
@@ -249,6 +262,8 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     assert {cell(bare, "Perplexity per word", "this run", row) for row in bare.rows} == {""}
     assert "≥" not in bare.note
     endless = {"kn-3": {"perplexity": {"word": None}}}
+    table = make("table_2", given_lengths={})
+    assert cell(table, "Perplexity per word", "this run", table.rows[4]) == ""
     table = make("table_2", perplexities=endless)
     assert cell(table, "Perplexity per word", "this run", table.rows[0]) == "∞"
     noted = make_contrasts(["lstm"]).assign(note="2 of 500 sentences have one word")
@@ -271,7 +286,7 @@ def test_table_3_has_a_row_for_each_model() -> None:
 
 def test_only_models_with_a_likelihood_have_a_cross_entropy() -> None:
     table = make("cross_entropy")
-    assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "rnn", "LSTM"]
+    assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
     row, group = table.rows[0], "Cross-entropy per sentence"
     assert cell(table, group, "nats", row) == "120"
     assert cell(table, group, "bits", row) == f"{120 / math.log(2):.1f}"
@@ -292,7 +307,7 @@ def test_levels_of_a_table() -> None:
 def test_of_a_level_that_was_measured_twice_the_more_draws_count() -> None:
     few = make_contrasts(["lstm"]).assign(draws=2, value=-1.0)
     both = pd.concat([few, make_contrasts(["lstm"])], ignore_index=True)
-    picked = pick_contrasts(both, ENTROPY)
+    picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)
     assert len(picked) == 2 * 11
     assert (picked["draws"] == 10).all()
 
@@ -319,6 +334,7 @@ def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
     row = table.rows[0]
     assert cell(table, "Good side", "more words", row) == "−0.25"
     assert cell(table, "Pairs", "identical", row) == "2"
+    assert cell(table, "Pairs", "compared", row) == "996"
     assert cell(table, "Accuracy", "95% interval", row) == "[0.570, 0.630]"
     np.testing.assert_allclose(table.tidy["per_word_bits"], 0.2 / math.log(2))
 
@@ -331,7 +347,8 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert len(lengths) <= 3 * 10
     assert table.rows[0][:2] == ["s-75-10", "LSTM"]
     assert len(table.tidy) == 3 * 40
-    assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]." in table.note
+    assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
+    assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
     few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 
@@ -368,7 +385,7 @@ def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> Non
     value = 3.3 * math.sqrt(0.3)
     assert said.startswith(f"LSTM, which loses {value:.3f} nats a word [")
     assert "the most of 4 models" in said
-    assert "was found to kn-3, kn-5; none to rnn." in said
+    assert "was found to kn-3, kn-5; none to RNN." in said
     alone = found("best, per word", contrasts=make_contrasts(["lstm"]), contrast_differences=None)
     assert alone.endswith("it is the only model with a likelihood.")
     none = make_contrasts(list(SENTENCES), SENTENCES)
@@ -399,10 +416,17 @@ def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
 def test_where_entropy_does_not_rise_is_said() -> None:
     assert found("rise with distortion") == "it rises at every step in 7 of 7 models."
     table = make_contrasts(["lstm", "kn-3"])
-    fallen = (table["model"] == "kn-3") & (table["level"] == 0.8) & (table["measure"] == ENTROPY)
+    fallen = (
+        (table["model"] == "kn-3")
+        & (table["level"] == 0.8)
+        & (table["measure"] == CONTRASTIVE_ENTROPY)
+    )
     table.loc[fallen, "value"] = 0.0
     said = found("rise with distortion", contrasts=table)
     assert said == "it rises at every step in 1 of 2 models; not in kn-3 from 70% to 80%."
+    table.loc[fallen, "value"] = np.nan
+    said = found("rise with distortion", contrasts=table)
+    assert said == "it rises at every step in 1 of 1 models; not known of kn-3."
 
 
 def test_the_direction_over_training_is_that_of_the_training_text() -> None:
@@ -424,11 +448,11 @@ def test_the_direction_with_the_training_margin_is_within_a_size() -> None:
 
 
 def test_accuracy_on_brought_pairs_is_over_all_phenomena() -> None:
-    pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement", "all"])
+    pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
     first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
-    pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998]
+    pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
     said = found("brought", pair_contrasts=pairs)
-    assert said == ("blimp: LSTM prefers the good side in 80.0% of the pairs, rnn in 62.0%.")
+    assert said == ("blimp: LSTM prefers the good side in 80.0% of the pairs, RNN in 62.0%.")
 
 
 def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
@@ -471,7 +495,11 @@ def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
     ]
     assert [len(axis.lines) for axis in figure.axes] == [4, 4, 3]
     rows = given()["contrasts"]
-    own = rows[(rows["model"] == "kn-3") & (rows["unit"] == "word") & (rows["measure"] == ENTROPY)]
+    own = rows[
+        (rows["model"] == "kn-3")
+        & (rows["unit"] == "word")
+        & (rows["measure"] == CONTRASTIVE_ENTROPY)
+    ]
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_xdata(), own["level"])
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), own["value"])
     plain = draw("figure_1", contrasts=make_contrasts(WORDS))

@@ -343,6 +343,38 @@ class LanguageModel(TrainedModel):
 
 
 class CountedModel(LanguageModel):
+    """A language model that is estimated from the counts of a text, without gradients."""
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> Self:
+        """Estimate a model from a stream of documents.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of numpy.ndarray
+            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
+        vocabulary_size : int
+            V.
+        architecture : dict, optional
+            Options of the family.
+        open_vocabulary : bool
+            The vocabulary has no unknown words.
+
+        Raises
+        ------
+        InputError
+            When there is no document, or an option is unknown or wrong.
+        """
+
+
+class SparseCountedModel(CountedModel):
     """A language model of counts of n tokens, with a sparse distribution in each context.
 
     C contexts, N entries (distinct runs of n tokens), in the order of their contexts.
@@ -360,31 +392,6 @@ class CountedModel(LanguageModel):
     offsets: Tensor
     successors: Tensor
     counts: Tensor
-
-    @classmethod
-    @abstractmethod
-    def fit(
-        cls,
-        batches: Iterable[Sequence[np.ndarray]],
-        vocabulary_size: int,
-        open_vocabulary: bool = False,
-    ) -> Self:
-        """Count a stream of documents.
-
-        Parameters
-        ----------
-        batches : iterable of sequences of numpy.ndarray
-            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
-        vocabulary_size : int
-            V.
-        open_vocabulary : bool
-            The vocabulary has no unknown words.
-
-        Raises
-        ------
-        InputError
-            When there is no document.
-        """
 
     @property
     @abstractmethod

@@ -130,6 +130,12 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("graph", "mentions"),
     ),
+    "kneser-ney": Family(
+        reference=f"{_MODELS}.kneser_ney:KneserNey",
+        options=f"{_MODELS}.kneser_ney:KneserNeyOptions",
+        title="Kneser–Ney",
+        kind="counted",
+    ),
     "lstm": Family(
         f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
     ),

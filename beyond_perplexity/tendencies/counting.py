@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 
 import numpy as np
 
+from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 _KEY_BITS = 63
 _BLOCK = 1024  # documents that are counted at a time: their arrays stay in the processor's cache
@@ -97,3 +100,28 @@ def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[st
         for place, name in enumerate(chosen):
             found[name] = sums >> place * width & (1 << width) - 1
     return found
+
+
+def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.ndarray]]:
+    """Return what counts the value of every histogram for each document of a batch.
+
+    Parameters
+    ----------
+    classes : ClassOptions
+        What the shares of tokens are counted by.
+
+    Returns
+    -------
+    callable
+        Of a `TokenBatch` of D documents: ``length``, ``types``, ``bigram_types`` and the tokens of
+        each class, int64, shape (D,).
+    """
+    tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
+
+    def count(batch: TokenBatch) -> dict[str, np.ndarray]:
+        unigrams, bigrams = count_types(batch)
+        masks = {name: test(batch.types) for name, test in tests.items()}
+        counted = {LENGTH: batch.lengths, "types": unigrams, "bigram_types": bigrams}
+        return counted | count_classes(batch, masks)
+
+    return count

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.counting import value_counter
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
-from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
 from beyond_perplexity.tendencies.inference.units import Groups, alike_groups, scheme_of
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up
-from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+from beyond_perplexity.tendencies.statistics import Histogram, Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.unigrams import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.word_classes import ClassOptions

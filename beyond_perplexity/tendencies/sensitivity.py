@@ -34,8 +34,8 @@ from scipy.stats import norm
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.counting import value_counter
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
-from beyond_perplexity.tendencies.document_values import histograms_of, value_counter
 from beyond_perplexity.tendencies.group_shifts import (
     GroupedDocuments,
     HeldOutShift,
@@ -53,7 +53,7 @@ from beyond_perplexity.tendencies.shifts import (
     Shift,
     TypeTokenShift,
 )
-from beyond_perplexity.tendencies.statistics import Statistics
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 

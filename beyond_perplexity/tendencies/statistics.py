@@ -19,10 +19,9 @@ the name of the list of stop words, whether Unicode's S* are symbols, and how th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,8 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
-from beyond_perplexity.tendencies.counting import count_classes, count_types
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES, histogram_names
+from beyond_perplexity.tendencies.counting import value_counter
+from beyond_perplexity.tendencies.rows import LENGTH, histogram_names
 from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
@@ -90,6 +89,14 @@ class Histogram:
         )
 
 
+def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
+    """Count documents by length and value, from what `value_counter` found of each."""
+    lengths = values[LENGTH]
+    ones = np.ones(len(lengths), np.int64)
+    pairs = {name: x if name != LENGTH else np.zeros_like(x) for name, x in values.items()}
+    return {name: Histogram.of(lengths, x, ones) for name, x in pairs.items()}
+
+
 class StatisticsCounter:
     """Count the sufficient statistics of documents, batch after batch; a context manager.
 
@@ -115,8 +122,7 @@ class StatisticsCounter:
         how_counted = {"stop_words": stop_words.name, "count_s_symbols": count_s_symbols}
         self._description = {**how_counted, **view.describe()}
         self._view = view
-        how = ClassOptions(stop_words, count_s_symbols)
-        self._tests = {row.histogram: resolve_name(row.word_class)(how) for row in SHARES.values()}
+        self._count = value_counter(ClassOptions(stop_words, count_s_symbols))
         self._types = TypeCounter(type_limit)
         self._held: dict[str, list[np.ndarray]] = {name: [] for name in HISTOGRAMS}
         self._n_held = 0
@@ -134,17 +140,9 @@ class StatisticsCounter:
         batch = self._view.batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
-        unigrams, bigrams = count_types(batch)
-        masks = {name: test(batch.types) for name, test in self._tests.items()}  # (V,) each
-        values = {
-            "bigram_types": bigrams,
-            LENGTH: np.zeros(len(texts), np.int64),
-            "types": unigrams,
-            **count_classes(batch, masks),
-        }
         lengths = batch.lengths.astype(np.int64) << _VALUE_BITS
-        for name, value in values.items():
-            self._held[name].append(lengths | value)
+        for name, value in self._count(batch).items():
+            self._held[name].append(lengths if name == LENGTH else lengths | value)
         self._n_held += len(texts)
         if self._n_held > _HELD_DOCUMENTS:
             self._histograms()

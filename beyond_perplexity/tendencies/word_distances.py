@@ -185,33 +185,44 @@ def first_ranks_distance(
     """
     looked = min(2 * ranks, len(most))
     while True:
-        sides = [side[:looked].astype(float) for side in (first, second)]
-        least = [_rank_counts(side, ranks) for side in sides]
-        if looked == len(most) or most[looked] < min(np.min(held) for held in least):
+        sides = [np.ascontiguousarray(side[:looked].T) for side in (first, second)]  # (w, L)
+        chosen, least = zip(*(_first_ranks(side, ranks) for side in sides), strict=True)
+        if looked == len(most) or most[looked] < min(held.min() for held in least):
             break
         looked = min(2 * looked, len(most))
-    chosen = np.zeros(sides[0].shape, bool)
-    for side, bound in zip(sides, least, strict=True):
-        above, equal = side > bound, (side == bound) & (bound > 0)
-        missing = ranks - above.sum(axis=0)
-        chosen |= above | (equal & (np.cumsum(equal, axis=0) <= missing))
+    union = chosen[0] | chosen[1]  # (w, L)
+    kept = [np.where(union, side, 0).astype(float) for side in sides]  # (w, L)
+    totals = [side.sum(axis=1) for side in kept]  # (w,)
+    # As in `permuted_distances`: whole numbers until the end, so that no tie is lost to rounding.
+    scaled = (side * other[:, None] for side, other in zip(kept, reversed(totals), strict=True))
+    product = totals[0] * totals[1]  # (w,)
     with np.errstate(invalid="ignore"):
-        kept = [np.where(chosen, side, 0) for side in sides]
-        shares = [side / side.sum(axis=0) for side in kept]
-    distance: np.ndarray = np.abs(shares[0] - shares[1]).sum(axis=0) / 2
-    return distance
+        distance: np.ndarray = (np.maximum(*scaled).sum(axis=1) - product) / product
+    return np.maximum(distance, 0)
+
+
+def _first_ranks(counts: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mark the first ranks of counts (w, L), bool (w, L), and give the count of the last, (w,).
+
+    Of equal counts the first rank first; a count of 0 has no rank.
+    """
+    levels, codes, length = None, counts.astype(np.int64), counts.shape[1]
+    if not np.array_equal(codes, counts):  # weighted: whole numbers in the same order
+        levels, codes = np.unique(np.append(counts, 0), return_inverse=True)
+        codes = codes[:-1].reshape(counts.shape)
+    kind = np.dtype("i4" if (int(codes.max(initial=0)) + 1) * length < 2**31 else "i8")
+    keys = codes.astype(kind)
+    keys *= length
+    keys += np.arange(length - 1, -1, -1, dtype=kind)  # (w, L): of each row no two are equal
+    if length <= ranks:
+        return codes > 0, np.zeros(len(codes))
+    last = np.partition(keys, length - ranks, axis=1)[:, length - ranks]  # (w,)
+    least = last // length
+    marked = keys >= np.maximum(last, length)[:, None]
+    return marked, least if levels is None else levels[least]
 
 
 def bounds_from(counts: np.ndarray) -> np.ndarray:
     """Return the largest count from each place on, of counts (V,): (V,)."""
     found: np.ndarray = np.maximum.accumulate(counts[::-1])[::-1]
     return found
-
-
-def _rank_counts(counts: np.ndarray, rank: int) -> np.ndarray:
-    """Return the count at a rank of each column of (V, w), 0 beyond the last: shape (w,)."""
-    if rank > len(counts):
-        return np.zeros(counts.shape[1])
-    place = len(counts) - rank
-    bound: np.ndarray = np.partition(counts, place, axis=0)[place]
-    return bound

@@ -231,10 +231,8 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
 
 
 def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
-    if job.config.get("architecture"):
-        registry.build(job.config, job.vocabulary.size)  # says which options the family has
-    documents = job.store("train").batches()
-    model = family.fit(documents, job.vocabulary.size, job.open_vocabulary)
+    documents, options = job.store("train").batches(), job.config.get("architecture", {})
+    model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
     return model, _measure(model.to(job.device), job.store("valid"))
 
 

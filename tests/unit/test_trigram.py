@@ -105,6 +105,20 @@ def test_scores_equal_the_counts(model: Trigram) -> None:
     assert infinite > 10
 
 
+def test_looked_up_scores_are_those_of_the_distributions(model: Trigram) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(1, V, (40, 25), generator=generator)  # most of it never seen
+    for row, document in enumerate(corpus()[:30]):
+        width = min(len(document), 24)
+        tokens[row, :width] = torch.from_numpy(document[:width].astype(np.int64))
+        tokens[row, width] = 1
+    inputs = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=0)
+    (found,) = model.target_log_probs(inputs, tokens, 7)
+    expected = model(inputs).flatten(0, 1).gather(1, tokens.flatten()[:, None])[:, 0]
+    assert 200 < int(found.isfinite().sum()) < found.numel() - 200
+    torch.testing.assert_close(found.float(), expected)
+
+
 def test_distributions_sum_to_one(model: Trigram) -> None:
     rows, seen = torch.arange(len(model.contexts)), torch.ones(len(model.contexts)).bool()
     total = model._dense(rows, seen).double().exp().sum(-1)

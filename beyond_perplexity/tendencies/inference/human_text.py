@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.document_draws import documents_within
-from beyond_perplexity.tendencies.document_values import histograms_of
 from beyond_perplexity.tendencies.inference.units import whole_groups
 from beyond_perplexity.tendencies.pairs import BodyPair, aligned_counts
 from beyond_perplexity.tendencies.rows import LENGTH
@@ -27,6 +26,7 @@ from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
     StatisticsCounter,
+    histograms_of,
     read_statistics,
 )
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch

@@ -21,8 +21,9 @@ _NOTE = (
     "expectation, so that the log-likelihood is too high and the perplexity too low: it is a "
     "stochastic lower bound; debiased is by the jackknife and no bound. Few effective samples or "
     "a high Pareto k (its limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the "
-    "estimate, and that its error is not to be trusted. Over all lengths the sum may diverge, as training leaves the scale of S free: "
-    "nothing here compares the probabilities of sentences of different lengths. "
+    "estimate, and that its error is not to be trusted. Over all lengths the sum may diverge, as "
+    "training leaves the scale of S free: nothing here compares the probabilities of sentences "
+    "of different lengths. "
 )
 
 

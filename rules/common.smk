@@ -34,7 +34,11 @@ MEASURES = [
     f"<results>/tendencies/{source}/measures.parquet"
     for source in RUN.samples.sources()
 ]
-PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.models.scored())
+PERPLEXITIES = expand(
+    "<results>/perplexity/{model}.json",
+    model=dict.fromkeys([*RUN.models.scored(), *RUN.contrastive.normalized()]),
+)
+CONTRASTS = RUN.contrastive.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
@@ -130,5 +134,6 @@ LOCAL_TARGETS = {
     "tendencies",
     "perplexity",
     "importance",
+    "contrastive",
 }
 atexit.register(print_summary)

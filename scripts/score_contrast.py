@@ -9,8 +9,7 @@ import argparse
 
 import torch
 
-from beyond_perplexity.contrastive.distortions import DistortionOptions
-from beyond_perplexity.contrastive.options import read_versions
+from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.contrastive.sentences import take_units, types_of_split
 from beyond_perplexity.contrastive.versions import Substitutes, score_versions

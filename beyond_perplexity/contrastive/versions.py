@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.contrastive.distortions import DistortionOptions, distort
+from beyond_perplexity.contrastive.distortions import distort
+from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.scores import Scorer, score_texts
 from beyond_perplexity.contrastive.sentences import ContrastUnit, sentence_item
 from beyond_perplexity.errors import InputError

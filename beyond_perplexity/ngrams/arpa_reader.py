@@ -316,4 +316,3 @@ def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> A
     for number, block in read_line_blocks(path, block_bytes):
         reading.take(number, block)
     return reading.finish()
-

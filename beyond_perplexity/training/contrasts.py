@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.contrastive.distortions import DistortionOptions, distort
+from beyond_perplexity.contrastive.distortions import distort
+from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, InstanceStore

@@ -20,13 +20,12 @@ import torch
 from scipy.stats import t
 from torch import Tensor
 
-from beyond_perplexity.contrastive.distortions import DistortionOptions
 from beyond_perplexity.contrastive.entropy import (
     ContrastSums,
     contrast_rows,
     read_sums,
 )
-from beyond_perplexity.contrastive.options import read_versions
+from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,

@@ -12,6 +12,7 @@ from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, VOCABULARY_SUFFIXES
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.contrastive import DIFFERENCES, ContrastivePlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
@@ -56,13 +57,11 @@ def _titles(models: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
 
 
-def _contrastive_paper(config: Config, models: Models) -> Paper:
+def _contrastive_paper(plan: ContrastivePlan, models: Models) -> Paper:
     """Say what there is to show of contrastive entropy, and where; nothing without a model."""
-    section = config.get("contrastive", {})
-    names: list[str] = section.get("models", [])
-    unnormalized = [name for name in names if models.row(name).kind == "unnormalized"]
-    estimated = unnormalized if section.get("partition", {}).get("proposal") else []
-    folder = "<results>/contrastive"
+    names, normalized = plan.models(), plan.normalized()
+    unnormalized = [name for name in names if name not in normalized]
+    estimated = unnormalized if plan.options["partition"]["proposal"] else []
 
     def of(listed: Sequence[str], *patterns: str) -> Callable[[str], list[str]]:
         return lambda corpus: [
@@ -72,28 +71,23 @@ def _contrastive_paper(config: Config, models: Models) -> Paper:
             if models.corpus(name) == corpus
         ]
 
-    def differences(corpus: str) -> list[str]:
-        compared = [name for name in names if models.corpus(name) == corpus]
-        return [f"{folder}/{corpus}/differences.parquet"] if len(compared) > 1 else []
-
-    described, pairs = "<results>/models/{model}/model.json", section.get("pairs", {})
+    folder, described = "<results>/contrastive", "<results>/models/{model}/model.json"
+    pairs = [f"{folder}/pairs/{name}/{{model}}.parquet" for name in plan.options["pairs"]]
     files = {
         "contrasts": of(names, f"{folder}/{{corpus}}/{{model}}.parquet"),
-        "contrast_differences": differences,
-        "pair_contrasts": of(names, *(f"{folder}/pairs/{p}/{{model}}.parquet" for p in pairs)),
+        "contrast_differences": lambda corpus: [
+            f"{folder}/{corpus}/{DIFFERENCES}.parquet" for _ in plan.models(corpus)[1:2]
+        ],
+        "pair_contrasts": of(names, *pairs),
         "models": of(names, described),
         "sentence_models": of(unnormalized, described),
         "training": of(unnormalized, "<results>/models/{model}/training.parquet"),
-        "perplexities": of(
-            [name for name in names if name not in unnormalized],
-            "<results>/perplexity/{model}.json",
-        ),
+        "perplexities": of(normalized, "<results>/perplexity/{model}.json"),
         "partitions": of(estimated, "<results>/partitions/{model}.parquet"),
         "given_lengths": of(estimated, "<results>/partitions/{model}.json"),
     }
     labels = {"models": names, "families": {name: models.find(name)["family"] for name in names}}
-    corpora = [name for name in config["corpora"] if files["contrasts"](name)]
-    return Paper(corpora, labels, _titles(names), files)
+    return Paper(plan.corpora(), labels, _titles(names), files)
 
 
 class Report:
@@ -111,10 +105,17 @@ class Report:
         Its bodies of text.
     importance : ImportancePlan
         Its models with latent variables.
+    contrastive : ContrastivePlan
+        What is known of contrastive entropy.
     """
 
     def __init__(
-        self, config: Config, models: Models, samples: Samples, importance: ImportancePlan
+        self,
+        config: Config,
+        models: Models,
+        samples: Samples,
+        importance: ImportancePlan,
+        contrastive: ContrastivePlan,
     ) -> None:
         self._models = models
         self._samples = samples
@@ -136,7 +137,7 @@ class Report:
             "importance": Paper([""], latent, estimating)
             if importance.proposals()
             else Paper([], latent),
-            "contrastive": _contrastive_paper(config, models),
+            "contrastive": _contrastive_paper(contrastive, models),
         }
         self._files = self._find_files(models, samples, importance)
 

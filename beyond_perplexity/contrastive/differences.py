@@ -38,7 +38,6 @@ from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
 from beyond_perplexity.tendencies.notes import joined_facts
 
 _Row = dict[str, Any]
-_Pair = tuple[str, str]
 
 
 class ContrastTests(NamedTuple):

@@ -6,6 +6,7 @@
 #           <results>/contrastive/{corpus}/{model}.parquet
 #           <results>/contrastive/{corpus}/differences.parquet
 #           <results>/contrastive/pairs/{pairs}/{model}.parquet
+#           <results>/partitions/{model}.{parquet,json}
 # steps     train -> score_contrast -> measure_contrast, compare_contrast -> tables and figures (report.smk)
 #
 # A shard is a block of sentences by a block of draws, counted by their sizes: no job but the last knows how many
@@ -153,5 +154,48 @@ rule score_pairs:
             --threads {threads} \
             --device auto \
             --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule estimate_partition:
+    """Estimate the perplexity of a model of sentences, given their lengths, which has no likelihood."""
+    input:
+        documents=documents_of_model,
+        model="<results>/models/{model}/model.json",
+        proposal=f"<results>/models/{config['contrastive']['partition']['proposal']}/model.json",
+    output:
+        lengths=whole("<results>/partitions/{model}.parquet"),
+        summary=whole("<results>/partitions/{model}.json"),
+    log:
+        "<logs>/estimate_partition/{model}.log",
+    benchmark:
+        "<benchmarks>/estimate_partition/{model}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=120,
+        gpu=gpus,
+    params:
+        code=lambda wildcards: RUN.contrastive.partition_code(wildcards.model),
+        folder=subpath(input.model, parent=True),
+        proposal=subpath(input.proposal, parent=True),
+        source=lambda wildcards: RUN.contrastive.partition_source(wildcards.model),
+        options=RUN.contrastive.partition_options(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.estimate_partition {params.source} \
+            --model {params.folder:q} \
+            --proposal {params.proposal:q} \
+            --documents {input.documents:q} \
+            --name {wildcards.model} \
+            --options {params.options:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output.lengths:q} \
+            --summary {output.summary:q} \
             2>&1 | tee -a {log:q}
         """

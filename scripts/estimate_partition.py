@@ -39,6 +39,7 @@ from beyond_perplexity.storage.shards import write_json, write_shard
 from beyond_perplexity.vocabulary import Vocabulary
 
 UNIFORM = "uniform"  # the name of a proposal that is no model
+AT_ONCE = 100_000  # sentences of a split that are held
 UNDETERMINING = ("output", "summary", "threads")  # flags that do not change a number
 
 
@@ -103,15 +104,19 @@ def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterabl
     if given.documents:
         if given.sentences < 1:
             raise InputError(f"--sentences: is {given.sentences}, expected at least 1")
-        return take_units(
-            given.documents,
-            given.split,
-            0,
-            given.sentences,
-            seed=given.seed,
-            limit=given.sentences,
-            grouped=given.split_unit == "page",
-            whole=given.whole,
+        return (
+            unit
+            for first in range(0, given.sentences, AT_ONCE)
+            for unit in take_units(
+                given.documents,
+                given.split,
+                first,
+                min(AT_ONCE, given.sentences - first),
+                seed=given.seed,
+                limit=given.sentences,
+                grouped=given.split_unit == "page",
+                whole=given.whole,
+            )
         )
     cleaning = WHITE_SPACE_ONLY
     if not given.tokenized:

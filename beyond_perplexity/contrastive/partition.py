@@ -30,7 +30,9 @@ from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.vocabulary import BOS, UNK
 
-ROWS = 256  # of a block, about; every block has as many, so that no run depends on their number
+SEQUENCES_AT_ONCE = (
+    256  # of a block, about; every block has as many, so that no run depends on their number
+)
 RESAMPLED_BELOW = 0.5  # effective share of the particles
 
 
@@ -164,7 +166,7 @@ def draw_log_partitions(
     """
     longest = int(lengths[-1])
     proposal.check_length(longest)
-    runs = max(1, ROWS // options.particles)
+    runs = max(1, SEQUENCES_AT_ONCE // options.particles)
     found = np.empty((options.samples, len(lengths)))
     for first in range(0, options.samples, runs):
         items = torch.arange(first, first + runs)

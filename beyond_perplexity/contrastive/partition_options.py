@@ -24,6 +24,6 @@ class PartitionOptions(Limited):
         above 0 no word is without probability.
     """
 
-    samples: Count = 1000
-    particles: Count = 1
-    uniform: Share = 0.0
+    samples: Count = 64
+    particles: Count = 16
+    uniform: Share = 0.5

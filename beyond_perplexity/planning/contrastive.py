@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from beyond_perplexity.contrastive.options import DistortionOptions
+from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.storage.fingerprint import fingerprint
 
 _FOLDER = "<results>/contrastive"
 DIFFERENCES = "differences"  # the name of a file among those of models
@@ -41,6 +44,11 @@ class ContrastivePlan:
     def normalized(self) -> list[str]:
         """List those that have a likelihood, and so a perplexity."""
         return [name for name in self.models() if self._models.row(name).kind != "unnormalized"]
+
+    def estimated(self) -> list[str]:
+        """List those that have none, where it is estimated."""
+        known = self.normalized() if self.options["partition"]["proposal"] else self.models()
+        return [name for name in self.models() if name not in known]
 
     def corpora(self) -> list[str]:
         """List the corpora whose texts are distorted."""
@@ -90,11 +98,8 @@ class ContrastivePlan:
 
     def whole(self, model: str) -> list[str]:
         """Return the flag that says that documents are sentences, where they are."""
-        given = self.options["documents_are_sentences"]
-        if given is None:
-            source = self._config["corpora"][self._models.corpus(model)]["source"]
-            given = source["format"] == "penn" and source.get("document") == "tree"
-        return ["--whole"] if given else []
+        whole = _documents_are_sentences(self._config, self._models.corpus(model))
+        return ["--whole"] if whole else []
 
     def distortion(self) -> str:
         """Return what happens to a word that is hit, as JSON."""
@@ -129,6 +134,7 @@ class ContrastivePlan:
     def files(self) -> list[str]:
         """List all that is measured: of models, of their differences, and of pairs."""
         found = [f"{_FOLDER}/{self._models.corpus(m)}/{m}.parquet" for m in self.models()]
+        found += [f"<results>/partitions/{model}.parquet" for model in self.estimated()]
         for corpus in self.corpora():
             if len(self.models(corpus)) > 1:
                 found.append(f"{_FOLDER}/{corpus}/{DIFFERENCES}.parquet")
@@ -136,9 +142,42 @@ class ContrastivePlan:
             found += [f"{_FOLDER}/pairs/{name}/{model}.parquet" for model in self.models()]
         return found
 
+    def partition_code(self, model: str) -> str:
+        """Return the fingerprint of the code that estimates a model's partition function."""
+        families = {*self._models.code(model)}
+        families |= {*self._models.code(self.options["partition"]["proposal"])}
+        return fingerprint("scripts/estimate_partition.py", *sorted(families))
+
+    def partition_source(self, model: str) -> list[str]:
+        """Return the flags of the sentences whose lengths are wanted: those that are scored."""
+        unit, options = self._models.split_unit(model), self.options
+        flags = ["--split", options["split"], "--split-unit", unit]
+        return [*flags, "--sentences", str(options["sentences"]), *self.whole(model)]
+
+    def partition_options(self) -> str:
+        """Return how partition functions are estimated, as JSON."""
+        names = (field.name for field in fields(PartitionOptions))
+        return as_json({name: self.options["partition"][name] for name in names})
+
     def pairs_flag(self, pairs: str) -> list[str]:
         """Return the flag that says that brought pairs are cleaned already, where they are."""
         return ["--tokenized"] if self.options["pairs"][pairs]["tokenized"] else []
+
+
+def _documents_are_sentences(config: Config, corpus: str) -> bool:
+    given: bool | None = config["contrastive"]["documents_are_sentences"]
+    source = config["corpora"][corpus]["source"]
+    of_trees = source["format"] == "penn" and source.get("document") == "tree"
+    return of_trees if given is None else given
+
+
+def _share_sentences(config: Config) -> None:
+    """Let models of sentences be trained, in place, on what is a sentence when they are scored."""
+    for model in config["models"].values():
+        if FAMILIES[model["family"]].kind != "unnormalized":
+            continue
+        if _documents_are_sentences(config, model["corpus"]):
+            model["training"].setdefault("sentences", "documents")
 
 
 def _from_text(options: Mapping[str, Any]) -> bool:
@@ -163,12 +202,18 @@ def _first_closed(config: Config, corpus: str) -> str | None:
 def check_contrastive(config: Config) -> None:
     """Check section ``contrastive`` against the others.
 
+    Parameters
+    ----------
+    config : dict
+        With all defaults; models of sentences are told, in place, what is a sentence.
+
     Raises
     ------
     InputError
         Names the key, what is wrong with it and what is allowed.
     """
     given = config["contrastive"]
+    _share_sentences(config)
     from_text = _from_text(given)
     for name in given["models"]:
         _check_model(name, config)

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from beyond_perplexity.contrastive.distortions import distort
 from beyond_perplexity.contrastive.options import DistortionOptions
-from beyond_perplexity.corpus.shallow_trees import sentences
+from beyond_perplexity.contrastive.sentences import cut_sentences
 from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, InstanceStore
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
-from beyond_perplexity.vocabulary import EOS, Vocabulary, split_words
+from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Training sentences whose contrastive entropy, always with the same distortions, the training
 # curve has: under one set of weights, which that of the sentences of an epoch would not be.
@@ -66,7 +66,7 @@ class Contrasts(BatchSource):
     Parameters
     ----------
     store : InstanceStore
-        From `read_sentences`.
+        From `encode_sentences`.
     options : ContrastiveTrainingOptions
     vocabulary_size : int
         V: the ids above ``<unk>`` are the substitutes.
@@ -121,7 +121,7 @@ class Contrasts(BatchSource):
         return ContrastBatch(tokens, torch.from_numpy(distorted), lengths)
 
 
-def read_sentences(
+def encode_sentences(
     documents: str | os.PathLike[str],
     split: str,
     vocabulary: Vocabulary,
@@ -143,10 +143,8 @@ def read_sentences(
     for texts in read_texts([documents], split):
         strings = texts.to_pylist()
         for text, ids in zip(strings, vocabulary.encode(strings), strict=True):
-            words = split_words(text)
-            parts = sentences(words) if options.sentences == "cut" else [words]
             first = 0
-            for part in parts:
+            for part in cut_sentences(text, whole=options.sentences == "documents"):
                 for start in range(0, len(part), longest):
                     end = min(start + longest, len(part))
                     yield Instance(number, {TOKENS: ids[first + start : first + end]})

@@ -28,7 +28,7 @@ from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.training.contrasts import Contrasts, read_sentences, watched_places
+from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
 from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
@@ -250,7 +250,7 @@ def _fit_unnormalized(
     model = family(vocabulary.size, job.config.get("architecture", {}))
 
     def contrasts(split: str, places: Callable[[int], np.ndarray] | None = None) -> Contrasts:
-        found = read_sentences(job.corpus.documents, split, vocabulary, options)
+        found = encode_sentences(job.corpus.documents, split, vocabulary, options)
         store = InstanceStore.write(job.folder, split, found)
         chosen = places(len(store)) if places else None
         purpose = "watched" if places else split

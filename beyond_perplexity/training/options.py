@@ -142,6 +142,7 @@ class ContrastiveTrainingOptions(TrainingOptions):
         Longer ones than maximum_length are cut there.
     """
 
+    batch_tokens: Count = 512
     maximum_epochs: Count = 10
     learning_rate: Positive = 0.1
     optimizer: Literal["adamw", "sgd"] = "sgd"

@@ -147,7 +147,7 @@ def test_plain_weights_are_those_by_hand():
 
 @pytest.mark.parametrize("particles", [1, 8])
 def test_runs_do_not_depend_on_their_number_or_on_lengths(particles, monkeypatch):
-    monkeypatch.setattr(partition, "ROWS", 16 * particles)  # three blocks
+    monkeypatch.setattr(partition, "SEQUENCES_AT_ONCE", 16 * particles)  # three blocks
     model, proposal = make(), proposal_of("model")
     options = PartitionOptions(samples=40, particles=particles)
     whole = draw_log_partitions(model, proposal, LENGTHS, options, 5, "x")

@@ -25,7 +25,7 @@ from beyond_perplexity.training import contrasts, loop
 from beyond_perplexity.training.contrasts import (
     ContrastBatch,
     Contrasts,
-    read_sentences,
+    encode_sentences,
     watched_places,
 )
 from beyond_perplexity.training.fitting import fit_files
@@ -252,7 +252,7 @@ def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_trainin
     assert description["valid_perplexity"] is None
     best = [row for row in curve(whole, "valid") if row["step"] == description["best_step"]]
     options = ContrastiveTrainingOptions(**TRAINING)
-    found = read_sentences(data / "documents.parquet", "valid", vocabulary, options)
+    found = encode_sentences(data / "documents.parquet", "valid", vocabulary, options)
     store = InstanceStore.write(whole.parent / "again", "valid", found)
     source = Contrasts(store, options, vocabulary.size, 1, "valid")
     pairs = []
@@ -292,7 +292,7 @@ def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
     vocabulary = load_any_vocabulary(data)
     for redraw in (True, False):
         options = ContrastiveTrainingOptions(distortion=0.5, redraw=redraw)
-        found = read_sentences(data / "documents.parquet", "train", vocabulary, options)
+        found = encode_sentences(data / "documents.parquet", "train", vocabulary, options)
         store = InstanceStore.write(tmp_path, "train", found)
         source = Contrasts(store, options, vocabulary.size, 1, "train")
         first, other, again = (distorted(source, epoch) for epoch in (0, 1, 1))
@@ -329,7 +329,7 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
 
     def read(**options):
-        found = read_sentences(
+        found = encode_sentences(
             tmp_path / "documents.parquet",
             "train",
             vocabulary,

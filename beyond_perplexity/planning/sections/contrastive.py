@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from beyond_perplexity.contrastive.options import DistortionOptions
+from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.options import Count, Limit, Section, Share
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.evaluation import SplitName
@@ -32,20 +33,17 @@ class BroughtPairs(Section):
 
 
 @dataclass(frozen=True)
-class Partition(Section):
+class Partition(PartitionOptions, Section):
     """The partition function of models without a likelihood, by importance sampling.
 
     Attributes
     ----------
     proposal : str or None
-        Name of the language model whose sentences it is estimated from, with the vocabulary of all
+        Name of the language model whose words it is estimated from, with the vocabulary of all
         such models; null: it is not estimated.
-    samples : int
-        K, samples of every length.
     """
 
     proposal: str | None = None
-    samples: Count = 1000
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = planned("configs/smoke.yaml").report
-    (group,) = report.groups()
+    group, other = report.groups()
+    assert (group, other) == ("tendencies/wikipedia", "contrastive/wikipedia")
     files = [name for name in report.files() if "/toy." in name]
     folders = [f"<results>/{kind}/tendencies/wikipedia" for kind in ("tables", "figures")]
     assert files == [

@@ -93,7 +93,7 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
         of_unit = list(_compare(_columns(sums, unit), unit, tests))
         _adjust([row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY], tests)
         rows += of_unit
-    _read(rows, tests.base_level)
+    _read(rows)
     kept = [{name: row[name] for name in CONTRAST_DIFFERENCES.names} for row in rows]
     return pa.Table.from_pylist(kept, CONTRAST_DIFFERENCES)
 
@@ -154,7 +154,7 @@ def _compare(columns: _Columns, unit: str, tests: ContrastTests) -> Iterator[_Ro
             }
             found = entropy_of(lost[:, one] - lost[:, two], columns.size)
             yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, few_groups(found))
-            if tests.base_level in columns.lost:
+            if tests.base_level in columns.lost and level != tests.base_level:
                 base = columns.lost[tests.base_level][:, (one, two)]
                 at_both = given | {"base_level": tests.base_level}
                 yield _ratio_difference(at_both, lost[:, (one, two)], base, columns.size)
@@ -201,8 +201,8 @@ def _adjust(rows: Sequence[_Row], tests: ContrastTests) -> None:
         row["note"] = joined_facts(row["note"], warning)
 
 
-def _read(rows: Sequence[_Row], base_level: float) -> None:
-    """Fill in the reading of differences of H_C that have one of H_CR, but at the base level."""
+def _read(rows: Sequence[_Row]) -> None:
+    """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
     keys = ("first", "second", "unit", "level")
     limits = {
         tuple(row[key] for key in keys): (row["low"], row["high"])
@@ -211,6 +211,6 @@ def _read(rows: Sequence[_Row], base_level: float) -> None:
     }
     for row in rows:
         found = limits.get(tuple(row[key] for key in keys))
-        if row["measure"] == CONTRASTIVE_ENTROPY and found and row["level"] != base_level:
+        if row["measure"] == CONTRASTIVE_ENTROPY and found:
             low, high = (math.nan if limit is None else limit for limit in found)
             row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)

@@ -381,7 +381,7 @@ def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Ro
         yield _entropy_row(sums, level, column, size, facts)
     if base_level in columns:
         for level, column in columns.items():
-            if level > 0:
+            if level not in (0, base_level):  # where it is 0 or 1 for every model
                 yield _ratio_row(sums, (base_level, level), (columns[base_level], column), size)
     if not sums.sentence_level:
         found = entropy_of(*sum_groups(sums.groups, -sums.scores, sums.size(unit)))

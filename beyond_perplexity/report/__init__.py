@@ -116,8 +116,9 @@ groups of them) between both texts, and adjusted for all tests of a body of text
 in the CSV. †: no sound verdict is possible; the note of the table has the reason. The first row is
 the *floor*: how far human text is from human text of the same size in the same vocabulary. The
 *excess* is what a distance has above it, at this number of documents: it is never compared with
-that of another number. A closed vocabulary's models are compared with the human text as that
-vocabulary lets it be read."""
+that of another number. Texts of a closed vocabulary are compared with human text in those of
+its words that training and test split have often enough together: all other words are read as
+unknown on both sides."""
 _MODELS = ("models", "perplexities")
 _PUBLISHED_CONTRASTS = """
 

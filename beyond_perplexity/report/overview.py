@@ -46,8 +46,9 @@ DISTANCES_TEXT = r"""How far is generated text from human text?
 Each distance is 0 for the same distribution and at most 1, and never quite 0 for finite texts: the
 first rows say how far human text is from itself at the same size. Stars: significant at p < 0.005
 (\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no sound verdict
-is possible, for the reason that the tables name. Beside the distances: shares of unknown words, of
-documents that did not end, of repeated documents, and of 8-grams that stand in the training text.
+is possible, for the reason that the tables name. Beside the distances: shares of tokens
+that are read as unknown, of documents that did not end, of repeated documents, and of 8-grams that
+stand in the training text.
 
 {main_table}
 

@@ -74,39 +74,54 @@ class ClassOutput(OutputLayer):
 
         Only the class that a target is in is computed.
         """
+        order, parts = self._by_class(features, targets)
+        inside = []
+        for rows, goals, weight, bias, impossible in parts:
+            words = float_product(rows, weight, bias).index_fill(1, impossible, -torch.inf)
+            inside.append(chosen_log_probs(words, goals))  # (N_c,)
         classes = float_product(features, self.classes.weight, self.classes.bias)  # (N, C)
-        result = chosen_log_probs(classes, self.class_of[targets])  # (N,)
-        for rows, start, end, impossible in self._by_class(targets):
-            weight, bias = self.words.weight[start:end], self.words.bias[start:end]
-            words = float_product(features[rows], weight, bias)  # (N_c, S_c)
-            words = words.index_fill(1, impossible, -torch.inf)
-            result[rows] += chosen_log_probs(words, targets[rows] - start)
-        return result
+        found = chosen_log_probs(classes, self.class_of[targets])  # (N,)
+        return found.index_add(0, order, torch.cat(inside)) if inside else found
 
     def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
         """Return −Σ log p of targets (N,), nats, for features (N, D)."""
         head, nothing = self.classes, self.impossible[:0]
         classes = self.class_of[targets]  # (N,)
         loss = summed_cross_entropy(features, head.weight, head.bias, classes, nothing, dtype)
-        # Split at once: the gradient of a slice is filled up to the whole each time.
-        sizes = [end - start for start, end in self._spans()]
-        weights, biases = self.words.weight.split(sizes), self.words.bias.split(sizes)
-        for rows, start, _, impossible in self._by_class(targets):
-            place = int(self.class_of[start])
-            inside = targets[rows] - start  # (N_c,)
-            loss = loss + summed_cross_entropy(
-                features[rows], weights[place], biases[place], inside, impossible, dtype
-            )
+        for rows, goals, weight, bias, impossible in self._by_class(features, targets)[1]:
+            loss = loss + summed_cross_entropy(rows, weight, bias, goals, impossible, dtype)
         return loss
 
-    def _by_class(self, targets: Tensor) -> list[tuple[Tensor, int, int, Tensor]]:
-        """List the classes of targets (N,): their positions (N_c,), ids from and to, impossible."""
+    def _by_class(
+        self, features: Tensor, targets: Tensor
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
+        """Sort targets (N,) by their classes, and list those that have some.
+
+        Returns
+        -------
+        order : Tensor
+            int64, (N,).
+        parts : list
+            Of each class the features (N_c, D), the targets as places in it (N_c,), weights
+            (S_c, D), biases (S_c,), and the impossible places.
+        """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)
         counts = torch.bincount(classes, minlength=len(self.ends)).tolist()
-        found = []
-        for rows, (start, end) in zip(order.split(counts), self._spans(), strict=True):
-            if len(rows):
-                impossible = self.impossible[:0] if start else self.impossible
-                found.append((rows, start, end, impossible))
-        return found
+        spans = self._spans()
+        sizes = [end - start for start, end in spans]
+        # Split at once: the gradient of a slice is filled up to the whole each time.
+        split = zip(
+            features[order].split(counts),
+            targets[order].split(counts),
+            self.words.weight.split(sizes),
+            self.words.bias.split(sizes),
+            spans,
+            strict=True,
+        )
+        parts = [
+            (rows, goals - start, weight, bias, self.impossible[:0] if start else self.impossible)
+            for rows, goals, weight, bias, (start, _) in split
+            if len(rows)
+        ]
+        return order, parts

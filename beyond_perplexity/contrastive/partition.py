@@ -1,0 +1,213 @@
+"""Z of an unnormalized model, given the length: Z_n, the sum of e^(log score) over V^n.
+
+Sequences of words are drawn from a proposal q, a normalized model that is kept from ending. With
+w_n = e^(log score) / q of its first n words, E w_n = Z_n: one sequence serves every length. Several
+sequences of a run, the particles, are a sequential Monte Carlo estimate of the same expectation
+(`importance.drawing.smc`); there are K independent runs. V are the words and ``<unk>``, neither
+``<s>`` nor ``</s>``.
+
+The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n
+grows with n it diverges. A likelihood is one of the words given their number.
+
+K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.drawing.smc import effective_size, systematic
+from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.unnormalized import UnnormalizedModel
+from beyond_perplexity.vocabulary import BOS, UNK
+
+ROWS = 256  # of a block, about; every block has as many, so that no run depends on their number
+RESAMPLED_BELOW = 0.5  # effective share of the particles
+
+
+class WordProposal:
+    """A distribution over words that never ends, word by word.
+
+    Parameters
+    ----------
+    model : LanguageModel or None
+        None: words are drawn uniformly.
+    vocabulary_size : int
+        Of a closed vocabulary; its ids from ``<unk>`` on are words.
+    uniform : float
+        Share of the uniform distribution.
+    name : object
+        What a message calls the proposal.
+    """
+
+    def __init__(
+        self, model: LanguageModel | None, vocabulary_size: int, uniform: float, name: object
+    ) -> None:
+        self.model, self.words = model, vocabulary_size - UNK
+        self.uniform = 1.0 if model is None else uniform
+        self.name = name
+
+    def check_length(self, longest: int) -> None:
+        """Raise `InputError` where the model cannot condition on so many words."""
+        limit = None if self.model is None else self.model.context_length
+        if limit is not None and longest > limit:
+            raise InputError(
+                f"{self.name}: conditions on {limit} tokens at most, but a sentence has {longest} "
+                "words; choose a proposal without a limit, or leave out such sentences"
+            )
+
+    def start(self, rows: int, longest: int) -> State | None:
+        """Return the state of empty sequences."""
+        return None if self.model is None else self.model.initial_state(rows, longest)
+
+    def draw(
+        self, tokens: Tensor, state: State | None, numbers: Tensor
+    ) -> tuple[Tensor, Tensor, State | None]:
+        """Draw the next word of each sequence.
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B,): the newest; ``<s>`` of an empty sequence.
+        state : State or None
+            Before these; it may be overwritten.
+        numbers : Tensor
+            float64 in [0, 1), (B,): one decides on a word.
+
+        Returns
+        -------
+        words : Tensor
+            int64, (B,).
+        log_q : Tensor
+            float64, (B,): nats.
+        state : State or None
+            After `tokens`.
+
+        Raises
+        ------
+        InputError
+            When words have no probability.
+        """
+        if self.model is None or state is None:
+            drawn = (numbers * self.words).long()  # (B,)
+            return drawn + UNK, torch.full_like(numbers, -math.log(self.words)), state
+        logits, state = self.model.step(tokens, state)  # (B, V)
+        q = self._mix(logits[:, UNK:])  # (B, W)
+        drawn = invert(q.cumsum(1), numbers[:, None])  # (B, 1)
+        return drawn[:, 0] + UNK, q.gather(1, drawn)[:, 0].log(), state
+
+    def _mix(self, logits: Tensor) -> Tensor:
+        """Return q of the words, float64, (B, W), by their logits."""
+        dead = (logits == -torch.inf).all(1, keepdim=True)  # (B, 1)
+        q = logits.double().masked_fill(dead, 0.0).softmax(1)  # (B, W)
+        if not self.uniform and bool(((q == 0) | dead).any()):
+            raise InputError(
+                f"{self.name}: gives words no probability, so that their part of Z would be "
+                "missed; choose a smoothed model, or set uniform above 0"
+            )
+        if bool(q.isnan().any()):
+            raise InputError(f"{self.name}: gives words the probability NaN; train it again")
+        return q * (1 - self.uniform) + self.uniform / self.words
+
+
+class _Particles(NamedTuple):
+    """Sequences of a block, (R, P), row by row."""
+
+    tokens: Tensor  # (B,): the newest
+    model: State
+    proposal: State | None
+
+    def select(self, rows: Tensor) -> _Particles:
+        proposal = None if self.proposal is None else self.proposal.select(rows)
+        return _Particles(self.tokens[rows], self.model.select(rows), proposal)
+
+
+@torch.no_grad()
+def draw_log_partitions(
+    model: UnnormalizedModel,
+    proposal: WordProposal,
+    lengths: np.ndarray,
+    options: PartitionOptions,
+    seed: int,
+    purpose: str,
+) -> np.ndarray:
+    """Estimate log Z of several lengths, K times.
+
+    Parameters
+    ----------
+    model : UnnormalizedModel
+    proposal : WordProposal
+    lengths : ndarray of int64, shape (N,)
+        Numbers of words, rising, at least 1.
+    options : PartitionOptions
+    seed, purpose
+        Key the random streams, one a run; on a CPU a run does not depend on the others.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, N)
+        Logarithms of unbiased estimates of Z_n, nats. Those of a run come of the same sequences.
+
+    Raises
+    ------
+    InputError
+        When the proposal leaves words out or cannot go so far, or a score is no finite number.
+    """
+    longest = int(lengths[-1])
+    proposal.check_length(longest)
+    runs = max(1, ROWS // options.particles)
+    found = np.empty((options.samples, len(lengths)))
+    for first in range(0, options.samples, runs):
+        items = torch.arange(first, first + runs)
+        count = longest * (options.particles + 1)
+        numbers = uniforms(seed, purpose, items, 0, count, model.device)
+        steps = numbers.view(runs, longest, options.particles + 1)
+        sums = _run_block(model, proposal, steps)  # (R, L)
+        if not np.isfinite(sums).all():
+            raise InputError(
+                f"the scores of words drawn from {proposal.name} are no finite numbers; the "
+                "weights of the model are damaged: train it again"
+            )
+        kept = slice(first, min(first + runs, options.samples))
+        found[kept] = sums[: kept.stop - kept.start, lengths - 1]
+    return found
+
+
+def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor) -> np.ndarray:
+    """Run particles: log Ẑ_n of each run and n, (R, L), by numbers (R, L, P + 1)."""
+    runs, longest, particles = numbers.shape[0], numbers.shape[1], numbers.shape[2] - 1
+    rows, device = runs * particles, model.device
+    held = _Particles(
+        torch.full((rows,), BOS, device=device),
+        model.initial_state(rows),
+        proposal.start(rows, longest),
+    )
+    weights = torch.zeros(runs, particles, dtype=torch.double, device=device)  # logarithms
+    before = torch.zeros(runs, dtype=torch.double, device=device)
+    first_row = torch.arange(runs, device=device)[:, None] * particles  # (R, 1)
+    found = []
+    for place in range(longest):
+        own_numbers = numbers[:, place, :-1].flatten()  # (B,)
+        tokens, log_q, state = proposal.draw(held.tokens, held.proposal, own_numbers)  # (B,), (B,)
+        change, scored = model.extend(tokens, held.model)  # (B,)
+        held = _Particles(tokens, scored, state)
+        weights = weights + (change - log_q).view(runs, particles)  # (R, P)
+        mean = weights.logsumexp(1) - math.log(particles)  # (R,)
+        found.append(before + mean)
+        poor = effective_size(weights) < RESAMPLED_BELOW * particles  # (R,)
+        if poor.any():
+            anew = systematic(weights, numbers[:, place, -1])  # (R, P)
+            kept = torch.where(poor[:, None], anew, torch.arange(particles, device=device))
+            held = held.select((first_row + kept).flatten())
+            before = torch.where(poor, before + mean, before)
+            weights = weights.masked_fill(poor[:, None], 0.0)
+    return torch.stack(found, 1).cpu().numpy()

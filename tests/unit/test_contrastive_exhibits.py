@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
@@ -26,6 +29,8 @@ from beyond_perplexity.figures.contrastive_rows import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import save
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_assertions import order_agreement
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
@@ -55,6 +60,7 @@ from tests.unit.synthetic_tables import (
     sentence_description,
 )
 
+ROOT = Path(__file__).parents[2]
 WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
 SENTENCES = tuple(MARGINS)
@@ -559,3 +565,67 @@ def test_names_are_no_markup(name: str) -> None:
         letter for letter in latex if ord(letter) > 127
     ]
     assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+# ---- planning ----
+
+
+def planned_files(config: dict[str, Any]) -> dict[str, list[str]]:
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    report = Run(config).report
+    return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
+
+
+def smoke() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    return loaded
+
+
+def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
+    config = smoke()
+    config["contrastive"]["models"] = []
+    without = planned_files(config)
+    both = planned_files(smoke())
+    assert set(both) - set(without) == {"contrastive/wikipedia"}
+    assert all(both[group] == without[group] for group in without)
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
+
+
+def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
+    config = smoke()
+    names = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    tables = {"findings", "table_1", "table_2", "table_3", "cross_entropy"}
+    assert {name for name in names if name.endswith(".csv")} == {f"{n}.csv" for n in tables}
+    assert {name for name in names if name.endswith(".svg")} == {
+        f"figure_{number}.svg" for number in (1, 2, 3)
+    }
+    config["contrastive"]["pairs"] = {"own": {"path": "pairs.tsv"}}
+    config["contrastive"]["partition"] = {"proposal": "lstm"}
+    more = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    assert {name for name in more - names if name.endswith("csv")} == {"pairs.csv", "partition.csv"}
+    config["contrastive"]["models"] = ["kn-3"]
+    alone = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    assert {name for name in names - alone if name.endswith(("csv", "svg"))} == {
+        "table_1.csv",
+        "figure_2.svg",
+        "figure_3.svg",
+    }
+
+
+def test_inputs_are_those_of_the_models_that_are_listed() -> None:
+    config = smoke()
+    config["contrastive"]["partition"] = {"proposal": "lstm"}
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    report, listed = Run(config).report, config["contrastive"]["models"]
+    group = "contrastive/wikipedia"
+    files = report.inputs(TABLES, group, "table_2")
+    assert files["contrasts"] == [f"<results>/{group}/{name}.parquet" for name in listed]
+    assert files["models"] == [f"<results>/models/{name}/model.json" for name in listed]
+    scored = [name for name in listed if name != "sentence-rnn"]
+    assert files["perplexities"] == [f"<results>/perplexity/{name}.json" for name in scored]
+    assert files["given_lengths"] == ["<results>/partitions/sentence-rnn.json"]
+    curves = report.inputs(FIGURES, group, "figure_2")["training"]
+    assert curves == ["<results>/models/sentence-rnn/training.parquet"]
+    margins = report.inputs(FIGURES, group, "figure_3")["sentence_models"]
+    assert margins == ["<results>/models/sentence-rnn/model.json"]

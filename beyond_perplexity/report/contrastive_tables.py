@@ -25,7 +25,6 @@ from beyond_perplexity.report.contrastive_published import (
     published_contrasts,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.measured import PAPER
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
@@ -52,7 +51,7 @@ _BOUND_NOTE = (
     "expectation, so that this perplexity is too."
 )
 _WITHOUT = " ◇"
-_OWN = "this run"
+_OWN, _PUBLISHED = "this run", "published"
 
 
 def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -147,7 +146,7 @@ def _level_heads(titles: Sequence[str]) -> list[Column]:
         for column in (
             Column(f"{_OWN} ±", title),
             Column("95% interval", title),
-            Column(PAPER, title, published=True),
+            Column(_PUBLISHED, title, published=True),
         )
     ]
 
@@ -250,7 +249,7 @@ def entropy_table(
         Column("Unit", text=True),
         Column("Model", text=True),
         Column(_OWN, "Perplexity per word"),
-        Column(PAPER, "Perplexity per word", published=True),
+        Column(_PUBLISHED, "Perplexity per word", published=True),
         Column("its name in the paper", text=True, published=True),
         *_level_heads([f"H_C at {shown_level(level)}" for level in levels]),
     ]

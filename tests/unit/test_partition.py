@@ -133,13 +133,14 @@ def test_plain_weights_are_those_by_hand():
     for run in range(5):
         numbers = stream(9, "hand", run).random(2 * LONGEST)[::2]
         words: list[int] = []
-        log_q = 0.0
+        of_model, uniform = 1.0, 1.0  # probabilities of the words so far
         for number in numbers:
             logits = q(torch.tensor([[0, *words]]))[0, -1, 2:].double()
-            p = 0.75 * logits.softmax(0) + 0.25 / 4
+            p = 0.75 * of_model * logits.softmax(0) + 0.25 * uniform / 4
             place = int(np.searchsorted(p.cumsum(0).numpy(), number * float(p.sum()), "right"))
             words.append(2 + place)
-            log_q += math.log(p[place])
+            of_model, uniform = of_model * float(logits.softmax(0)[place]), uniform / 4
+            log_q = math.log(0.75 * of_model + 0.25 * uniform)
             n = len(words)
             score = model.sentence_log_scores(torch.tensor([words]), torch.tensor([n]))
             assert weights[run, n - 1] == pytest.approx(float(score) - log_q, abs=1e-5)

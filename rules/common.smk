@@ -45,6 +45,9 @@ EXTRACTIONS = expand(
 MAIN_FIGURES = expand(
     "<results>/figures/{group}/main.svg", group=RUN.report.groups("tendencies")
 )
+FINDINGS = expand(
+    "<results>/tables/{group}/findings.csv", group=RUN.report.groups("contrastive")
+)
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
 OVERVIEW = "<results>/overview/overview.rst"

@@ -1,12 +1,45 @@
 # Documents become sufficient statistics, statistics become distances and tests.
 #
 # requires  documents (corpus.smk), samples (generate.smk)
-# makes     <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
+# makes     <results>/compared_words/{corpus}/{vocabulary}.txt
+#           <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
 #           <results>/references/{corpus}/{vocabulary}/{statistics,curves}.parquet
 #           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
 #           <results>/references/{corpus}/sensitivity.parquet
 #           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves}.parquet
-# steps     count -> merge -> measure
+# steps     choose_words -> count -> merge -> measure
+
+
+rule choose_words:
+    """Choose the words that texts of a closed vocabulary are compared in, alike in training and test."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        vocabulary="<results>/vocabularies/{corpus}/{vocabulary}.json",
+    output:
+        whole("<results>/compared_words/{corpus}/{vocabulary}.txt"),
+    log:
+        "<logs>/choose_words/{corpus}/{vocabulary}.log",
+    benchmark:
+        "<benchmarks>/choose_words/{corpus}/{vocabulary}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/choose_words.py"),
+        flags=lambda wildcards: RUN.samples.unit_flags(wildcards.corpus),
+        shortest=config["tendencies"]["minimum_tokens"],
+    shell:
+        """
+        python -m scripts.choose_words \
+            --documents {input.documents:q} \
+            --vocabulary {input.vocabulary:q} \
+            --minimum-tokens {params.shortest} \
+            {params.flags} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
 
 
 rule count_samples:

@@ -13,13 +13,13 @@ from beyond_perplexity.contrastive.options import DistortionOptions, read_versio
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.contrastive.sentences import take_units, types_of_split
 from beyond_perplexity.contrastive.versions import Substitutes, score_versions
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.vocabulary import load_vocabulary
+from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
@@ -39,7 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--whole", action="store_true", help="every document is one sentence")
     add("--sentences", type=int, nargs=2, required=True, help="first, number; in a random order")
     add("--limit", type=int, nargs="*", default=[], help="sentences of all shards, for the last")
-    add("--substitutes", nargs="*", default=[], help="closed vocabulary; none: types of the split")
+    add(
+        "--substitutes",
+        nargs="*",
+        default=[],
+        help="closed vocabulary that they come from",
+    )
     add("--distortion", type=json_object, default={}, help="options, JSON object")
     add("--versions", type=json_object, required=True, help='{"level": [first draw, number], ...}')
     add("--seed", type=int, required=True, help="seed of the run")
@@ -49,12 +54,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _substitutes(given: argparse.Namespace) -> Substitutes:
-    if not given.substitutes:
+def _substitutes(given: argparse.Namespace, source: str) -> Substitutes:
+    if source == "text":
         types = types_of_split(given.documents, given.split)
         return Substitutes(types, f"{given.documents} (split {given.split})")
-    (path,) = given.substitutes
-    return Substitutes(load_vocabulary(path).describe()["words"], path)
+    if len(given.substitutes) != 1:
+        raise InputError("--substitutes: name one closed vocabulary, or set substitutes: text")
+    vocabulary = load_vocabulary(given.substitutes[0])
+    if not isinstance(vocabulary, ClosedVocabulary):
+        raise InputError(f"{given.substitutes[0]}: has parts of words; name a closed vocabulary")
+    return Substitutes(vocabulary.describe()["words"], given.substitutes[0])
 
 
 def main() -> None:
@@ -73,7 +82,7 @@ def main() -> None:
         grouped=given.split_unit == "page",
         whole=given.whole,
     )
-    substitutes = _substitutes(given)
+    substitutes = _substitutes(given, distortion.substitutes)
     if units:
         substitutes.check(units)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}

@@ -25,6 +25,7 @@ from beyond_perplexity.contrastive.entropy import (
     ratios,
     unclear_base,
 )
+from beyond_perplexity.contrastive.readings import read_table_1
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.intervals import sum_groups
 from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
@@ -34,19 +35,9 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_RATIO,
 )
 from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.inference.thresholds import VERDICT_LEVELS
 from beyond_perplexity.tendencies.notes import joined_facts
 
-_NOTHING_FOUND = "no difference found"
-# By whether H_C is higher and whether H_CR is lower.
-_TABLE_1 = {
-    (True, False): "superior",
-    (True, True): "scaling issues",
-    (False, False): "indeterminate",
-    (False, True): "inferior",
-}
 _Row = dict[str, Any]
-_Pair = tuple[str, str]
 
 
 class ContrastTests(NamedTuple):
@@ -72,33 +63,6 @@ class _Columns(NamedTuple):
     names: list[str]
     size: np.ndarray
     lost: dict[float, np.ndarray]
-
-
-def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
-    """Read the paper's Table 1 for a model against another.
-
-    Parameters
-    ----------
-    value : float
-        Difference of H_C.
-    p_adjusted : float or None
-        Of its test; None where there is no verdict.
-    low, high : float
-        95% limits of the paired difference of H_CR: similar, where they hold 0.
-
-    Returns
-    -------
-    str or None
-        ``superior``, ``inferior``, ``scaling issues``, ``indeterminate``; where H_C shows no
-        difference, ``no difference found``; None where it is not known.
-    """
-    if p_adjusted is None:
-        return None
-    if p_adjusted >= VERDICT_LEVELS[0]:
-        return _NOTHING_FOUND
-    if math.isnan(low) or math.isnan(high):
-        return None
-    return _TABLE_1[value > 0, high < 0]
 
 
 def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:

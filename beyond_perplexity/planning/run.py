@@ -43,7 +43,7 @@ class Run:
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
         self.samples = Samples(config, self.models)
-        self.report = Report(config, self.models, self.samples, self.importance)
+        self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 
 
 def prepare_environment(folder: str | Path) -> None:

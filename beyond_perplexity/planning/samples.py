@@ -78,10 +78,9 @@ class Samples:
 
     @staticmethod
     def vocabulary_files(corpus: str, vocabulary: str) -> list[str]:
-        """List the file of a vocabulary that texts are read in; none for ``raw``."""
-        return (
-            [] if vocabulary == RAW_TEXT else [f"<results>/vocabularies/{corpus}/{vocabulary}.json"]
-        )
+        """List the file of the words that texts are compared in; none for ``raw``."""
+        compared = vocabulary != RAW_TEXT
+        return [f"<results>/compared_words/{corpus}/{vocabulary}.txt"] if compared else []
 
     def body_vocabulary(self, model: str, decoding: str) -> list[str]:
         """List the file of the vocabulary that a body of text is compared in."""
@@ -148,13 +147,16 @@ class Samples:
         longest = tendencies["maximum_tokens"]
         return flags if longest is None else f"{flags} --maximum-tokens {longest}"
 
+    def unit_flags(self, corpus: str) -> str:
+        """Return the flag that says what the splits of a corpus keep whole, if not documents."""
+        # Where the files say the splits, they keep the pages whole.
+        split = self.config["corpora"][corpus].get("split", {"unit": "page"})
+        return "--group-column title" if split["unit"] == "page" else ""
+
     def reference_flags(self, corpus: str) -> str:
         """Return the flags that say which documents of the test split are the reference."""
         first = f"--first {self.config['generation']['documents']}"
-        # Where the files say the splits, they keep the pages whole.
-        split = self.config["corpora"][corpus].get("split", {"unit": "page"})
-        by_page = split["unit"] == "page"
-        return f"{first} --group-column title" if by_page else first
+        return f"{first} {self.unit_flags(corpus)}".rstrip()
 
     def measuring_flags(self, model: str, decoding: str) -> str:
         """Return the flags of `scripts.measure_tendencies` that are no file of the run."""

@@ -42,7 +42,8 @@ FLOOR_NOTE = (
     "documents."
 )
 TEXT_NOTE = (
-    "Share of the text: unknown words of all tokens, documents that did not end by themselves, "
+    "Share of the text: tokens that are read as unknown (words that the model does not write, or "
+    "that are too rare to be compared), documents that did not end by themselves, "
     "documents that repeat an earlier one word for word, sequences of 8 tokens that stand in the "
     "training text."
 )

@@ -12,7 +12,7 @@ class _Share(NamedTuple):
 
 # By the measure; the human text's own ends in ``_reference``.
 _TOLD = {
-    "unknown_share": _Share("Unknown words, of all tokens", "unknown words"),
+    "unknown_share": _Share("Tokens read as unknown", "read as unknown"),
     "unfinished_share": _Share("Documents that did not end by themselves", "unfinished"),
     "duplicate_share": _Share("Documents that repeat an earlier one", "duplicates"),
     "training_8grams": _Share(

@@ -47,7 +47,9 @@ def note(script, *others, what=""):
     codes[f"{script} {what}".strip()] = fingerprint(f"scripts/{script}.py", *others)
 for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
     note(script)
-for script in ("measure_tendencies", "measure_sensitivity"):
+for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
+    note(script)
+for script in ("compare_perplexity", "compare_contrast"):
     note(script)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
@@ -55,6 +57,10 @@ note("import_samples", run.corpora.external_code("own"))
 for model in config["models"]:
     note("train", *run.models.code(model), what=model)
     if model in latent["models"]:
+        continue
+    for script in ("score_contrast", "contrast"):
+        note(script, *run.models.code(model), what=model)
+    if run.models.row(model).kind == "unnormalized":
         continue
     note("measure_perplexity", *run.models.code(model), what=model)
     for decoding in config["decodings"]:

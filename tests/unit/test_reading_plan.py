@@ -58,7 +58,7 @@ def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
     files = samples.compared_files("lstm", "beam")
     assert files["reference"] == "<results>/references/wikipedia/words/statistics.parquet"
     assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
-    assert files["vocabulary"] == ["<results>/vocabularies/wikipedia/words.json"]
+    assert files["vocabulary"] == ["<results>/compared_words/wikipedia/words.txt"]
     assert samples.compared_files("bpe", "beam")["vocabulary"] == []
 
 

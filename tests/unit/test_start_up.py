@@ -33,6 +33,7 @@ HEAVY = {
 NEEDS = {
     "build_speller": set(),
     "build_vocabulary": set(),
+    "choose_words": set(),
     "compare": {"pandas", "matplotlib", "scipy"},
     "compare_contrast": {"scipy"},
     "compare_perplexity": {"pandas", "scipy"},

@@ -36,8 +36,32 @@ SEQUENCES_AT_ONCE = (
 RESAMPLED_BELOW = 0.5  # effective share of the particles
 
 
+class ProposalState(NamedTuple):
+    """What a proposal remembers of B sequences.
+
+    Attributes
+    ----------
+    model : State
+        Of the model.
+    log_shares : Tensor
+        float64, (B, 2): logarithms of the shares that the model and the uniform distribution have,
+        given the words so far.
+    """
+
+    model: State
+    log_shares: Tensor
+
+    def select(self, rows: Tensor) -> ProposalState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return ProposalState(self.model.select(rows), self.log_shares[rows])
+
+
 class WordProposal:
-    """A distribution over words that never ends, word by word.
+    """A distribution over sequences of words that never end: of a model, uniform, or a mixture.
+
+    Sequences are mixed, not words: with u of the uniform distribution q(W) = (1 − u) q_model(W) +
+    u / W^n. Weights are thus at most 1 / u times those of uniform words, however bad the model is
+    (a defensive mixture, Hesterberg 1995).
 
     Parameters
     ----------
@@ -46,7 +70,7 @@ class WordProposal:
     vocabulary_size : int
         Of a closed vocabulary; its ids from ``<unk>`` on are words.
     uniform : float
-        Share of the uniform distribution.
+        u.
     name : object
         What a message calls the proposal.
     """
@@ -54,7 +78,8 @@ class WordProposal:
     def __init__(
         self, model: LanguageModel | None, vocabulary_size: int, uniform: float, name: object
     ) -> None:
-        self.model, self.words = model, vocabulary_size - UNK
+        self.model = None if uniform == 1 else model
+        self.words = vocabulary_size - UNK
         self.uniform = 1.0 if model is None else uniform
         self.name = name
 
@@ -67,20 +92,24 @@ class WordProposal:
                 "words; choose a proposal without a limit, or leave out such sentences"
             )
 
-    def start(self, rows: int, longest: int) -> State | None:
-        """Return the state of empty sequences."""
-        return None if self.model is None else self.model.initial_state(rows, longest)
+    def start(self, rows: int, longest: int) -> ProposalState | None:
+        """Return the state of empty sequences; None where words are uniform."""
+        if self.model is None:
+            return None
+        shares = torch.tensor([[1 - self.uniform, self.uniform]], dtype=torch.double).log()
+        state = self.model.initial_state(rows, longest)
+        return ProposalState(state, shares.expand(rows, 2).to(self.model.device))
 
     def draw(
-        self, tokens: Tensor, state: State | None, numbers: Tensor
-    ) -> tuple[Tensor, Tensor, State | None]:
+        self, tokens: Tensor, state: ProposalState | None, numbers: Tensor
+    ) -> tuple[Tensor, Tensor, ProposalState | None]:
         """Draw the next word of each sequence.
 
         Parameters
         ----------
         tokens : Tensor
             int64, (B,): the newest; ``<s>`` of an empty sequence.
-        state : State or None
+        state : ProposalState or None
             Before these; it may be overwritten.
         numbers : Tensor
             float64 in [0, 1), (B,): one decides on a word.
@@ -90,9 +119,9 @@ class WordProposal:
         words : Tensor
             int64, (B,).
         log_q : Tensor
-            float64, (B,): nats.
-        state : State or None
-            After `tokens`.
+            float64, (B,): of each word given those before it, nats.
+        state : ProposalState or None
+            After the word, but for the model, which has not read it.
 
         Raises
         ------
@@ -101,15 +130,21 @@ class WordProposal:
         """
         if self.model is None or state is None:
             drawn = (numbers * self.words).long()  # (B,)
-            return drawn + UNK, torch.full_like(numbers, -math.log(self.words)), state
-        logits, state = self.model.step(tokens, state)  # (B, V)
-        q = self._mix(logits[:, UNK:])  # (B, W)
+            return drawn + UNK, torch.full_like(numbers, -math.log(self.words)), None
+        logits, after = self.model.step(tokens, state.model)  # (B, V)
+        of_model = self._of_words(logits[:, UNK:])  # (B, W)
+        shares = state.log_shares.exp()  # (B, 2)
+        q = of_model * shares[:, :1] + shares[:, 1:] / self.words  # (B, W)
         drawn = invert(q.cumsum(1), numbers[:, None])  # (B, 1)
-        return drawn[:, 0] + UNK, q.gather(1, drawn)[:, 0].log(), state
+        log_q = q.gather(1, drawn).log()  # (B, 1)
+        log_each = of_model.gather(1, drawn).log()  # (B, 1)
+        log_each = torch.cat([log_each, torch.full_like(log_each, -math.log(self.words))], 1)
+        log_shares = (state.log_shares + log_each).log_softmax(1)  # (B, 2)
+        return drawn[:, 0] + UNK, log_q[:, 0], ProposalState(after, log_shares)
 
-    def _mix(self, logits: Tensor) -> Tensor:
-        """Return q of the words, float64, (B, W), by their logits."""
-        dead = (logits == -torch.inf).all(1, keepdim=True)  # (B, 1)
+    def _of_words(self, logits: Tensor) -> Tensor:
+        """Return the model's q of the words, float64, (B, W), by their logits."""
+        dead = (logits == -torch.inf).all(1, keepdim=True)  # (B, 1): it would end
         q = logits.double().masked_fill(dead, 0.0).softmax(1)  # (B, W)
         if not self.uniform and bool(((q == 0) | dead).any()):
             raise InputError(
@@ -118,7 +153,7 @@ class WordProposal:
             )
         if bool(q.isnan().any()):
             raise InputError(f"{self.name}: gives words the probability NaN; train it again")
-        return q * (1 - self.uniform) + self.uniform / self.words
+        return q
 
 
 class _Particles(NamedTuple):
@@ -126,7 +161,7 @@ class _Particles(NamedTuple):
 
     tokens: Tensor  # (B,): the newest
     model: State
-    proposal: State | None
+    proposal: ProposalState | None
 
     def select(self, rows: Tensor) -> _Particles:
         proposal = None if self.proposal is None else self.proposal.select(rows)

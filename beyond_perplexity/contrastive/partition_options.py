@@ -20,8 +20,8 @@ class PartitionOptions(Limited):
         Sequences of a run. They are drawn anew in proportion to their weights where fewer than half
         of them are effective (sequential Monte Carlo); 1: plain importance sampling.
     uniform : float
-        Share of the uniform distribution over words that is mixed into the proposal at each word;
-        above 0 no word is without probability.
+        Share of the sequences whose words are uniform, in the proposal's place: no weight is then
+        more than one over this share times what it is with uniform words.
     """
 
     samples: Count = 64

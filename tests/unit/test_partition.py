@@ -68,11 +68,11 @@ def exact_log_z(model, length):
 
 EXACT = [exact_log_z(make(), length) for length in LENGTHS]
 SETTINGS = [
-    ("uniform", PartitionOptions(samples=400)),
-    ("model", PartitionOptions(samples=400)),
-    ("model", PartitionOptions(samples=400, uniform=0.5)),
-    ("uniform", PartitionOptions(samples=60, particles=8)),
-    ("model", PartitionOptions(samples=60, particles=8)),
+    ("uniform", PartitionOptions(400, 1)),
+    ("model", PartitionOptions(400, 1, 0.0)),
+    ("model", PartitionOptions(400, 1, 0.5)),
+    ("uniform", PartitionOptions(60, 8)),
+    ("model", PartitionOptions(60, 8, 0.0)),
 ]
 
 
@@ -95,7 +95,7 @@ def test_the_estimate_is_within_four_standard_errors_of_the_enumeration(kind, op
 @pytest.mark.parametrize(("kind", "particles"), [("uniform", 1), ("model", 1), ("model", 4)])
 def test_estimates_are_unbiased_and_their_logarithms_too_low(kind, particles):
     """5,000 estimates of few samples: the mean of Ẑ is Z, that of log Ẑ below log Z."""
-    options = PartitionOptions(samples=20_000 // particles, particles=particles)
+    options = PartitionOptions(20_000 // particles, particles)
     weights = draw_log_partitions(make(), proposal_of(kind), LENGTHS, options, 5, "mean")
     ratios = np.exp(weights - EXACT)
     errors = ratios.std(0) / math.sqrt(len(ratios))
@@ -113,7 +113,7 @@ def test_resampling_lowers_the_spread_of_long_sequences():
             model,
             proposal_of("uniform"),
             lengths,
-            PartitionOptions(samples=2048 // particles, particles=particles),
+            PartitionOptions(2048 // particles, particles),
             5,
             "s",
         )
@@ -128,7 +128,7 @@ def test_plain_weights_are_those_by_hand():
     """A sequence follows its own stream; its weight is e^(log score) / q, of every prefix."""
     model, q = make(), language_model()
     weights = draw_log_partitions(
-        model, WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(samples=5), 9, "hand"
+        model, WordProposal(q, SIZE, 0.25, "q"), LENGTHS, PartitionOptions(5, 1), 9, "hand"
     )
     for run in range(5):
         numbers = stream(9, "hand", run).random(2 * LONGEST)[::2]
@@ -149,9 +149,9 @@ def test_plain_weights_are_those_by_hand():
 def test_runs_do_not_depend_on_their_number_or_on_lengths(particles, monkeypatch):
     monkeypatch.setattr(partition, "SEQUENCES_AT_ONCE", 16 * particles)  # three blocks
     model, proposal = make(), proposal_of("model")
-    options = PartitionOptions(samples=40, particles=particles)
+    options = PartitionOptions(40, particles)
     whole = draw_log_partitions(model, proposal, LENGTHS, options, 5, "x")
-    fewer = PartitionOptions(samples=7, particles=particles)
+    fewer = PartitionOptions(7, particles)
     some = draw_log_partitions(model, proposal, np.array([1, 3]), fewer, 5, "x")
     assert np.array_equal(some, whole[:7, [0, 2]])
     assert len(np.unique(whole[:, -1])) > 30
@@ -171,20 +171,20 @@ def test_with_the_model_itself_as_proposal_every_weight_is_z():
 
     proposal = Same(None, SIZE, 1.0, "same")
     with torch.no_grad():
-        options = PartitionOptions(samples=30)
+        options = PartitionOptions(30, 1)
         weights = draw_log_partitions(make(), proposal, np.array([1]), options, 5, "same")
     np.testing.assert_allclose(weights[:, 0], EXACT[0], atol=1e-6)
 
 
 def draw_few(model, proposal):
-    return draw_log_partitions(model, proposal, LENGTHS, PartitionOptions(samples=5), 5, "x")
+    return draw_log_partitions(model, proposal, LENGTHS, PartitionOptions(5, 1), 5, "x")
 
 
 def test_a_proposal_without_some_words_is_refused_unless_uniform_is_mixed_in():
     trigram = Trigram.fit([[np.array([2, 3, 2, 4], np.int32)]], SIZE)
     with pytest.raises(InputError, match=r"trigram: gives words no probability.*uniform above 0"):
         draw_few(make(), WordProposal(trigram, SIZE, 0.0, "trigram"))
-    options = PartitionOptions(samples=4000, uniform=0.3)
+    options = PartitionOptions(4000, 1, 0.3)
     mixed = WordProposal(trigram, SIZE, 0.3, "trigram")
     found = GivenLength(
         some_sentences(), draw_log_partitions(make(), mixed, LENGTHS, options, 5, "x"), 5, "x"
@@ -298,7 +298,7 @@ def test_the_command_writes_a_row_a_length_and_the_perplexity(
     folder, tmp_path, monkeypatch, capsys
 ):
     flags = ["--text", folder / "text.txt", "--tokenized", "--name", "mine"]
-    flags += ["--proposal", folder / "q", "--options", '{"samples": 200}']
+    flags += ["--proposal", folder / "q", "--options", '{"samples": 200, "uniform": 0.0}']
     command(monkeypatch, folder, *flags, "--output", tmp_path / "p.parquet")
     shown = capsys.readouterr()
     summary = json.loads(shown.out)

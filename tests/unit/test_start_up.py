@@ -40,6 +40,7 @@ NEEDS = {
     "draw": {"torch"},
     "embed_graph": {"torch"},
     "estimate": set(),
+    "estimate_ngram": set(),
     "extract_corpus": set(),
     "generate": {"torch"},
     "import_samples": set(),

@@ -42,12 +42,14 @@ from beyond_perplexity.contrastive.sentences import (
 )
 from beyond_perplexity.contrastive.versions import Substitutes, score_versions
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.perplexity.scores import score_documents
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.huggingface_models import MAKERS
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
@@ -232,6 +234,22 @@ def test_a_score_does_not_depend_on_its_company(family: str, one_thread: None) -
     alone = [score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
     assert np.array_equal(alone, whole[:15])
     plain = score_documents(model, VOCABULARY, [" ".join(text) for text in texts])
+    assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_models_of_hugging_face_score_the_same_texts(
+    family: str, tmp_path: Path, one_thread: None
+) -> None:
+    """Oracle: each text alone, and the scoring of documents; texts go beyond the context of 64."""
+    MAKERS[family](tmp_path)
+    model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+    scorer = make_scorer(model.eval(), vocabulary, family)
+    texts = [[" ".join(words) for words in unit.sentences] for unit in random_units(20, 3, 30)]
+    whole = score_texts(scorer, texts).log_score
+    alone = [score_texts(scorer, [text]).log_score[0] for text in texts[:8]]
+    assert np.array_equal(alone, whole[:8])
+    plain = score_documents(model, vocabulary, [" ".join(text) for text in texts])
     assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
 
 

@@ -86,6 +86,7 @@ def test_files_are_those_of_the_models_of_each_corpus() -> None:
     models = ["kn-3", "rnn", "lstm", "sentence-rnn"]
     assert held.files() == [
         *(f"{folder}/wikipedia/{name}.parquet" for name in models),
+        "<results>/partitions/sentence-rnn.parquet",
         f"{folder}/wikipedia/differences.parquet",
         *(f"{folder}/pairs/islands/{name}.parquet" for name in models),
     ]

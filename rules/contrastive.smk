@@ -13,9 +13,6 @@
 # there are in all.
 
 
-ruleorder: compare_contrast > measure_contrast
-
-
 rule score_contrast:
     """Score a block of documents, as they are and distorted, under one model."""
     input:
@@ -37,9 +34,7 @@ rule score_contrast:
     params:
         code=family_fingerprint("scripts/score_contrast.py"),
         folder=subpath(input.model, parent=True),
-        split=config["contrastive"]["split"],
-        split_unit=lambda wildcards: RUN.models.split_unit(wildcards.model),
-        whole=lambda wildcards: RUN.contrastive.whole(wildcards.model),
+        text=lambda wildcards: RUN.contrastive.text(wildcards.model),
         sentences=lambda wildcards: RUN.contrastive.sentence_range(wildcards.units),
         limit=lambda wildcards: RUN.contrastive.limit(wildcards.units),
         distortion=RUN.contrastive.distortion(),
@@ -47,11 +42,9 @@ rule score_contrast:
         seed=config["seed"],
     shell:
         """
-        python -m scripts.score_contrast {params.whole} \
+        python -m scripts.score_contrast {params.text} \
             --model {params.folder:q} \
             --documents {input.documents:q} \
-            --split {params.split} \
-            --split-unit {params.split_unit} \
             --sentences {params.sentences} \
             --limit {params.limit} \
             --substitutes {input.substitutes:q} \
@@ -75,6 +68,8 @@ rule measure_contrast:
         "<logs>/measure_contrast/{corpus}/{model}.log",
     benchmark:
         "<benchmarks>/measure_contrast/{corpus}/{model}.jsonl"
+    wildcard_constraints:
+        model="|".join(RUN.contrastive.models()) or NAME,  # not that of differences
     conda:
         "../envs/cpu.yaml"
     resources:

@@ -194,9 +194,10 @@ FIGURES: Rows[Exhibit] = {
         ("training",),
         "Contrastive entropy over training",
         "Contrastive entropy of a fixed part of the training text, and of the validation text, "
-        "after each epoch, of models that are trained against distorted sentences. Higher is "
-        "better; the text of the paper says that that of the training text falls, its Figure 2 "
-        "that it rises.",
+        "after each epoch, of models that are trained against distorted sentences; the distortion "
+        "is that of the model's own training, so that heights of models with another one do not "
+        "compare. Higher is better; the text of the paper says that that of the training text "
+        "falls, its Figure 2 that it rises.",
     ),
     "contrastive/figure_3": Exhibit(
         "figures.contrastive:entropy_by_margin",

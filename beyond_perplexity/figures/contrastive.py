@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
@@ -51,8 +51,7 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
         points = own.rename(columns={"level": "x", "value": "y"})[["x", "y", "low", "high"]]
         if not (points["x"] == 0).any():  # a text is no distortion of itself
             points = pd.concat([pd.DataFrame([dict.fromkeys(points, 0.0)]), points])
-        finite = points[np.isfinite(points["y"])]
-        draw_line(axis, finite, f"{model}/-", looks, band=True)
+        draw_line(axis, points, f"{model}/-", looks, band=True)
     axis.set_xlabel(_DISTORTION)
     axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_xlim(left=0)
@@ -78,11 +77,14 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     Raises
     ------
     InputError
-        When the table has no contrastive entropy.
+        When the table has no finite contrastive entropy.
     """
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
-    known = rows["model"].isin(normalized_models(table))
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
+    rows = rows[np.isfinite(rows["value"])]
+    if rows.empty:
+        raise InputError("the contrasts hold no finite contrastive entropy to draw")
+    known = rows["model"].isin(normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])
         for unit, title in CONTRAST_UNITS.items()
@@ -140,6 +142,7 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
             markevery=max(1, len(ordered) // 12),
         )
     axis.set_xlabel("Epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("$H_C$, nats a sentence", parse_math=True)
     splits = [name for name in STYLES if name in set(measured["split"])]
     entries = model_handles(_sources(models), labels, looks)
@@ -176,6 +179,7 @@ def entropy_by_margin(
         rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
         margins = training_margins(models)
         rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
+        rows = rows[np.isfinite(rows["value"])]
         if rows.empty:
             raise InputError("the contrasts have no model that is trained against distortion")
         shown = labels.sort_models(rows["model"])

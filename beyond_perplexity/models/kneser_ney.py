@@ -106,7 +106,14 @@ class KneserNey(CountedModel):
         self.open_vocabulary = open_vocabulary
         self.order = 0
 
-    def set_levels(self, model: BackoffModel) -> None:
+    @classmethod
+    def of(cls, model: BackoffModel) -> KneserNey:
+        """Make a model of any back-off model, such as one from an ARPA file."""
+        made = cls(model.vocabulary_size, {"order": model.order})
+        made._set_levels(model)
+        return made
+
+    def _set_levels(self, model: BackoffModel) -> None:
         """Take the n-grams of a back-off model, whose order may be lower than the options say."""
         tensors = {}
         for order, level in enumerate(model.levels, start=1):
@@ -165,7 +172,7 @@ class KneserNey(CountedModel):
         possible = np.arange(vocabulary_size) != BOS
         possible[UNK] = not open_vocabulary
         found = estimate(extend_words(counts, vocabulary_size), possible, model.options.prune)
-        model.set_levels(found.model)
+        model._set_levels(found.model)
         return model
 
     @classmethod

@@ -1,8 +1,8 @@
 """Write a back-off model as an ARPA file: logarithms of base 10, back-off weights behind.
 
-Conventions of SRILM and KenLM: fields are separated by tabs, words by blanks; ``<s>``, which has no
-probability, is written with −99; every n-gram below the highest order has its back-off weight. Lines
-are in the order of the trie and numbers have the digits of float32, as `lmplz` writes them.
+Conventions of SRILM and KenLM: fields are separated by tabs, words by blanks; ``<s>``, which has
+no probability, is written with −99; every n-gram below the highest order has its back-off weight.
+Lines are in the order of the trie and numbers have the digits of float32, as `lmplz` writes them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _lines(model: BackoffModel, words: pa.Array, order: int) -> Iterator[pa.Buff
 
 
 def _open(path: Path, zipped: bool, stack: ExitStack) -> IO[bytes]:
-    """Open a file to write; a gzip file is without name and time, so equal models give equal bytes."""
+    """Open a file to write; gzip without name and time, so that equal models give equal bytes."""
     file = stack.enter_context(path.open("wb"))
     if not zipped:
         return file

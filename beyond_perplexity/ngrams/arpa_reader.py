@@ -1,8 +1,8 @@
-"""Read an ARPA file: of KenLM, SRILM, IRSTLM or our own; a block of lines at a time, vectorized.
+r"""Read an ARPA file: of KenLM, SRILM, IRSTLM or our own; a block of lines at a time, vectorized.
 
 White space of any kind separates fields, back-off weights may be left out, and n-grams may come in
-any order. Logarithms of −99 and less are those of zero. What stands before ``\\data\\`` and after
-``\\end\\`` is of no concern.
+any order. Logarithms of −99 and less are those of zero. What stands before ``\data\`` and after
+``\end\`` is of no concern.
 
 L lines of a block that are not empty, T tokens on them; M n-grams of a level.
 """
@@ -204,7 +204,7 @@ class _Reading:
         return np.where(values <= IMPOSSIBLE, -np.inf, values * math.log(10))
 
     def _place_words(self, lines: _Lines) -> np.ndarray:
-        """Number the words of the first section: the special ones later, by their names."""
+        """Collect the words of the first section; `_settle_words` gives them their ids."""
         words = lines.take(lines.begins[:-1] + 1).to_pylist()
         self._words += words
         return np.arange(len(self._words) - len(words), len(self._words))

@@ -54,8 +54,8 @@ class NGramCounts:
 
     @property
     def size(self) -> int:
-        """How many n-grams there are, of all orders."""
-        return sum(len(level.keys) for level in self.levels)
+        """How many n-grams there are, of the highest order."""
+        return len(self.levels[-1].keys)
 
 
 def pack(prefixes: np.ndarray, words: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ import numpy as np
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.ngrams.backoff import BackoffLevel, BackoffModel
 from beyond_perplexity.ngrams.counts import (
+    WORD_BITS,
     CountLevel,
     NGramCounts,
     find_keys,
@@ -158,7 +159,7 @@ class _Build:
         """Estimate the n-grams of an order; what follows them counts for them."""
         keys, plain = level
         if order > 1:
-            self._initial = int(np.searchsorted(keys, pack(np.array(self._initial), 0)))
+            self._initial = int(np.searchsorted(keys, self._initial << WORD_BITS))
         adjusted, above = plain.copy(), None
         if following is not None:
             above = self._find_suffixes(keys, following.keys, order)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class WordIds(dict[bytes, int]):
         return place
 
     @property
+    def reserved(self) -> set[bytes]:
+        """The words that a text must not hold."""
+        return {word for word, place in self.items() if place < 0}
+
+    @property
     def words(self) -> list[str]:
         """All words by their ids, the special ones first."""
         held = [*SPECIAL_TOKENS, *[""] * (self.size - len(SPECIAL_TOKENS))]
@@ -104,7 +109,9 @@ def open_by_suffix(path: str | os.PathLike[str]) -> IO[bytes]:
         When it cannot be opened.
     """
     try:
-        return gzip.open(path) if Path(path).suffix == ".gz" else Path(path).open("rb")
+        if Path(path).suffix == ".gz":
+            return cast(IO[bytes], gzip.open(path))
+        return Path(path).open("rb")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a file") from error
 
@@ -173,10 +180,12 @@ def check_utf8(path: str | os.PathLike[str], number: int, block: bytes) -> None:
         raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error
 
 
-def _refuse(path: str | os.PathLike[str], number: int, block: bytes, ids: WordIds) -> InputError:
+def _refuse(
+    path: str | os.PathLike[str], number: int, block: bytes, reserved: set[bytes]
+) -> InputError:
     """Say which line of a block holds a word that a text must not hold."""
     for line, words in enumerate(map(bytes.split, block.split(b"\n")), start=number):
-        wrong = [word.decode() for word in words if ids.get(word, 0) < 0]
+        wrong = [word.decode() for word in words if word in reserved]
         if wrong:
             advice = "leave it out or write it in another way"
             if wrong[0] == SPECIAL_TOKENS[UNK]:
@@ -222,6 +231,34 @@ def read_sentences(
                 tokens.append(EOS)
             found = np.frombuffer(tokens, np.int64)
             if len(found) and found.min() < 0:
-                raise _refuse(path, number, block, ids)
+                raise _refuse(path, number, block, ids.reserved)
             if len(found):
                 yield found
+
+
+def read_sentence_texts(
+    paths: Sequence[str | os.PathLike[str]], rule: UnknownRule
+) -> Iterator[str]:
+    """Read the sentences of files as texts: words joined by one blank.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    rule : UnknownRule
+        What a literal ``<unk>`` is; the unknown word stays as it is.
+
+    Raises
+    ------
+    InputError
+        As `read_sentences`.
+    """
+    literal = SPECIAL_TOKENS[UNK].encode()
+    other = literal if rule.word is None else rule.word.encode()
+    reserved = WordIds([], rule, grows=False).reserved
+    for path in paths:
+        for number, block in read_line_blocks(path):
+            check_utf8(path, number, block)
+            for words in filter(None, map(bytes.split, block.split(b"\n"))):
+                if not reserved.isdisjoint(words):
+                    raise _refuse(path, number, block, reserved)
+                yield b" ".join(other if word == literal else word for word in words).decode()

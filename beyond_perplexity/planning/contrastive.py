@@ -96,10 +96,12 @@ class ContrastivePlan:
         total: int = self.options["sentences"]
         return [total] if sum(self.sentence_range(units)) == total else []
 
-    def whole(self, model: str) -> list[str]:
-        """Return the flag that says that documents are sentences, where they are."""
+    def text(self, model: str) -> list[str]:
+        """Return the flags that say what text is scored: its split, and what are sentences."""
+        unit = self._models.split_unit(model)
         whole = _documents_are_sentences(self._config, self._models.corpus(model))
-        return ["--whole"] if whole else []
+        flags = ["--split", self.options["split"], "--split-unit", unit]
+        return [*flags, *["--whole"] * whole]
 
     def distortion(self) -> str:
         """Return what happens to a word that is hit, as JSON."""
@@ -150,9 +152,7 @@ class ContrastivePlan:
 
     def partition_source(self, model: str) -> list[str]:
         """Return the flags of the sentences whose lengths are wanted: those that are scored."""
-        unit, options = self._models.split_unit(model), self.options
-        flags = ["--split", options["split"], "--split-unit", unit]
-        return [*flags, "--sentences", str(options["sentences"]), *self.whole(model)]
+        return [*self.text(model), "--sentences", str(self.options["sentences"])]
 
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""

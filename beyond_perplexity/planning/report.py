@@ -61,7 +61,6 @@ def _contrastive_paper(plan: ContrastivePlan, models: Models) -> Paper:
     """Say what there is to show of contrastive entropy, and where; nothing without a model."""
     names, normalized = plan.models(), plan.normalized()
     unnormalized = [name for name in names if name not in normalized]
-    estimated = unnormalized if plan.options["partition"]["proposal"] else []
 
     def of(listed: Sequence[str], *patterns: str) -> Callable[[str], list[str]]:
         return lambda corpus: [
@@ -83,8 +82,8 @@ def _contrastive_paper(plan: ContrastivePlan, models: Models) -> Paper:
         "sentence_models": of(unnormalized, described),
         "training": of(unnormalized, "<results>/models/{model}/training.parquet"),
         "perplexities": of(normalized, "<results>/perplexity/{model}.json"),
-        "partitions": of(estimated, "<results>/partitions/{model}.parquet"),
-        "given_lengths": of(estimated, "<results>/partitions/{model}.json"),
+        "partitions": of(plan.estimated(), "<results>/partitions/{model}.parquet"),
+        "given_lengths": of(plan.estimated(), "<results>/partitions/{model}.json"),
     }
     labels = {"models": names, "families": {name: models.find(name)["family"] for name in names}}
     return Paper(plan.corpora(), labels, _titles(names), files)

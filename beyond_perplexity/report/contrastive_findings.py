@@ -73,12 +73,12 @@ def _unnormalized(given: ScoredModels) -> str:
     said = []
     for name in found:
         readings = _readings(given, "sentence", name)
-        words = [readings[other] for other in readings if other in given.known]
-        counts = ", ".join(f"{w} {words.count(w)}" for w in dict.fromkeys(sorted(words)))
+        words = sorted(readings[other] for other in readings if other in given.known)
+        counts = ", ".join(f"{word} against {words.count(word)}" for word in dict.fromkeys(words))
         said.append(f"{given.labels.model(name)}: {counts or 'no reading'}")
     return (
-        f"read per sentence at {shown_level(given.middle)} against models with a likelihood, by "
-        f"how many: {'; '.join(said)}."
+        f"by Table 1, per sentence at {shown_level(given.middle)}, against the models with a "
+        f"likelihood: {'; '.join(said)}."
     )
 
 
@@ -114,8 +114,9 @@ def _limits(given: ScoredModels) -> str:
     )
     return (
         f"{scales}numbers per word and per sentence do not mix; perplexities of different "
-        "vocabularies do not; and all of it is about this noise, words replaced and exchanged at "
-        "random, which says nothing of subtler faults."
+        "vocabularies do not; a model loses nothing where a word that it reads as <unk> changes "
+        "places with another such; and all of it is about this noise, words replaced and exchanged "
+        "at random, which says nothing of subtler faults."
     )
 
 

@@ -17,7 +17,8 @@ from beyond_perplexity.report.layout import Column, Table
 _SHOWN = 8  # lengths of a model; all are in the CSV
 _NOTE = (
     "Z of a length n is the sum of exp(−S) over all sequences of n words; it is estimated from K "
-    "samples of the proposal. By Jensen's inequality the logarithm of the estimate is too low in "
+    "samples of the proposal, or as many runs of particles that it proposes the words of. By "
+    "Jensen's inequality the logarithm of the estimate is too low in "
     "expectation, so that the log-likelihood is too high and the perplexity too low: it is a "
     "stochastic lower bound; debiased is by the jackknife and no bound. Few effective samples or "
     "a high Pareto k (its limit is min(1 − 1/log10 K, 0.7)) say that a few samples decide the "
@@ -99,8 +100,10 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
     """Say the perplexity given the lengths, and of how many sentences it is not to be trusted."""
     value, (low, high) = found["perplexity_given_length"], found["interval"]
     number = "∞" if value is None else shown(value, 2)
+    particles = int(found.get("particles", 1))
+    runs = f", from runs of {particles:,} particles" if particles > 1 else ""
     return (
-        f"{name}: perplexity given the lengths ≥ {number} {shown_interval(low, high, 2)}; of "
+        f"{name}: perplexity given the lengths ≥ {number} {shown_interval(low, high, 2)}{runs}; of "
         f"{found['sentences']:,} sentences {found['sentences_few_effective']:,} have a length with "
         f"fewer than {LEAST_EFFECTIVE:g} effective samples, "
         f"{found['sentences_pareto_k_above']:,} one with a Pareto k above its limit."

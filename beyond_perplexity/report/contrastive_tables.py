@@ -25,7 +25,6 @@ from beyond_perplexity.report.contrastive_published import (
     published_contrasts,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.measured import PAPER
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
@@ -52,7 +51,7 @@ _BOUND_NOTE = (
     "expectation, so that this perplexity is too."
 )
 _WITHOUT = " ◇"
-_OWN = "this run"
+_OWN, _PUBLISHED = "this run", "published"
 
 
 def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -88,12 +87,12 @@ def _interval(row: Mapping[Any, Any] | None) -> str:
     return "" if row is None else shown_interval(row["low"], row["high"])
 
 
-def _notes(rows: pd.DataFrame) -> str:
+def _notes(rows: pd.DataFrame, labels: Labels) -> str:
     """List each remark once, with the models that it is of."""
     said: dict[str, dict[str, None]] = {}
     for row in rows[["model", "note"]].to_dict("records"):
         if row["note"]:
-            said.setdefault(str(row["note"]), {})[str(row["model"])] = None
+            said.setdefault(str(row["note"]), {})[labels.model(row["model"])] = None
     return " ".join(f"{', '.join(models)}: {note}." for note, models in said.items())
 
 
@@ -147,7 +146,7 @@ def _level_heads(titles: Sequence[str]) -> list[Column]:
         for column in (
             Column(f"{_OWN} ±", title),
             Column("95% interval", title),
-            Column(PAPER, title, published=True),
+            Column(_PUBLISHED, title, published=True),
         )
     ]
 
@@ -250,7 +249,7 @@ def entropy_table(
         Column("Unit", text=True),
         Column("Model", text=True),
         Column(_OWN, "Perplexity per word"),
-        Column(PAPER, "Perplexity per word", published=True),
+        Column(_PUBLISHED, "Perplexity per word", published=True),
         Column("its name in the paper", text=True, published=True),
         *_level_heads([f"H_C at {shown_level(level)}" for level in levels]),
     ]
@@ -258,7 +257,7 @@ def entropy_table(
     note = (
         "H_C: the mean loss of log score when the test text is distorted; higher tells text from "
         f"noise better, at one scale. {_LOGARITHM_NOTE} {_UNIT_NOTE} {INTERVAL_NOTE} {bound}"
-        f"{SCALE_NOTE} {CONTRAST_NOTE} {_notes(rows)}"
+        f"{SCALE_NOTE} {CONTRAST_NOTE} {_notes(rows, labels)}"
     )
     tidy = logarithm_columns(_with_published(rows, papers), ("value", "low", "high", "deviation"))
     title = "Table 2: Perplexity and contrastive entropy"
@@ -292,7 +291,8 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
         "H_CR: H_C over that at the base level; it has no unit, is the same per word and per "
         "sentence, and stays when scores are scaled. It is no measure of quality alone: see "
         f"Table 1. {INTERVAL_NOTE} {CONTRAST_NOTE} The 50% to 10% that is printed for "
-        f"sRNN-75(10), 5.257, is not the ratio of its printed H_C, which is 4.707. {_notes(rows)}"
+        "sRNN-75(10), 5.257, is not the ratio of its printed H_C, which is 4.707. "
+        f"{_notes(rows, labels)}"
     )
     title = "Table 3: Ratio of contrastive entropy to that at the base level"
     return Table("contrastive_ratio", title, note.strip(), heads, body, tidy)
@@ -336,7 +336,7 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
         "Minus the log-likelihood of the test text, with the end of each sentence (or document) "
         "that the model scores, by the number of sentences (equation 6 of the paper, which has a "
         "minus where an equals sign is meant) and by that of words. It compares models of one "
-        f"vocabulary. {_notes(rows)}"
+        f"vocabulary. {_notes(rows, labels)}"
     )
     title = "Cross-entropy per sentence"
     return Table("cross_entropy", title, note.strip(), heads, body, tidy)

@@ -273,7 +273,7 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     table = make("table_2", perplexities=endless)
     assert cell(table, "Perplexity per word", "this run", table.rows[0]) == "∞"
     noted = make_contrasts(["lstm"]).assign(note="2 of 500 sentences have one word")
-    assert "lstm: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
+    assert "LSTM: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
 
 
 def test_table_3_has_a_row_for_each_model() -> None:
@@ -355,6 +355,9 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     assert len(table.tidy) == 3 * 40
     assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
     assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
+    runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
+    said = make("partition", given_lengths=runs).note
+    assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
     few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 
@@ -400,8 +403,8 @@ def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> Non
 
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
     said = found("Without a likelihood")
-    assert "s-75-10: no difference found 1, superior 3;" in said
-    assert "s-150-10: superior 4." in said
+    assert "s-75-10: no difference found against 1, superior against 3;" in said
+    assert "s-150-10: superior against 4." in said
     only = make_contrasts(WORDS)
     table = make("findings", contrasts=only, sentence_models={}, training=None)
     assert not any("Without" in row[0] for row in table.rows)
@@ -518,6 +521,11 @@ def test_lines_begin_at_the_undistorted_text_and_leave_out_what_is_infinite() ->
     (line,) = draw("figure_1", contrasts=contrasts).axes[0].lines
     assert line.get_xdata().tolist() == [0.0, 0.1, 0.3]
     assert line.get_ydata()[0] == 0
+    both = pd.concat([contrasts, make_contrasts(["trigram"]).assign(value=np.nan)])
+    (legend,) = draw("figure_1", contrasts=both).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["LSTM"]
+    with pytest.raises(InputError, match="no finite contrastive entropy"):
+        draw("figure_1", contrasts=contrasts.assign(value=np.inf))
 
 
 def test_figure_2_draws_both_splits() -> None:
@@ -594,6 +602,7 @@ def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
 
 def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
     config = smoke()
+    config["contrastive"]["partition"] = {"proposal": None}
     names = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
     tables = {"findings", "table_1", "table_2", "table_3", "cross_entropy"}
     assert {name for name in names if name.endswith(".csv")} == {f"{n}.csv" for n in tables}

@@ -43,6 +43,7 @@ NEEDS = {
     "draw": {"torch"},
     "embed_graph": {"torch"},
     "estimate": set(),
+    "estimate_ngram": set(),
     "estimate_partition": {"torch", "scipy"},
     "extract_corpus": set(),
     "generate": {"torch"},

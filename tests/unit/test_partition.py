@@ -137,8 +137,12 @@ def test_plain_weights_are_those_by_hand():
         of_model, uniform = 1.0, 1.0  # probabilities of the words so far
         for number in numbers:
             logits = q(torch.tensor([[0, *words]]))[0, -1, 2:].double()
-            p = 0.75 * of_model * logits.softmax(0) + 0.25 * uniform / 4
-            place = int(np.searchsorted(p.cumsum(0).numpy(), number * float(p.sum()), "right"))
+            share = 0.25 * uniform / (0.75 * of_model + 0.25 * uniform)
+            if number < share:
+                place = int(number / share * 4)
+            else:
+                sums = logits.softmax(0).cumsum(0).numpy()
+                place = int(np.searchsorted(sums, (number - share) / (1 - share), "right"))
             words.append(2 + place)
             of_model, uniform = of_model * float(logits.softmax(0)[place]), uniform / 4
             log_q = math.log(0.75 * of_model + 0.25 * uniform)

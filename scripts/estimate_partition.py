@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
     ScoredSentences,
@@ -148,6 +150,21 @@ def _score(scorer: Scorer, units: Iterable[ContrastUnit]) -> ScoredSentences:
     return ScoredSentences(scores.log_score, *columns, int(scores.unknown.sum()))
 
 
+def _perplexity_of_proposal(
+    proposal: WordProposal, vocabulary: Vocabulary, units: Iterable[ContrastUnit], words: int
+) -> float | None:
+    """Return the perplexity of the proposal's model under the same condition; None: infinite."""
+    if proposal.model is None:
+        return float(proposal.words)
+    encoded = (
+        ids
+        for unit in units
+        for ids in vocabulary.encode([" ".join(part) for part in unit.sentences])
+    )
+    total = math.fsum(endless_log_probs(proposal.model, encoded))
+    return math.exp(-total / words) if total > -700 * words else None
+
+
 def main() -> None:
     given = _parser().parse_args()
     torch.set_num_threads(given.threads)
@@ -175,6 +192,9 @@ def main() -> None:
     print("\n".join(describe_given_length(summary)), file=sys.stderr)
     summary |= {"model": given.name, "proposal": name, "particles": options.particles}
     summary |= {"uniform": proposal.uniform, "record": finished(record)}
+    summary["proposal_perplexity_given_length"] = _perplexity_of_proposal(
+        proposal, vocabulary, _units(given, description), summary["words"]
+    )
     if given.summary:
         write_json(given.summary, summary)
     else:

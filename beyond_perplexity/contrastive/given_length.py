@@ -32,8 +32,8 @@ REPLICATES = 500  # of the bootstrap over samples
 BOUND = "lower"  # of log Z, and of the perplexity
 DIVERGES = (
     "given the number of words of each sentence; over all lengths Z is not estimated and may "
-    "diverge, as training leaves the scale of scores free: not to be compared with a perplexity "
-    "that has the ends of sentences in it"
+    "diverge, as training leaves the scale of scores free: to be compared with a perplexity on the "
+    "same condition, as that of the proposal is, and with no other"
 )
 
 

@@ -132,28 +132,35 @@ class WordProposal:
             drawn = (numbers * self.words).long()  # (B,)
             return drawn + UNK, torch.full_like(numbers, -math.log(self.words)), None
         logits, after = self.model.step(tokens, state.model)  # (B, V)
-        of_model = self._of_words(logits[:, UNK:])  # (B, W)
-        shares = state.log_shares.exp()  # (B, 2)
-        q = of_model * shares[:, :1] + shares[:, 1:] / self.words  # (B, W)
-        drawn = invert(q.cumsum(1), numbers[:, None])  # (B, 1)
-        log_q = q.gather(1, drawn).log()  # (B, 1)
-        log_each = of_model.gather(1, drawn).log()  # (B, 1)
-        log_each = torch.cat([log_each, torch.full_like(log_each, -math.log(self.words))], 1)
-        log_shares = (state.log_shares + log_each).log_softmax(1)  # (B, 2)
-        return drawn[:, 0] + UNK, log_q[:, 0], ProposalState(after, log_shares)
+        weights = self._weights(logits[:, UNK:])  # (B, W)
+        sums = weights.cumsum(1)  # (B, W)
+        if bool(sums[:, -1].isnan().any()):
+            raise InputError(f"{self.name}: gives words the probability NaN; train it again")
+        # The number says whether the word is uniform, and the rest of it which one.
+        share = state.log_shares[:, 1].exp()  # (B,)
+        of_model = invert(sums, ((numbers - share) / (1 - share)).clamp(0, 1)[:, None])  # (B, 1)
+        of_uniform = (numbers / share * self.words).long().clamp(max=self.words - 1)  # (B,)
+        drawn = torch.where(numbers < share, of_uniform, of_model[:, 0])[:, None]  # (B, 1)
+        log_model = (weights.gather(1, drawn) / sums[:, -1:]).log()  # (B, 1)
+        log_each = torch.cat([log_model, torch.full_like(log_model, -math.log(self.words))], 1)
+        joint = state.log_shares + log_each  # (B, 2)
+        return (
+            drawn[:, 0] + UNK,
+            joint.logsumexp(1),
+            ProposalState(after, joint.log_softmax(1)),
+        )
 
-    def _of_words(self, logits: Tensor) -> Tensor:
-        """Return the model's q of the words, float64, (B, W), by their logits."""
-        dead = (logits == -torch.inf).all(1, keepdim=True)  # (B, 1): it would end
-        q = logits.double().masked_fill(dead, 0.0).softmax(1)  # (B, W)
-        if not self.uniform and bool(((q == 0) | dead).any()):
+    def _weights(self, logits: Tensor) -> Tensor:
+        """Return the model's q of the words up to a factor, float64, (B, W), by their logits."""
+        top = logits.amax(1, keepdim=True).double()  # (B, 1)
+        dead = top == -torch.inf  # (B, 1): it would end
+        weights = (logits.double() - top).masked_fill_(dead, 0.0).exp_()  # (B, W)
+        if not self.uniform and bool(((weights == 0) | dead).any()):
             raise InputError(
                 f"{self.name}: gives words no probability, so that their part of Z would be "
                 "missed; choose a smoothed model, or set uniform above 0"
             )
-        if bool(q.isnan().any()):
-            raise InputError(f"{self.name}: gives words the probability NaN; train it again")
-        return q
+        return weights
 
 
 class _Particles(NamedTuple):

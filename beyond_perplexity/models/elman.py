@@ -15,7 +15,7 @@ from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
 from beyond_perplexity.models.layers.class_output import ClassOutput
 from beyond_perplexity.models.layers.dropout import drop
 from beyond_perplexity.models.layers.elman import SigmoidLayer
-from beyond_perplexity.models.recurrent import RecurrentState
+from beyond_perplexity.models.layers.recurrent_state import RecurrentState
 from beyond_perplexity.options import Count, Dropout, Limited
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.layers.elman import SigmoidLayer
-from beyond_perplexity.models.recurrent import RecurrentState
+from beyond_perplexity.models.layers.recurrent_state import RecurrentState
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import Count, Limited
 

@@ -95,7 +95,9 @@ class TrainingOptions(Limited):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.l2 and self.optimizer != "sgd":
-            raise ValueError(f"l2: belongs to sgd; for {self.optimizer} set weight_decay")
+            raise ValueError(
+                f"l2: belongs to sgd; with {self.optimizer} set it to 0 and give weight_decay"
+            )
         self._check_sampling()
 
     def _check_sampling(self) -> None:

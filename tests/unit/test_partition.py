@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from beyond_perplexity.contrastive import partition
+from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
     ScoredSentences,
@@ -136,8 +137,12 @@ def test_plain_weights_are_those_by_hand():
         of_model, uniform = 1.0, 1.0  # probabilities of the words so far
         for number in numbers:
             logits = q(torch.tensor([[0, *words]]))[0, -1, 2:].double()
-            p = 0.75 * of_model * logits.softmax(0) + 0.25 * uniform / 4
-            place = int(np.searchsorted(p.cumsum(0).numpy(), number * float(p.sum()), "right"))
+            share = 0.25 * uniform / (0.75 * of_model + 0.25 * uniform)
+            if number < share:
+                place = int(number / share * 4)
+            else:
+                sums = logits.softmax(0).cumsum(0).numpy()
+                place = int(np.searchsorted(sums, (number - share) / (1 - share), "right"))
             words.append(2 + place)
             of_model, uniform = of_model * float(logits.softmax(0)[place]), uniform / 4
             log_q = math.log(0.75 * of_model + 0.25 * uniform)
@@ -314,7 +319,7 @@ def test_the_command_writes_a_row_a_length_and_the_perplexity(
         assert row["log_z"] == pytest.approx(EXACT[row["length"] - 1], abs=error)
     log_z = {row["length"]: row["log_z"] for row in table}
     total = 0.0
-    for ids in ([3, 4, 2], [5], [4], [3, 2, 5, 4]):
+    for ids in SENTENCES:
         score = make().sentence_log_scores(torch.tensor([ids]), torch.tensor([len(ids)]))
         total += 12 * (log_z[len(ids)] - float(score.detach()))
     assert summary["words"] == 12 * 9
@@ -322,6 +327,31 @@ def test_the_command_writes_a_row_a_length_and_the_perplexity(
     assert summary["perplexity_given_length"] == pytest.approx(math.exp(total / 108), rel=1e-6)
     assert "stochastic lower bound" in shown.err
     assert (summary["proposal"], summary["uniform"], summary["groups"]) == ("q", 0.0, 36)
+    of_q = 12 * sum(endless_by_hand(language_model(), ids) for ids in SENTENCES)
+    found = summary["proposal_perplexity_given_length"]
+    assert found == pytest.approx(math.exp(-of_q / 108), rel=1e-5)
+
+
+SENTENCES = ([3, 4, 2], [5], [4], [3, 2, 5, 4])
+
+
+@torch.no_grad()
+def endless_by_hand(model, ids):
+    total = 0.0
+    for place, word in enumerate(ids):
+        p = model(torch.tensor([[0, *ids[:place]]]))[0, -1].double().softmax(0)
+        total += math.log(p[word] / (1 - p[1]))
+    return total
+
+
+def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length():
+    every = [np.array(ids) for ids in itertools.product(range(2, SIZE), repeat=3)]
+    found = list(endless_log_probs(language_model(), every))
+    assert len(found) == 64
+    assert math.fsum(map(math.exp, found)) == pytest.approx(1, abs=1e-6)
+    mixed = [np.array(ids) for ids in SENTENCES]
+    by_hand = sorted(endless_by_hand(language_model(), ids) for ids in SENTENCES)
+    assert sorted(endless_log_probs(language_model(), mixed)) == pytest.approx(by_hand, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_wrong_options_of_the_architecture_are_named(architecture, words):
         ({"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
         ({"redraw": "once"}, "training.redraw: is 'once', expected bool"),
         ({"sentences": "lines"}, "training.sentences: is 'lines', expected one of 'cut'"),
-        ({"optimizer": "adamw"}, "l2: belongs to sgd; for adamw set weight_decay"),
+        ({"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
         (
             {"scheduled_sampling": "linear", "sampling_k": 1.0},
             "scheduled_sampling: is for models that predict words",

@@ -267,6 +267,10 @@ def test_table_2_needs_nothing_but_contrasts() -> None:
     bare = make("table_2", models={}, perplexities={}, given_lengths={})
     assert {cell(bare, "Perplexity per word", "this run", row) for row in bare.rows} == {""}
     assert "≥" not in bare.note
+    sure = {**given()["given_lengths"]["s-75-10"], "sentences_few_effective": 0}
+    bounded = {**given()["given_lengths"], "s-75-50": sure, "s-150-10": sure}
+    said = make("table_2", given_lengths=bounded).note
+    assert "with fewer than 10 effective samples of Z: s-75-10 (3 of 500). " in said
     endless = {"kn-3": {"perplexity": {"word": None}}}
     table = make("table_2", given_lengths={})
     assert cell(table, "Perplexity per word", "this run", table.rows[4]) == ""
@@ -358,6 +362,8 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
     runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
     said = make("partition", given_lengths=runs).note
     assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
+    runs["s-75-10"]["interval"] = [None, None]
+    assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
     few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
     assert [row[2] for row in few.rows] == ["1", "2", "3"]
 

@@ -327,13 +327,9 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     Returns
     -------
     Table
-
-    Raises
-    ------
-    InputError
-        When no model has one.
+        A row for each of them; none where no model has a likelihood.
     """
-    rows = pick_contrasts(contrasts, SENTENCE_CROSS_ENTROPY)
+    rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
     heads, body = [Column("Model", text=True)], []
     for unit in reversed(CONTRAST_UNITS):

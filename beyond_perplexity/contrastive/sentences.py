@@ -6,10 +6,10 @@ smaller subset are the first of a larger one, and the same for every model.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
+from array import array
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.compute as pc
 
 from beyond_perplexity.corpus.shallow_trees import sentences
@@ -115,25 +115,19 @@ def take_units(
     InputError
         When the split has no words, or its first document is longer than the limit.
     """
-    order = _random_order(path, split, first + count, seed)
-    sizes = {
-        text.doc_id: len(cut_sentences(text.text, whole))
-        for text in texts_of_split(path, split)
-        if text.doc_id in order
-    }
-    chosen, start = [], 0
-    for unit_id in order:
-        if limit is not None and start + sizes[unit_id] > limit:
-            break
-        if first <= start < first + count:
-            chosen.append(unit_id)
-        start += sizes[unit_id]
-    if not start:
-        raise InputError(
-            f"{path}: the first document of the split '{split}' (doc_id {next(iter(order))}) has "
-            f"{sizes[next(iter(order))]:,} sentences, more than the {limit:,} that are wanted in "
-            "all; raise contrastive.sentences"
-        )
+    order = _random_order(path, split, seed)[: first + count]  # a document has a sentence at least
+    sizes = _count_sentences(path, split, order, whole)
+    ends = np.cumsum(sizes)
+    begin = (ends - sizes >= first) & (ends - sizes < first + count)
+    if limit is not None:
+        begin &= ends <= limit
+        if ends[0] > limit:
+            raise InputError(
+                f"{path}: the first document of the split '{split}' (doc_id {order[0]}) has "
+                f"{ends[0]:,} sentences, more than the {limit:,} that are wanted in all; raise "
+                "contrastive.sentences"
+            )
+    chosen = order[begin].tolist()
     wanted = set(chosen)
     held = {
         text.doc_id: ContrastUnit(text.doc_id, text.group, cut_sentences(text.text, whole))
@@ -143,17 +137,25 @@ def take_units(
     return [held[unit_id] for unit_id in chosen]
 
 
-def _random_order(path: str, split: str, most: int, seed: int) -> dict[int, None]:
-    """List the first documents with words, one at least, of the random order."""
-    found = heapq.nsmallest(most, _keyed(path, split, seed))
-    if not found:
-        raise InputError(f"{path}: the split '{split}' has no words; choose another")
-    return dict.fromkeys(doc_id for _, doc_id in found)
-
-
-def _keyed(path: str, split: str, seed: int) -> Iterator[tuple[int, int]]:
+def _random_order(path: str, split: str, seed: int) -> np.ndarray:
+    """Return the numbers of all documents with words, one at least, in the random order."""
+    ids, keys = array("q"), array("Q")
     for batch in read_rows([path], ["doc_id", "n_tokens"], split):
-        columns = (batch.column(name).to_pylist() for name in ("doc_id", "n_tokens"))
-        for doc_id, size in zip(*columns, strict=True):
-            if size:
-                yield stream_key(seed, f"contrastive/document/{doc_id}"), doc_id
+        for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
+            ids.append(doc_id)
+            keys.append(stream_key(seed, f"contrastive/document/{doc_id}"))
+    if not ids:
+        raise InputError(f"{path}: the split '{split}' has no words; choose another")
+    held = np.asarray(ids)
+    return held[np.lexsort((held, np.asarray(keys)))]
+
+
+def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> np.ndarray:
+    """Count the sentences of documents, int64, in the order of their numbers."""
+    sizes, places = np.zeros(len(order), np.int64), np.argsort(order)
+    ordered = order[places]
+    for text in texts_of_split(path, split):
+        place = int(np.searchsorted(ordered, text.doc_id))
+        if place < len(ordered) and ordered[place] == text.doc_id:
+            sizes[places[place]] = len(cut_sentences(text.text, whole))
+    return sizes

@@ -80,7 +80,7 @@ def given() -> dict[str, object]:
     models = {
         "kn-3": word_description("kneser-ney", order=3),
         "kn-5": word_description("kneser-ney", order=5),
-        "rnn": word_description("rnn"),
+        "rnn": word_description("rnn", classes=50),
         "lstm": word_description("lstm"),
         **sentence_models,
     }
@@ -158,9 +158,11 @@ def test_a_model_has_the_row_of_the_paper_that_it_is_made_like() -> None:
         "d": sentence_description(75, 0.3),
         "e": sentence_description(150, 0.1),
         "f": word_description("lstm"),
+        "g": word_description("rnn"),
+        "h": word_description("rnn", classes=50),  # as the toolkit had it
     }
     found = {name: paper.title for name, paper in published_contrasts(models).items()}
-    assert found == {"a": "3-gram KN", "c": "sRNN-75(50)", "e": "sRNN-150(10)"}
+    assert found == {"a": "3-gram KN", "c": "sRNN-75(50)", "e": "sRNN-150(10)", "h": "RNN"}
     with pytest.raises(InputError, match="'c' lacks 'size'"):
         training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
 

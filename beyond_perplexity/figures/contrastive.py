@@ -57,6 +57,13 @@ def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -
     axis.set_xlim(left=0)
 
 
+def _say(text: str) -> Figure:
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.0)
+    axis.text(0.5, 0.5, text, ha="center", va="center", parse_math=True)
+    axis.set_axis_off()
+    return figure
+
+
 @styled
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
@@ -72,18 +79,18 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     -------
     matplotlib.figure.Figure
         A panel for each unit, and one of its own for models whose scores have no likelihood: their
-        scale is arbitrary.
+        scale is arbitrary. Values that are not finite are left out.
 
     Raises
     ------
     InputError
-        When the table has no finite contrastive entropy.
+        When the table has no contrastive entropy.
     """
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
     rows = rows[np.isfinite(rows["value"])]
-    if rows.empty:
-        raise InputError("the contrasts hold no finite contrastive entropy to draw")
+    if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
+        return _say("No model has a finite $H_C$")
     known = rows["model"].isin(normalized_models(table))
     parts = [
         (unit, title, rows[known & (rows["unit"] == unit)])

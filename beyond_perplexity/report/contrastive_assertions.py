@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.figures.contrastive_rows import shown_level, training_margins
+from beyond_perplexity.figures.contrastive_rows import CONTRAST_UNITS, shown_level, training_margins
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 
@@ -49,7 +49,12 @@ class ScoredModels:
     @property
     def middle(self) -> float:
         """The level that single numbers are told of."""
-        return self.levels[len(self.levels) // 2]
+        return self.levels[len(self.levels) // 2] if self.levels else 0.0
+
+    @property
+    def unit(self) -> str:
+        """The unit that numbers are told in: words, unless the distortion changes their number."""
+        return "word" if (self.rows["unit"] == "word").any() else "sentence"
 
     def at(self, unit: str, level: float) -> dict[str, dict[Any, Any]]:
         """Return the rows of a unit and level by model, in the order of the labels."""
@@ -112,7 +117,7 @@ def perplexity_agreement(given: ScoredModels) -> str:
     """Say how far contrastive entropy orders models as perplexity does."""
     perplexities, said, count = _with_perplexity(given), [], 0
     for level in given.levels:
-        found = given.at("word", level)
+        found = given.at(given.unit, level)
         names = [n for n in found if n in perplexities and not pd.isna(found[n]["value"])]
         if len(names) < 3:
             continue
@@ -125,9 +130,9 @@ def perplexity_agreement(given: ScoredModels) -> str:
     if not said:
         return "fewer than three models share a vocabulary and have both; no order is compared."
     return (
-        f"of {count} models with one vocabulary, the one with the lower perplexity has the "
-        f"higher H_C per word in {', '.join(said)}; τ is Kendall's, 1 for equal orders, and so few "
-        "models prove no law."
+        f"of {count} models with one vocabulary, the one with the lower perplexity has the higher "
+        f"H_C {CONTRAST_UNITS[given.unit]} in {', '.join(said)}; τ is Kendall's, 1 for equal "
+        "orders, and so few models prove no law."
     )
 
 

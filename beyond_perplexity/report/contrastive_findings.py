@@ -10,6 +10,7 @@ import pandas as pd
 from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, READINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
+    CONTRAST_UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
@@ -169,9 +170,9 @@ def findings_table(
     )
     lines = [
         (
-            "Tells text from noise best, per word",
+            f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}",
             "RNN among models of words.",
-            _best(given, "word"),
+            _best(given, given.unit),
             True,
         ),
         (

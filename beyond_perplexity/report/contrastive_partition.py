@@ -100,10 +100,11 @@ def _say_perplexity(name: str, found: Mapping[str, Any]) -> str:
     """Say the perplexity given the lengths, and of how many sentences it is not to be trusted."""
     value, (low, high) = found["perplexity_given_length"], found["interval"]
     number = "∞" if value is None else shown(value, 2)
+    number += f" {shown_interval(low, high, 2)}" * (low is not None)
     particles = int(found.get("particles", 1))
     runs = f", from runs of {particles:,} particles" if particles > 1 else ""
     return (
-        f"{name}: perplexity given the lengths ≥ {number} {shown_interval(low, high, 2)}{runs}; of "
+        f"{name}: perplexity given the lengths ≥ {number}{runs}; of "
         f"{found['sentences']:,} sentences {found['sentences_few_effective']:,} have a length with "
         f"fewer than {LEAST_EFFECTIVE:g} effective samples, "
         f"{found['sentences_pareto_k_above']:,} one with a Pareto k above its limit."

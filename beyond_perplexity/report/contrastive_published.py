@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, training_margins
+from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, TrainedOn, training_margins
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 CONTRAST_CITATION = "Arora & Rangarajan 2016"
@@ -70,7 +70,7 @@ PUBLISHED_CONTRASTS = {
     "kneser-ney 5": PublishedContrasts(
         "5-gram KN", "word", 141.46, (2.021, 4.198, 5.308), (2.077, 2.626)
     ),
-    "rnn": PublishedContrasts("RNN", "word", 141.31, (2.546, 5.339, 6.609), (2.097, 2.596)),
+    "rnn classes": PublishedContrasts("RNN", "word", 141.31, (2.546, 5.339, 6.609), (2.097, 2.596)),
     "sentence-rnn 75 0.5": PublishedContrasts(
         "sRNN-75(50)", "sentence", None, (1.978, 3.961, 6.477), (2.002, 3.275)
     ),
@@ -98,11 +98,16 @@ def published_contrasts(
     dict
         By name of the model; without those that the paper has no row for.
     """
-    margins, keys = training_margins(models), {}
-    for name, model in models.items():
-        keys[name] = str(model.get("family"))
-        if name in margins:
-            keys[name] += f" {margins[name].size} {margins[name].margin:g}"
-        elif keys[name] == "kneser-ney":
-            keys[name] += f" {model.get('config', {}).get('architecture', {}).get('order', 5)}"
+    margins = training_margins(models)
+    keys = {name: _key(model, margins.get(name)) for name, model in models.items()}
     return {n: PUBLISHED_CONTRASTS[key] for n, key in keys.items() if key in PUBLISHED_CONTRASTS}
+
+
+def _key(model: Mapping[str, Any], margin: TrainedOn | None) -> str:
+    """Name a model as the rows are named: by family and what the paper says of it."""
+    family, architecture = str(model.get("family")), model.get("config", {}).get("architecture", {})
+    if margin:
+        return f"{family} {margin.size} {margin.margin:g}"
+    if family == "kneser-ney":
+        return f"{family} {architecture.get('order')}"
+    return f"{family} classes" if family == "rnn" and architecture.get("classes") else family

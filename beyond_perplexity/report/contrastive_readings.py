@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1, turn_difference
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import CONTRAST_UNITS, shown_level, table_levels
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.layout import Column, Table
@@ -114,16 +113,10 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     Returns
     -------
     Table
-        A block of rows for each unit and level; a row has a model against all others.
-
-    Raises
-    ------
-    InputError
-        When no pair of models has both a difference of H_C and one of H_CR.
+        A block of rows for each unit and level; a row has a model against all others. Without
+        rows where no pair of models has both a difference of H_C and one of H_CR.
     """
     pairs = ordered_readings(differences)
-    if pairs.empty:
-        raise InputError("table 1: the differences have no pair with both H_C and H_CR")
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     body = []
     for unit, level, held in _blocks(pairs):

@@ -18,6 +18,7 @@ from beyond_perplexity.figures.contrastive_rows import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
+from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_published import (
     CONTRAST_COLUMN,
     CONTRAST_NOTE,
@@ -47,8 +48,8 @@ _UNIT_NOTE = (
     "Only numbers of one unit compare."
 )
 _BOUND_NOTE = (
-    "≥: given the lengths of the sentences, from an estimate of log Z that is too low in "
-    "expectation, so that this perplexity is too."
+    "≥: given the lengths of the sentences, and so without their ends, which all others have; from "
+    "an estimate of log Z that is too low in expectation, so that this perplexity is too."
 )
 _WITHOUT = " ◇"
 _OWN, _PUBLISHED = "this run", "published"
@@ -183,6 +184,21 @@ def _with_perplexities(
     return pd.concat([rows, own, column.rename(f"perplexity {CONTRAST_COLUMN}")], axis=1)
 
 
+def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
+    """Name the models whose partition function rests on few samples."""
+    few = [
+        f"{labels.model(name)} ({found['sentences_few_effective']:,} of {found['sentences']:,})"
+        for name, found in given_lengths.items()
+        if found["sentences_few_effective"]
+    ]
+    least = f"with fewer than {LEAST_EFFECTIVE:g} effective samples of Z"
+    return (
+        f"Not to be trusted where sentences have a length {least}: {', '.join(few)}. "
+        if few
+        else ""
+    )
+
+
 def _entropy_body(
     rows: pd.DataFrame,
     levels: Sequence[float],
@@ -253,7 +269,7 @@ def entropy_table(
         Column("its name in the paper", text=True, published=True),
         *_level_heads([f"H_C at {shown_level(level)}" for level in levels]),
     ]
-    bound = f"{_BOUND_NOTE} " if given_lengths else ""
+    bound = f"{_BOUND_NOTE} {_distrust(given_lengths, labels)}" if given_lengths else ""
     note = (
         "H_C: the mean loss of log score when the test text is distorted; higher tells text from "
         f"noise better, at one scale. {_LOGARITHM_NOTE} {_UNIT_NOTE} {INTERVAL_NOTE} {bound}"
@@ -311,13 +327,9 @@ def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     Returns
     -------
     Table
-
-    Raises
-    ------
-    InputError
-        When no model has one.
+        A row for each of them; none where no model has a likelihood.
     """
-    rows = pick_contrasts(contrasts, SENTENCE_CROSS_ENTROPY)
+    rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
     heads, body = [Column("Model", text=True)], []
     for unit in reversed(CONTRAST_UNITS):

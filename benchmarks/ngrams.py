@@ -7,9 +7,9 @@ taken by our scorer, so that "agrees" is a matter of estimation alone.
 
 ``--peers PYTHON``: an interpreter that has some of `arpabo`, `kaldingram`, `knlm`, `lambdag` and
 `kenlm`; ``--irstlm FOLDER``: where Debian's `irstlm` and its library are (``/usr``, or where
-``dpkg -x`` put them). What is not there is left out and said. ``--slow-lines`` gives those in Python
-the first lines only, and us too, in a row of our own. Part 2 scores a million n-grams with ours
-and with the `kenlm` module, and a few with `nltk.lm`.
+``dpkg -x`` put them). What is not there is left out and said. ``--slow-lines`` gives those in
+Python the first lines only, and us too, in a row of our own. Part 2 scores a million n-grams with
+ours and with the `kenlm` module, and a few with `nltk.lm`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class KneserNeyOptions(Limited):
 
 @dataclass(frozen=True)
 class NGramState(State):
-    """Contexts of each prefix: their places on the levels 1 to N − 1, int64, (B, N − 1)."""
+    """Contexts of each prefix: their places on the levels 1 to N − 1, int64, (B, N − 1).
+
+    It does not name its tensors: the shapes of a step depend on values, so none can be recorded.
+    """
 
     places: Tensor
 
@@ -68,10 +71,6 @@ class NGramState(State):
     def restart(self, mask: Tensor) -> NGramState:
         """Return the state with the rows of a mask (B,) put back to the empty prefix."""
         return NGramState(self.places.masked_fill(mask[:, None], -1))
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Return the places."""
-        return (self.places,)
 
 
 class KneserNey(CountedModel):

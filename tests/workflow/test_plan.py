@@ -56,6 +56,7 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     blocks = -(-config["contrastive"]["sentences"] // config["contrastive"]["sentences_per_shard"])
     generating = len(neural & set(generation["models"]))
     hours = len(neural) * 24 + len(scored) * 1 + len(contrasted) * blocks * 1.5
+    hours += 2 * len(neural - scored)  # partition functions
     hours += generating * len(generation["decodings"]) * shards * 1.5
     assert f"GPU-hours    {hours:,.1f}" in printed
 

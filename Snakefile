@@ -19,6 +19,7 @@ include: "rules/corpus.smk"
 include: "rules/train.smk"
 include: "rules/generate.smk"
 include: "rules/importance.smk"
+include: "rules/contrastive.smk"
 include: "rules/tendencies.smk"
 include: "rules/report.smk"
 
@@ -38,6 +39,9 @@ wildcard_constraints:
     instances="[0-9]{5}",
     samples="[0-9]{5}",
     shard="[0-9]{5}",
+    units="[0-9]{5}",
+    draws="[0-9]{5}",
+    pairs=NAME,
     resample="[0-9]{3}",
     sha256="[0-9a-f]{64}",
     group="|".join(RUN.report.groups()) or NAME,
@@ -52,6 +56,7 @@ localrules:
     tendencies,
     perplexity,
     importance,
+    contrastive,
 
 
 rule all:
@@ -59,6 +64,7 @@ rule all:
     default_target: True
     input:
         SAMPLES,
+        CONTRASTS,
         REPORTED,
         OVERVIEW,
 
@@ -91,6 +97,13 @@ rule importance:
     """The estimates of every model with latent variables, their tables and figures."""
     input:
         IMPORTANCE,
+
+
+rule contrastive:
+    """Contrastive entropy: measures, differences and pairs, their tables and figures."""
+    input:
+        CONTRASTS,
+        RUN.report.files("contrastive"),
 
 
 rule tendencies:

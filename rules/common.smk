@@ -34,12 +34,19 @@ MEASURES = [
     f"<results>/tendencies/{source}/measures.parquet"
     for source in RUN.samples.sources()
 ]
-PERPLEXITIES = expand("<results>/perplexity/{model}.json", model=RUN.models.scored())
+PERPLEXITIES = expand(
+    "<results>/perplexity/{model}.json",
+    model=dict.fromkeys([*RUN.models.scored(), *RUN.contrastive.normalized()]),
+)
+CONTRASTS = RUN.contrastive.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
 MAIN_FIGURES = expand(
     "<results>/figures/{group}/main.svg", group=RUN.report.groups("tendencies")
+)
+FINDINGS = expand(
+    "<results>/tables/{group}/findings.csv", group=RUN.report.groups("contrastive")
 )
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
@@ -127,5 +134,6 @@ LOCAL_TARGETS = {
     "tendencies",
     "perplexity",
     "importance",
+    "contrastive",
 }
 atexit.register(print_summary)

@@ -1,11 +1,12 @@
 # What was measured and estimated becomes tables, figures and the first page of the report.
 #
 # requires  measures (also in raw text), curves, sample sizes, sensitivity (tendencies.smk), samples (generate.smk),
-#           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk)
+#           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk),
+#           contrasts, their differences and partition functions (contrastive.smk)
 # makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
 #           <results>/figures/{group}/{exhibit}.{svg,pdf}
 #           <results>/overview/overview.rst
-#           a group is a paper and what its tables and figures are of: tendencies/{corpus}, importance
+#           a group is a paper and what its tables and figures are of: tendencies/{corpus}, contrastive/{corpus}, importance
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 
@@ -97,6 +98,7 @@ rule write_overview:
         sensitivity=RUN.report.sensitivities(),
         estimates=PLAN.estimate_files("estimates"),
         figures=MAIN_FIGURES,
+        findings=FINDINGS,
     output:
         ensure("<results>/overview/overview.rst", non_empty=True),
     log:
@@ -121,6 +123,7 @@ rule write_overview:
             --compared {params.compared:q} \
             --estimates {input.estimates:q} \
             --figures {input.figures:q} \
+            --findings {input.findings:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

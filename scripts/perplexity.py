@@ -5,26 +5,31 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, load_model
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.perplexity.documents import ScoredText, write_rows
+from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.summary import summarize_arpa
+from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
+from beyond_perplexity.perplexity.documents import ScoredText, TextKind, write_rows
 from beyond_perplexity.perplexity.speller.speller import find_speller, load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary, Vocabulary
 
 FREE_SPELLING = (
     "bits per character and byte leave the spelling of {unknown:,} unknown words free: they do not "
@@ -51,8 +56,18 @@ def _choose_cleaning(
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
-    add("--model", required=True, help="model folder")
-    add("--text", required=True, help="text, JSONL or Parquet file, one document a line or row")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--model", help="model folder")
+    which.add_argument("--arpa", help="n-gram model: ARPA file; .gz means gzip, any other plain")
+    add(
+        "--text",
+        required=True,
+        help="text, JSONL or Parquet file, one document a line or row; with --arpa a text, a "
+        "sentence a line, which is read as it is",
+    )
+    add("--json", action="store_true", help="with --arpa: one flat JSON object")
+    add("--unk-as", metavar="WORD", help="with --arpa: a literal <unk> is this ordinary word")
+    add("--unk-as-unknown", action="store_true", help="with --arpa: it is the unknown word")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--cleaned", action="store_true", help="clean the text as the model's corpus")
     form.add_argument("--tokenized", action="store_true", help="the text is cleaned already")
@@ -72,31 +87,66 @@ def _read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    options = _read_options()
-    torch.set_num_threads(options.threads)
+FOLDER_FLAGS = ("cleaned", "tokenized", "speller", "group_column")
+SUMMARY_FLAGS = ("context_length", "stride", "count_bos", "no_count_eos", "per_document")
+
+
+class Scoring(NamedTuple):
+    """What is scored, and by what."""
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    texts: Iterator[ScoredText]
+    kind: TextKind
+    speller: str | Path | None
+    checkpoint: Path
+
+
+def _refuse(options: argparse.Namespace, names: Sequence[str], reason: str) -> None:
+    for name in names:
+        if getattr(options, name):
+            raise InputError(f"--{name.replace('_', '-')}: {reason}; leave it out")
+
+
+def _load_folder(options: argparse.Namespace) -> Scoring:
+    _refuse(options, ("unk_as", "unk_as_unknown"), "goes with --arpa alone")
     model, vocabulary, description = load_model(options.model, options.device)
     cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)
     groups = GroupField(options.group_column or "group", options.group_column is not None, _WHO)
     documents = enumerate(read_grouped(Path(options.text), cleaning, groups))
     texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
     speller = options.speller or find_speller(options.model, vocabulary)
+    kind: TextKind = "cleaned" if cleaning else "raw"
+    return Scoring(model, vocabulary, texts, kind, speller, Path(options.model, WEIGHTS))
+
+
+def _load_arpa(options: argparse.Namespace, rule: UnknownRule) -> Scoring:
+    held = read_arpa(options.arpa)
+    model = KneserNey.of(held.model).to(choose_device(options.device)).eval()
+    vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    lines = enumerate(read_sentence_texts([options.text], rule))
+    texts = (ScoredText(place, text) for place, text in lines)
+    return Scoring(model, vocabulary, texts, "cleaned", None, Path(options.arpa))
+
+
+def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
+    vocabulary, speller = scoring.vocabulary, scoring.speller
     with ExitStack() as stack:
         write = None
         if options.per_document:
             record = run_record(
                 "scripts/perplexity.py",
                 {"cleaned": options.cleaned, "tokenized": options.tokenized},
-                device=str(model.device),
-                checkpoint=Path(options.model, WEIGHTS),
+                device=str(scoring.model.device),
+                checkpoint=scoring.checkpoint,
             )
             writer = ShardWriter(options.per_document, DOCUMENT_SCORES, record)
             write = partial(write_rows, stack.enter_context(writer))
         summary = measure(
-            model,
+            scoring.model,
             vocabulary,
-            texts,
-            text="cleaned" if cleaning else "raw",
+            scoring.texts,
+            text=scoring.kind,
             spell=load_speller(speller, vocabulary).spell if speller else None,
             write=write,
             context_length=options.context_length,
@@ -107,6 +157,22 @@ def main() -> None:
     summary["speller"] = str(speller) if speller else None
     if isinstance(vocabulary, ClosedVocabulary) and not speller:
         print(FREE_SPELLING.format(unknown=summary["unknown"]), file=sys.stderr)
+    return summary
+
+
+def main() -> None:
+    options = _read_options()
+    torch.set_num_threads(options.threads)
+    if options.arpa:
+        _refuse(options, FOLDER_FLAGS, "goes not with --arpa, whose text is read as it is")
+        rule = UnknownRule(options.unk_as, options.unk_as_unknown)
+        if options.json:
+            _refuse(options, SUMMARY_FLAGS, "goes not with --json")
+            summary = summarize_arpa(read_arpa(options.arpa), [options.text], rule)
+        else:
+            summary = _summarize(options, _load_arpa(options, rule))
+    else:
+        summary = _summarize(options, _load_folder(options))
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     print()
 

@@ -6,6 +6,7 @@ import argparse
 
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
+from beyond_perplexity.report.contrastive_findings import read_findings
 from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.overview import render_overview
@@ -35,6 +36,9 @@ def main() -> None:
     )
     parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
     parser.add_argument("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
+    parser.add_argument(
+        "--findings", nargs="*", default=[], help="findings.csv of contrastive entropy, by corpus"
+    )
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True)
@@ -50,6 +54,7 @@ def main() -> None:
         options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,
+        read_findings(options.findings),
     )
     with atomic_path(options.output) as temporary:
         temporary.write_text(text, encoding="utf-8")

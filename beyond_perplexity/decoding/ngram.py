@@ -1,4 +1,4 @@
-"""Decoding of counted models on their sparse counts, without a dense distribution.
+"""Decoding of models of sparse counts on these, without a dense distribution.
 
 The engines are those of `sampling` and `beam`; just the draw of a token differs. The truncation of
 every context is worked out once, so that a draw is a binary search in one array of cumulative
@@ -19,7 +19,7 @@ from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.contexts import Contexts
 from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.models.contract import CountedModel
+from beyond_perplexity.models.contract import SparseCountedModel
 from beyond_perplexity.vocabulary import UNK
 
 DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs
@@ -45,7 +45,7 @@ class ContextTable:
     log_prob_decoding: Tensor
 
 
-def _tempered(model: CountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
+def _tempered(model: SparseCountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
     if options.temperature != 1:
@@ -58,7 +58,7 @@ def _tempered(model: CountedModel, options: DecodingOptions, owner: Tensor) -> T
     return weight
 
 
-def build_table(model: CountedModel, options: DecodingOptions) -> ContextTable:
+def build_table(model: SparseCountedModel, options: DecodingOptions) -> ContextTable:
     """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
     owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(
@@ -82,7 +82,7 @@ def build_table(model: CountedModel, options: DecodingOptions) -> ContextTable:
 class SamplingEngine(sampling.SamplingEngine):
     """Every kind but beam, for a counted model; see `sampling.SamplingEngine`."""
 
-    model: CountedModel
+    model: SparseCountedModel
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
@@ -111,7 +111,7 @@ def find_entry(table: ContextTable, target: Tensor, high: Tensor) -> Tensor:
 class BeamEngine(beam.BeamEngine):
     """Beam sampling for a counted model; see `beam`."""
 
-    model: CountedModel
+    model: SparseCountedModel
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]

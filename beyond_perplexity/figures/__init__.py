@@ -179,6 +179,34 @@ FIGURES: Rows[Exhibit] = {
         "temperature fixed in advance, or chosen on other data, keeps it one."
         f"{TERMS_OF_ESTIMATES}",
     ),
+    "contrastive/figure_1": Exhibit(
+        "figures.contrastive:entropy_by_distortion",
+        ("contrasts",),
+        "Contrastive entropy against distortion",
+        "Contrastive entropy of the test text against the share of its words that were distorted "
+        "(half of them replaced, half exchanged with another of the sentence, by default): mean "
+        "over draws; the band is the 95% interval over documents or groups of them. Models without "
+        "a likelihood have a panel of their own, as their scale is arbitrary: there heights do not "
+        "compare, shapes do.",
+    ),
+    "contrastive/figure_2": Exhibit(
+        "figures.contrastive:entropy_by_epoch",
+        ("training",),
+        "Contrastive entropy over training",
+        "Contrastive entropy of a fixed part of the training text, and of the validation text, "
+        "after each epoch, of models that are trained against distorted sentences; the distortion "
+        "is that of the model's own training, so that heights of models with another one do not "
+        "compare. Higher is better; the text of the paper says that that of the training text "
+        "falls, its Figure 2 that it rises.",
+    ),
+    "contrastive/figure_3": Exhibit(
+        "figures.contrastive:entropy_by_margin",
+        ("contrasts", "sentence_models"),
+        "Contrastive entropy by the distortion of the training",
+        "Contrastive entropy of the test text against its distortion, of models that were trained "
+        "against sentences of different distortion. Each training finds a scale of its own, so "
+        "that heights compare with care: see the ratios.",
+    ),
 }
 
 

@@ -147,11 +147,11 @@ class BatchSource(ABC):
         self._lengths = lengths
         self._batch_tokens = batch_tokens
 
-    def ordered(self) -> list[np.ndarray]:
+    def ordered(self) -> list[Any]:
         """Cut the pieces, sorted by length, into batches: arrays of piece numbers."""
         return self._cut(np.argsort(self._lengths, kind="stable"))
 
-    def shuffled(self, seed: int, epoch: int) -> list[np.ndarray]:
+    def shuffled(self, seed: int, epoch: int) -> list[Any]:
         """Cut the pieces into batches in the order of one epoch, given by (seed, epoch) alone."""
         generator = stream(seed, "train/order", epoch)
         order = generator.permutation(len(self._lengths))
@@ -173,8 +173,14 @@ class BatchSource(ABC):
         return batches
 
     @abstractmethod
-    def batch(self, pieces: np.ndarray) -> Any:
-        """Fetch one batch: it has ``predictions``, a number, and ``to(device)``."""
+    def batch(self, pieces: Any) -> Any:
+        """Fetch one batch: it has ``predictions``, a number, and ``to(device)``.
+
+        Parameters
+        ----------
+        pieces : ndarray of int64
+            An item of `ordered` or `shuffled`; a source that plans more than numbers has its own.
+        """
 
 
 class Pieces(BatchSource):

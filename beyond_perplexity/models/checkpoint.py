@@ -74,12 +74,18 @@ def load_model(
     Raises
     ------
     InputError
-        As `load_any`; and when the model has latent variables.
+        As `load_any`; and when the likelihood of the model is not tractable.
     """
     model, vocabulary, description = load_any(folder, device)
     if not isinstance(model, LanguageModel):
         family = description["config"]["family"]
-        raise InputError(f"{folder}: {family} has latent variables; estimate its likelihood")
+        if model.normalized:
+            raise InputError(f"{folder}: {family} has latent variables; estimate its likelihood")
+        raise InputError(
+            f"{folder}: {family} scores sentences without a likelihood; estimate its perplexity "
+            "given their lengths: python -m scripts.estimate_partition --model "
+            f"{folder} --proposal FOLDER --text FILE"
+        )
     return model, vocabulary, description
 
 

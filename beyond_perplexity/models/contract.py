@@ -119,9 +119,13 @@ class TrainedModel(nn.Module, ABC):
     training_products : torch.dtype
         Of the operands of the output layer's products in training on a CPU, where a family has a
         choice; training sets it from its precision.
+    normalized : bool
+        Its training loss per prediction is a negative log-likelihood, whose exponential is a
+        perplexity.
     """
 
     training_products: torch.dtype = torch.float32
+    normalized: ClassVar[bool] = True
 
     @property
     def products(self) -> torch.dtype:
@@ -139,6 +143,13 @@ class TrainedModel(nn.Module, ABC):
         epoch : float
             Passes over the training split so far; infinity in validation.
         """
+
+    def margins(self, batch: Any) -> Tensor | None:
+        """Return log score of each text less that of its distortion; None: it has none in training.
+
+        Its mean is the contrastive entropy of the training curve.
+        """
+        return None
 
     @property
     @abstractmethod
@@ -332,6 +343,38 @@ class LanguageModel(TrainedModel):
 
 
 class CountedModel(LanguageModel):
+    """A language model that is estimated from the counts of a text, without gradients."""
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> Self:
+        """Estimate a model from a stream of documents.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of numpy.ndarray
+            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
+        vocabulary_size : int
+            V.
+        architecture : dict, optional
+            Options of the family.
+        open_vocabulary : bool
+            The vocabulary has no unknown words.
+
+        Raises
+        ------
+        InputError
+            When there is no document, or an option is unknown or wrong.
+        """
+
+
+class SparseCountedModel(CountedModel):
     """A language model of counts of n tokens, with a sparse distribution in each context.
 
     C contexts, N entries (distinct runs of n tokens), in the order of their contexts.
@@ -349,31 +392,6 @@ class CountedModel(LanguageModel):
     offsets: Tensor
     successors: Tensor
     counts: Tensor
-
-    @classmethod
-    @abstractmethod
-    def fit(
-        cls,
-        batches: Iterable[Sequence[np.ndarray]],
-        vocabulary_size: int,
-        open_vocabulary: bool = False,
-    ) -> Self:
-        """Count a stream of documents.
-
-        Parameters
-        ----------
-        batches : iterable of sequences of numpy.ndarray
-            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
-        vocabulary_size : int
-            V.
-        open_vocabulary : bool
-            The vocabulary has no unknown words.
-
-        Raises
-        ------
-        InputError
-            When there is no document.
-        """
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
-Kind = Literal["counted", "trained", "brought", "latent", "proposal"]
+Kind = Literal["counted", "trained", "brought", "unnormalized", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
 
 
@@ -30,10 +30,11 @@ class Family:
         ``module:Dataclass`` of its architecture; None: it has no options.
     title : str
         How figures print it.
-    kind : "counted", "trained", "brought", "latent" or "proposal"
+    kind : "counted", "trained", "brought", "unnormalized", "latent" or "proposal"
         counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
-        trained, with its own vocabulary; latent: trained, with latent variables, so that its
-        likelihood is estimated; proposal: of the latent variables of such a model.
+        trained, with its own vocabulary; unnormalized: trained to score sentences, without a
+        likelihood; latent: trained, with latent variables, so that its likelihood is estimated;
+        proposal: of the latent variables of such a model.
     needs : tuple of "trees", "mentions" or "graph"
         What its corpus must be annotated with; see `planning.latent_checks.REQUIREMENTS`.
     proposals : tuple of str
@@ -51,6 +52,8 @@ class Family:
     engines : str or None
         Module with decoding engines of the family's own: ``SamplingEngine``, ``BeamEngine`` (see
         `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
+    training : str
+        ``module:Dataclass`` of the options of its training, where it is trained.
     """
 
     reference: str | None
@@ -65,6 +68,7 @@ class Family:
     bring: str | None = None
     files: tuple[str, ...] = ()
     engines: str | None = None
+    training: str = "beyond_perplexity.training.options:TrainingOptions"
 
 
 _MODELS = "beyond_perplexity.models"
@@ -126,9 +130,16 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("graph", "mentions"),
     ),
+    "kneser-ney": Family(
+        reference=f"{_MODELS}.kneser_ney:KneserNey",
+        options=f"{_MODELS}.kneser_ney:KneserNeyOptions",
+        title="Kneser–Ney",
+        kind="counted",
+    ),
     "lstm": Family(
         f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
     ),
+    "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
         reference=f"{_MODELS}.rnng.model:RNNG",
         options=f"{_MODELS}.rnng.model:RNNGOptions",
@@ -144,6 +155,13 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+    ),
+    "sentence-rnn": Family(
+        reference=f"{_MODELS}.sentence_rnn:SentenceRNN",
+        options=f"{_MODELS}.sentence_rnn:SentenceRNNOptions",
+        title="Sentence RNN",
+        kind="unnormalized",
+        training="beyond_perplexity.training.options:ContrastiveTrainingOptions",
     ),
     "span-crf": Family(
         reference=f"{_MODELS}.rnng.span_crf:SpanCRF",

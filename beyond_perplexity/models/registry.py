@@ -34,12 +34,25 @@ def find_language_model(family: object) -> type[LanguageModel]:
     Raises
     ------
     InputError
-        When there is no such family, or it has latent variables.
+        When there is no such family, or its likelihood is not tractable.
     """
     found = find(family)
     if not issubclass(found, LanguageModel):
-        raise InputError(f"family: {family!r} has latent variables; its likelihood is estimated")
+        lack = "has latent variables" if found.normalized else "scores sentences, unnormalized"
+        raise InputError(f"family: {family!r} {lack}; its likelihood is estimated")
     return found
+
+
+def find_training(family: object) -> type[Any]:
+    """Return the dataclass of the options of a family's training.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    kind: type[Any] = resolve_name(find_row(family).training)
+    return kind
 
 
 def find_bring(family: object) -> Callable[..., Any] | None:

@@ -20,8 +20,14 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import CountedModel, State
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.models.contract import SparseCountedModel, State
+from beyond_perplexity.ngrams.counts import (
+    count_parts,
+    join_sentences,
+    last_words,
+    prefix_places,
+)
+from beyond_perplexity.vocabulary import BOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
 
@@ -49,7 +55,7 @@ class TrigramState(State):
         return (self.previous,)
 
 
-class Trigram(CountedModel):
+class Trigram(SparseCountedModel):
     """Trigram counts; see the module.
 
     Parameters
@@ -115,6 +121,7 @@ class Trigram(CountedModel):
         cls,
         batches: Iterable[Sequence[np.ndarray]],
         vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> Trigram:
         """Count the trigrams of a stream of documents.
@@ -126,15 +133,17 @@ class Trigram(CountedModel):
             the number of distinct trigrams, not with the stream.
         vocabulary_size : int
             V.
+        architecture : dict, optional
+            Has no options: empty.
         open_vocabulary : bool
             Kept in the config.
 
         Raises
         ------
         InputError
-            When there is no document.
+            When there is no document, or an option is given.
         """
-        model = cls(vocabulary_size, None, open_vocabulary)
+        model = cls(vocabulary_size, architecture, open_vocabulary)
         keys, counts = _count_stream(batches, vocabulary_size)  # (N,), (N,)
         if not len(keys):
             raise InputError("the training text has no document; give a longer one")
@@ -247,42 +256,17 @@ class Trigram(CountedModel):
         return self._dense(rows, seen), TrigramState(tokens)
 
 
-def _trigram_keys(documents: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Pack every trigram of the documents, int64: N tokens and one ``</s>`` a document."""
-    lengths = np.array([len(document) for document in documents], dtype=np.int64)
-    ends = (lengths + 3).cumsum()  # each document: <s> <s> tokens </s>
-    flat = np.full(int(ends[-1]), BOS, dtype=np.int64)
-    flat[ends - 1] = EOS
-    first = ends - lengths - 1
-    places = np.repeat(first - (lengths.cumsum() - lengths), lengths) + np.arange(lengths.sum())
-    flat[places] = np.concatenate(documents)
-    keys = (flat[:-2] * size + flat[1:-1]) * size + flat[2:]
-    inside = np.ones(len(flat), dtype=bool)
-    inside[ends - 1] = inside[ends - 2] = False  # these would reach into the next document
-    return keys[inside[:-2]]
-
-
-def _merge(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Add counts of equal keys; the keys come out rising."""
-    keys = np.concatenate([part[0] for part in parts])
-    counts = np.concatenate([part[1] for part in parts])
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
-    return keys[first], np.add.reduceat(counts, first)
-
-
 def _count_stream(
     batches: Iterable[Sequence[np.ndarray]], size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    total = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
-    for documents in batches:
-        if not len(documents):
-            continue
-        keys = _trigram_keys(documents, size)
-        parts.append(_merge([(keys, np.ones_like(keys))]))
-        # Merging only when the new part is as large as the old keeps the sorting linear-ish.
-        if sum(len(part[0]) for part in parts) > max(len(total[0]), 2_000_000):
-            total, parts = _merge([total, *parts]), []
-    return _merge([total, *parts]) if parts else total
+    """Return rising trigram keys (u V + v) V + w and their counts, int64, (N,) each."""
+    counted = count_parts(join_sentences(batches), 3)
+    if counted is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, pairs, triples = counted.levels
+    # The first words of documents, after two <s>, are those of pairs that begin with <s>.
+    first = int(np.searchsorted(prefix_places(pairs.keys), BOS, side="right"))
+    before = pairs.keys[prefix_places(triples.keys)]
+    rows = prefix_places(before) * size + last_words(before)
+    keys = np.concatenate([last_words(pairs.keys[:first]), rows * size + last_words(triples.keys)])
+    return keys, np.concatenate([pairs.counts[:first], triples.counts])

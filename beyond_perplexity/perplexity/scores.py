@@ -41,10 +41,22 @@ class DocumentScore(NamedTuple):
     impossible: int
 
 
-class _Window(NamedTuple):
+class ScoreWindow(NamedTuple):
+    """A part of a document that is scored at once.
+
+    Attributes
+    ----------
+    document : int
+        Number of the document.
+    tokens : ndarray of int64, shape (n + 1,)
+        The inputs and, one place on, the targets.
+    counted : int
+        Only the last so many predictions count.
+    """
+
     document: int
-    tokens: np.ndarray  # the inputs and, one place on, the targets
-    counted: int  # only the last so many predictions count
+    tokens: np.ndarray
+    counted: int
 
 
 def check_window(
@@ -84,26 +96,47 @@ def check_window(
     return context, stride
 
 
-def _windows(
+def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
-) -> Iterator[_Window]:
-    """Cut a document of n + 1 predictions into windows; each prediction counts once."""
+) -> Iterator[ScoreWindow]:
+    """Cut a document of n + 1 predictions into windows; each prediction counts once.
+
+    Parameters
+    ----------
+    document : int
+        Its number.
+    ids : ndarray of int, shape (n,)
+        Its tokens, without ``<s>`` and ``</s>``.
+    context, stride : int or None
+        Of `check_window`.
+    """
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
     if context is None or stride is None or last <= context:
-        yield _Window(document, whole, last)
+        yield ScoreWindow(document, whole, last)
         return
     end = context
-    yield _Window(document, whole[: end + 1], context)
+    yield ScoreWindow(document, whole[: end + 1], context)
     while end < last:
         counted = min(stride, last - end)
         end += counted
-        yield _Window(document, whole[end - context : end + 1], counted)
+        yield ScoreWindow(document, whole[end - context : end + 1], counted)
 
 
-def _score_batch(model: LanguageModel, windows: Sequence[_Window]) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64."""
-    width = max(len(window.tokens) for window in windows) - 1
+def score_windows(
+    model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
+) -> Iterator[np.ndarray]:
+    """Yield log p of the counted predictions of each window, float64.
+
+    Parameters
+    ----------
+    model : LanguageModel
+    windows : sequence of ScoreWindow
+        The rows of one batch.
+    width : int, optional
+        Predictions that rows are filled up to; None: those of the longest.
+    """
+    width = width or max(len(window.tokens) for window in windows) - 1
     inputs = np.full((len(windows), width), EOS, np.int64)
     targets = np.full((len(windows), width), EOS, np.int64)
     for row, window in enumerate(windows):
@@ -151,7 +184,7 @@ def score_encoded(
         windows = [
             window
             for document, ids in enumerate(pool)
-            for window in _windows(document, ids, context, stride)
+            for window in cut_windows(document, ids, context, stride)
         ]
         totals = np.zeros(len(pool))
         impossible = np.zeros(len(pool), np.int64)
@@ -159,7 +192,7 @@ def score_encoded(
         while windows:
             rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
             batch, windows = windows[-rows:], windows[:-rows]
-            for window, scores in zip(batch, _score_batch(model, batch), strict=True):
+            for window, scores in zip(batch, score_windows(model, batch), strict=True):
                 totals[window.document] += scores.sum()
                 impossible[window.document] += np.count_nonzero(np.isneginf(scores))
         for ids, total, zeros in zip(pool, totals, impossible, strict=True):

@@ -39,6 +39,7 @@ class Corpora:
         for corpus in self.config["corpora"].values():
             yield from _source_locations(corpus["source"])
         yield from (external["path"] for external in self.config["external_samples"].values())
+        yield from (pairs["path"] for pairs in self.config["contrastive"]["pairs"].values())
         yield self.config["tendencies"]["stop_words"]
 
     def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:

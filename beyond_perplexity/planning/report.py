@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beyond_perplexity.decoding.rows import DECODINGS
@@ -11,6 +12,7 @@ from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, VOCABULARY_SUFFIXES
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.contrastive import DIFFERENCES, ContrastivePlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json
@@ -21,6 +23,9 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 Exhibits = Mapping[str, Exhibit]
 # A flag for every kind of files, for the command of a rule whose inputs have these names.
 INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
+
+
+Files = Mapping[str, Callable[[str], list[str]]]
 
 
 class Paper(NamedTuple):
@@ -35,11 +40,14 @@ class Paper(NamedTuple):
         Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
     code : tuple of str
         What its tables and figures look up by name: files, and rows of families for their titles.
+    files : dict of str to function
+        Where the files of kinds of `INPUTS` are, by the subject, that are others than elsewhere.
     """
 
     subjects: list[str]
     labels: Mapping[str, Any]
     code: tuple[str, ...] = ()
+    files: Files = MappingProxyType({})
 
 
 def _titles(models: Iterable[str]) -> tuple[str, ...]:
@@ -47,6 +55,38 @@ def _titles(models: Iterable[str]) -> tuple[str, ...]:
     endings = ("", *VOCABULARY_SUFFIXES)
     names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
     return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
+
+
+def _contrastive_paper(plan: ContrastivePlan, models: Models) -> Paper:
+    """Say what there is to show of contrastive entropy, and where; nothing without a model."""
+    names, normalized = plan.models(), plan.normalized()
+    unnormalized = [name for name in names if name not in normalized]
+
+    def of(listed: Sequence[str], *patterns: str) -> Callable[[str], list[str]]:
+        return lambda corpus: [
+            pattern.format(model=name, corpus=corpus)
+            for pattern in patterns
+            for name in listed
+            if models.corpus(name) == corpus
+        ]
+
+    folder, described = "<results>/contrastive", "<results>/models/{model}/model.json"
+    pairs = [f"{folder}/pairs/{name}/{{model}}.parquet" for name in plan.options["pairs"]]
+    files = {
+        "contrasts": of(names, f"{folder}/{{corpus}}/{{model}}.parquet"),
+        "contrast_differences": lambda corpus: [
+            f"{folder}/{corpus}/{DIFFERENCES}.parquet" for _ in plan.models(corpus)[1:2]
+        ],
+        "pair_contrasts": of(names, *pairs),
+        "models": of(names, described),
+        "sentence_models": of(unnormalized, described),
+        "training": of(unnormalized, "<results>/models/{model}/training.parquet"),
+        "perplexities": of(normalized, "<results>/perplexity/{model}.json"),
+        "partitions": of(plan.estimated(), "<results>/partitions/{model}.parquet"),
+        "given_lengths": of(plan.estimated(), "<results>/partitions/{model}.json"),
+    }
+    labels = {"models": names, "families": {name: models.find(name)["family"] for name in names}}
+    return Paper(plan.corpora(), labels, _titles(names), files)
 
 
 class Report:
@@ -64,10 +104,17 @@ class Report:
         Its bodies of text.
     importance : ImportancePlan
         Its models with latent variables.
+    contrastive : ContrastivePlan
+        What is known of contrastive entropy.
     """
 
     def __init__(
-        self, config: Config, models: Models, samples: Samples, importance: ImportancePlan
+        self,
+        config: Config,
+        models: Models,
+        samples: Samples,
+        importance: ImportancePlan,
+        contrastive: ContrastivePlan,
     ) -> None:
         self._models = models
         self._samples = samples
@@ -89,12 +136,11 @@ class Report:
             "importance": Paper([""], latent, estimating)
             if importance.proposals()
             else Paper([], latent),
+            "contrastive": _contrastive_paper(contrastive, models),
         }
         self._files = self._find_files(models, samples, importance)
 
-    def _find_files(
-        self, models: Models, samples: Samples, importance: ImportancePlan
-    ) -> dict[str, Callable[[str], list[str]]]:
+    def _find_files(self, models: Models, samples: Samples, importance: ImportancePlan) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
             "measures": samples.measures,
@@ -209,8 +255,12 @@ class Report:
 
     def inputs(self, exhibits: Exhibits, group: str, exhibit: str) -> dict[str, list[str]]:
         """Return the files of every kind that a table or figure is made of; most have none."""
-        wanted, subject = self._row(exhibits, group, exhibit).inputs, group.partition("/")[2]
-        return {kind: self._files[kind](subject) if kind in wanted else [] for kind in INPUTS}
+        wanted, (paper, _, subject) = (
+            self._row(exhibits, group, exhibit).inputs,
+            group.partition("/"),
+        )
+        files = {**self._files, **self._papers[paper].files}
+        return {kind: files[kind](subject) if kind in wanted else [] for kind in INPUTS}
 
     def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
@@ -26,6 +27,7 @@ class Run:
     ----------
     results : str
         The folder of everything the run makes.
+    contrastive : ContrastivePlan
     corpora : Corpora
     importance : ImportancePlan
     models : Models
@@ -39,8 +41,9 @@ class Run:
         self.corpora = Corpora(config, self.results)
         self.importance = ImportancePlan(config)
         self.models = Models(config, self.importance)
+        self.contrastive = ContrastivePlan(config, self.models)
         self.samples = Samples(config, self.models)
-        self.report = Report(config, self.models, self.samples, self.importance)
+        self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 
 
 def prepare_environment(folder: str | Path) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import yaml
@@ -22,6 +23,7 @@ from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.tendencies.options import (
@@ -30,7 +32,9 @@ from beyond_perplexity.tendencies.options import (
     SensitivityOptions,
 )
 from beyond_perplexity.tendencies.views import RAW_TEXT
-from beyond_perplexity.training.options import TrainingOptions
+
+# Kinds of families that generate nothing, and why.
+UNGENERATING = {"latent": "has latent variables", "unnormalized": "scores sentences alone"}
 
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -79,7 +83,7 @@ def _explain(error: ValidationError) -> str:
     return f"{where}: {error.message}"
 
 
-def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterable[str]) -> None:
+def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Config) -> None:
     given, brought = "vocabulary" in model, FAMILIES[model["family"]].kind == "brought"
     if brought and given:
         raise InputError(
@@ -91,6 +95,12 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Iterabl
     if not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
     require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
+    unnormalized = FAMILIES[model["family"]].kind == "unnormalized"
+    if unnormalized and vocabularies[model["vocabulary"]]["kind"] != "closed":
+        raise InputError(
+            f"models.{name}.vocabulary: '{model['vocabulary']}' is of parts of words, but a "
+            f"{model['family']} is trained on distorted words; name a closed one"
+        )
 
 
 def _check_references(config: Config) -> None:
@@ -102,8 +112,9 @@ def _check_references(config: Config) -> None:
     for name in config["generation"]["models"]:
         require("generation.models", name, config["models"], "model")
         family = config["models"][name]["family"]
-        if FAMILIES[family].kind == "latent":
-            raise InputError(f"generation.models: '{name}' ({family}) has latent variables; remove")
+        kind = FAMILIES[family].kind
+        if kind in UNGENERATING:
+            raise InputError(f"generation.models: '{name}' ({family}) {UNGENERATING[kind]}; remove")
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
@@ -153,7 +164,8 @@ def _check_values(config: Config) -> None:
     for section in ("models", "proposals"):
         for name, held in config[section].items():
             if "training" in held:
-                checked.append((f"{section}.{name}.training", TrainingOptions, held["training"]))
+                kind = resolve_name(FAMILIES[held["family"]].training)
+                checked.append((f"{section}.{name}.training", kind, held["training"]))
     for name, decoding in config["decodings"].items():
         checked.append((f"decodings.{name}", DecodingOptions, decoding))
     for where, kind, values in checked:
@@ -267,3 +279,4 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     _check_evaluated_splits(config)
     _check_lengths(config, schema["$defs"])
     check_latent_models(config, schema["$defs"])
+    check_contrastive(config)

@@ -86,6 +86,23 @@ INPUTS: Rows[Input] = {
         "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
     ),
     "latents": Input("latents of an instance of every model, JSON", lists=True),
+    "contrasts": Input("contrastive entropy of every model", f"{_SCHEMAS}.contrastive:CONTRASTS"),
+    "contrast_differences": Input(
+        "differences of models in contrastive entropy",
+        f"{_SCHEMAS}.contrastive:CONTRAST_DIFFERENCES",
+    ),
+    "pair_contrasts": Input(
+        "brought pairs under every model, in a folder with the name of the pairs",
+        reader="beyond_perplexity.report.contrastive_pairs:read_pair_contrasts",
+    ),
+    "sentence_models": Input(
+        "model.json of every model that is trained against distorted sentences",
+        named_by_folder=True,
+    ),
+    "partitions": Input(
+        "log Z by length of every model without likelihood", f"{_SCHEMAS}.contrastive:PARTITIONS"
+    ),
+    "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
 }
 
 _PUBLISHED = r"""
@@ -103,6 +120,10 @@ that of another number. Texts of a closed vocabulary are compared with human tex
 its words that training and test split have often enough together: all other words are read as
 unknown on both sides."""
 _MODELS = ("models", "perplexities")
+_PUBLISHED_CONTRASTS = """
+
+Published values stand in columns of their own. They were measured on the Penn Treebank, in a
+logarithm that the paper does not name: compare the pattern, not the digits."""
 
 # By ``paper/name``; the files are <results>/tables/{paper}/[{subject}/]{name}.{csv,tex,html}.
 TABLES: Rows[Exhibit] = {
@@ -214,6 +235,66 @@ TABLES: Rows[Exhibit] = {
         "instance has 10 effective samples (or runs) or more and a relative variance of at most "
         "0.1, else by bootstrap, which may be too small; neither knows of the bias."
         + TERMS_OF_ESTIMATES,
+    ),
+    "contrastive/findings": Exhibit(
+        "report.contrastive_findings:findings_table",
+        (
+            *("contrasts", "contrast_differences", "models", "perplexities"),
+            *("training", "sentence_models", "pair_contrasts"),
+        ),
+        "What was found",
+        "What the paper says of contrastive entropy, and what was found here.",
+        optional=(
+            *("contrast_differences", "models", "perplexities"),
+            *("training", "sentence_models", "pair_contrasts"),
+        ),
+    ),
+    "contrastive/table_1": Exhibit(
+        "report.contrastive_readings:readings_table",
+        ("contrast_differences",),
+        "What contrastive entropy and its ratio say of pairs",
+        "The model of the row against that of the column, by the rule of the paper's Table 1. Only "
+        "models of one unit are read against each other. It may be used to choose among models of "
+        "one scale; it is no ranking, and says nothing of other noise or of generated text.",
+    ),
+    "contrastive/table_2": Exhibit(
+        "report.contrastive_tables:entropy_table",
+        ("contrasts", *_MODELS, "given_lengths"),
+        "Perplexity and contrastive entropy",
+        "Mean loss of log score, per word and per sentence, when the test text is distorted: "
+        "higher tells text from noise better, among models of one scale." + _PUBLISHED_CONTRASTS,
+        optional=(*_MODELS, "given_lengths"),
+    ),
+    "contrastive/table_3": Exhibit(
+        "report.contrastive_tables:ratio_table",
+        ("contrasts", "models"),
+        "Ratio of contrastive entropy",
+        "Contrastive entropy over that at the base level of distortion. It stays when scores are "
+        "scaled; alone it does not say which model is better." + _PUBLISHED_CONTRASTS,
+        optional=("models",),
+    ),
+    "contrastive/cross_entropy": Exhibit(
+        "report.contrastive_tables:cross_entropy_table",
+        ("contrasts",),
+        "Cross-entropy per sentence",
+        "Minus the log-likelihood of the test text by the number of its sentences (equation 6), "
+        "and by that of its words, of models that have a likelihood.",
+    ),
+    "contrastive/pairs": Exhibit(
+        "report.contrastive_pairs:pairs_table",
+        ("pair_contrasts",),
+        "Good and bad sides of pairs",
+        "How often, and by how much, a model finds the good side of brought pairs likelier than "
+        "the bad one, by phenomenon. Sums of log scores favour the shorter side: the difference in "
+        "length stands beside.",
+    ),
+    "contrastive/partition": Exhibit(
+        "report.contrastive_partition:partition_table",
+        ("partitions", "given_lengths"),
+        "The partition function of models of sentences",
+        "log Z by length, estimated by importance sampling with a model of the run as proposal: a "
+        "stochastic lower bound, and so is the perplexity given the lengths that follows from it.",
+        optional=("given_lengths",),
     ),
 }
 

@@ -15,6 +15,7 @@ from beyond_perplexity.figures.numbers import shown_range, shown_share
 from beyond_perplexity.figures.verdicts import human_floors, verdict_mark
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
@@ -78,6 +79,16 @@ LATENT_TEXT = """How likely is human text under models with latent variables?
 MEANING = """Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the
 perplexity, the looser the fewer effective samples there are: {stochastic}. The lowest over
 proposals and temperatures is shown, which is no bound in expectation. {strict}"""
+
+
+NOISE_TEXT = """How well do the models tell text from noise?
+--------------------------------------------
+
+Contrastive entropy (H_C) is what a model's log score loses when words of the test text are replaced
+or exchanged at random: higher is better among models of one scale.
+
+{lines}
+"""
 
 
 def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
@@ -257,6 +268,19 @@ def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> s
     )
 
 
+def _noise(findings: Mapping[str, pd.DataFrame]) -> str:
+    lines = []
+    for corpus, found in findings.items():
+        lines += [f"Corpus *{escape_rst(corpus)}*:", ""] * (len(findings) > 1)
+        told = found[found[FIRST_PAGE].astype(bool)]
+        lines += [
+            f"- **{escape_rst(row['question'])}:** {escape_rst(row['found'])}"
+            for row in told.to_dict("records")
+        ]
+        lines.append("")
+    return NOISE_TEXT.format(lines="\n".join(lines))
+
+
 def render_overview(
     corpora: Mapping[str, Mapping[str, Any]],
     perplexities: Mapping[str, Mapping[str, Any]],
@@ -264,6 +288,7 @@ def render_overview(
     kinds: Collection[str],
     estimates: pd.DataFrame | None,
     figures: Sequence[str | Path],
+    findings: Mapping[str, pd.DataFrame] | None = None,
 ) -> str:
     """Write the first page; a section for each thing that there is.
 
@@ -282,6 +307,8 @@ def render_overview(
         Rows of the schema ``estimates`` of every proposal.
     figures : sequence of path
         The main figure of each corpus, SVG files; they are embedded.
+    findings : dict of str to DataFrame, optional
+        By corpus what `contrastive_findings.findings_table` found of contrastive entropy.
 
     Returns
     -------
@@ -297,4 +324,6 @@ def render_overview(
     if estimates is not None:
         table = _list_table(_estimate_rows(estimates))
         parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
+    if findings:
+        parts.append(_noise(findings))
     return "\n".join(parts)

@@ -6,6 +6,9 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
+# One row per validation and split. Without a likelihood there is no perplexity; with distortions of
+# the training there is a contrastive entropy, nats a sentence: of the split valid, and as train of
+# a fixed part of the training split.
 TRAINING = columns(
     "training",
     step=pa.int64(),
@@ -13,6 +16,7 @@ TRAINING = columns(
     split=pa.string(),
     loss=pa.float64(),
     perplexity=pa.float64(),
+    contrastive_entropy=pa.float64(),
     learning_rate=pa.float64(),
     seconds=pa.float64(),
 )

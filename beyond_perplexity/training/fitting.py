@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from beyond_perplexity.errors import InputError
@@ -20,14 +21,16 @@ from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
 from beyond_perplexity.models.families import families_of, family_modules
 from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity.scores import score_encoded
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
 from beyond_perplexity.training.loop import TrainingResult, train
-from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 CONFIG_KEYS = ("family", "architecture", "training")
@@ -91,11 +94,24 @@ def fit_files(
         "steps": result.steps,
         # JSON knows no infinity: null stands for it, and the flag says so.
         "valid_loss": result.valid_loss if finite else None,
-        "valid_perplexity": math.exp(result.valid_loss) if finite else None,
+        "valid_perplexity": math.exp(result.valid_loss) if finite and model.normalized else None,
         "valid_infinite": not finite,
         "source": job.brought.source if job.brought else None,
     }
     save_model(output, model.cpu(), job.vocabulary, extra)
+
+
+def training_options(config: Mapping[str, Any]) -> TrainingOptions:
+    """Return the section ``training`` of a model's configuration, with its family's defaults.
+
+    Raises
+    ------
+    InputError
+        When the family or an option is unknown or wrong.
+    """
+    kind = registry.find_training(config.get("family"))
+    options: TrainingOptions = parse_options(kind, config.get("training", {}), "training")
+    return options
 
 
 class Brought(NamedTuple):
@@ -121,7 +137,7 @@ class Fitting:
     @cached_property
     def options(self) -> TrainingOptions:
         """The section ``training``."""
-        return parse_options(TrainingOptions, self.config.get("training", {}), "training")
+        return training_options(self.config)
 
     @property
     def open_vocabulary(self) -> bool:
@@ -147,7 +163,7 @@ def _prepare(
     preprocessing: Mapping[str, Any],
 ) -> Fitting:
     """Read what a training is made of, and name its folder by all that determines it."""
-    parse_options(TrainingOptions, config.get("training", {}), "training")
+    training_options(config)
     family = registry.find(config.get("family"))
     code = fingerprint("scripts/train.py", *family_modules(config.get("family")))
     words, brought = _vocabulary(config, vocabulary, preprocessing)
@@ -192,6 +208,8 @@ def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
         return _fit_latent(job, family)
     if issubclass(family, CountedModel):
         return _fit_counted(job, family)
+    if issubclass(family, UnnormalizedModel):
+        return _fit_unnormalized(job, family)
     return _fit_neural(job)
 
 
@@ -213,11 +231,34 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
 
 
 def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
-    if job.config.get("architecture"):
-        registry.build(job.config, job.vocabulary.size)  # says which options the family has
-    documents = job.store("train").batches()
-    model = family.fit(documents, job.vocabulary.size, job.open_vocabulary)
+    documents, options = job.store("train").batches(), job.config.get("architecture", {})
+    model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
     return model, _measure(model.to(job.device), job.store("valid"))
+
+
+def _fit_unnormalized(
+    job: Fitting, family: type[UnnormalizedModel]
+) -> tuple[TrainedModel, TrainingResult]:
+    options, vocabulary = job.options, job.vocabulary
+    assert isinstance(options, ContrastiveTrainingOptions)
+    if job.open_vocabulary:
+        raise InputError(
+            f"vocabulary: is of parts of words, but a {family.family} is trained on distorted "
+            "words; give it a closed one"
+        )
+    job.set_initial_weights()
+    model = family(vocabulary.size, job.config.get("architecture", {}))
+
+    def contrasts(split: str, places: Callable[[int], np.ndarray] | None = None) -> Contrasts:
+        found = encode_sentences(job.corpus.documents, split, vocabulary, options)
+        store = InstanceStore.write(job.folder, split, found)
+        chosen = places(len(store)) if places else None
+        purpose = "watched" if places else split
+        return Contrasts(store, options, vocabulary.size, job.seed, purpose, chosen)
+
+    sources = (contrasts("train"), contrasts("valid"))
+    watched = contrasts("train", lambda count: watched_places(count, job.seed))
+    return model, train(model, sources, options, job.seed, job.folder, job.device, watched)
 
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
@@ -251,6 +292,7 @@ def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:
         "split": "valid",
         "loss": loss,
         "perplexity": math.exp(loss) if loss < 700 else math.inf,
+        "contrastive_entropy": None,
         "learning_rate": 0.0,
         "seconds": 0.0,
     }

@@ -71,8 +71,10 @@ class Trained(lightning.LightningModule):
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._loss = torch.zeros((), dtype=torch.float64)
         self._tokens = 0
+        self._rate = 0.0
         self._validation_loss = 0.0
         self._validation_tokens = 0
+        self._margins: dict[str, tuple[float, int]] = {}  # by split: sum and number
         self._restored: dict[str, Tensor] = {}
         self._saved = (0, time.monotonic())
         self._started = time.monotonic()
@@ -104,7 +106,9 @@ class Trained(lightning.LightningModule):
         matrices = [parameter for parameter in matrices if id(parameter) not in seen]
         optimizer: torch.optim.Optimizer
         if self.options.optimizer == "sgd":
-            optimizer = torch.optim.SGD([*matrices, *others], lr=self.options.learning_rate)
+            optimizer = torch.optim.SGD(
+                [*matrices, *others], lr=self.options.learning_rate, weight_decay=self.options.l2
+            )
         else:
             groups = [
                 {"params": matrices, "weight_decay": self.options.weight_decay},
@@ -137,12 +141,12 @@ class Trained(lightning.LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Set what a step depends on from its number alone."""
         torch.manual_seed((self._key + self.progress.step) % 2**63)
-        rate = self._rate(self.progress.step)
+        progress = self.progress
+        self._rate = scheduled_rate(
+            self.options, progress.step, self.last_step, progress.halvings, progress.epoch
+        )
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = rate
-
-    def _rate(self, step: int) -> float:
-        return scheduled_rate(self.options, step, self.last_step, self.progress.halvings)
+            group["lr"] = self._rate
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Return the loss of a batch, nats per token."""
@@ -160,10 +164,16 @@ class Trained(lightning.LightningModule):
         if batch_idx + 1 < self.trainer.num_training_batches:
             self._save_if_due()
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Add up the loss of the validation split."""
-        self._validation_loss += float(self.model.loss(batch))
-        self._validation_tokens += batch.predictions
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Add up the loss of the validation split, and margins of it and of what is watched."""
+        if dataloader_idx == 0:
+            self._validation_loss += float(self.model.loss(batch))
+            self._validation_tokens += batch.predictions
+        margins = self.model.margins(batch)
+        if margins is not None:
+            split = "train" if dataloader_idx else "valid"
+            total, count = self._margins.get(split, (0.0, 0))
+            self._margins[split] = total + float(margins.sum()), count + len(margins)
 
     def on_validation_epoch_end(self) -> None:
         """Extend the curve; keep the best weights; stop when they have not improved for long."""
@@ -187,22 +197,27 @@ class Trained(lightning.LightningModule):
         stale = progress.validations_without_best >= self.options.patience
         progress.finished = stale or progress.step >= self.last_step or not math.isfinite(loss)
         assert self._bar is not None
-        self._bar.set_postfix(valid_loss=f"{loss:.3f}", perplexity=f"{math.exp(min(loss, 99)):.1f}")
+        shown = {"valid_loss": f"{loss:.3f}"}
+        if self.model.normalized:
+            shown["perplexity"] = f"{math.exp(min(loss, 99)):.1f}"
+        self._bar.set_postfix(shown)
         self._save_if_due()
         if progress.finished:
             self._bar.close()
             self.trainer.should_stop = True
 
     def _record(self, split: str, loss: float) -> None:
-        step = self.progress.step
+        total, count = self._margins.pop(split, (0.0, 0))
+        perplexity = math.exp(loss) if loss < 700 else math.inf
         self.rows.append(
             {
-                "step": step,
+                "step": self.progress.step,
                 "epoch": self.rounds.epoch,
                 "split": split,
                 "loss": loss,
-                "perplexity": math.exp(loss) if loss < 700 else math.inf,
-                "learning_rate": self._rate(step - 1),
+                "perplexity": perplexity if self.model.normalized else None,
+                "contrastive_entropy": total / count if count else None,
+                "learning_rate": self._rate,
                 "seconds": self.seconds,
             }
         )
@@ -235,9 +250,11 @@ class TrainingResult:
     Attributes
     ----------
     rows : list of dict
-        The training curve: columns of schema ``training``; losses in nats per token.
+        The training curve: columns of schema ``training``; losses in nats per token, those of a
+        hinge per sentence.
     valid_loss : float
-        The best validation loss, nats per token; the model has the weights of that moment.
+        The best validation loss, nats per token (of a hinge, per sentence); the model has the
+        weights of that moment.
     best_step, steps : int
         Steps to the best weights, and in all.
     """
@@ -255,6 +272,7 @@ def train(
     seed: int,
     folder: Path,
     device: torch.device,
+    watched: BatchSource | None = None,
 ) -> TrainingResult:
     """Train a model, or go on with it, and leave it with its best weights.
 
@@ -270,6 +288,8 @@ def train(
     folder : pathlib.Path
         The checkpoints of this very training (same code, data, options and seed).
     device : torch.device
+    watched : BatchSource, optional
+        A part of the training split whose margins the curve has, as those of the validation split.
 
     Returns
     -------
@@ -281,7 +301,7 @@ def train(
         When the loss is not finite at the first validation.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    rounds = Rounds(sources, options, seed)
+    rounds = Rounds(sources, options, seed, watched)
     trained = Trained(model, options, rounds, seed, folder)
     trained.restore()
     if not trained.progress.finished:

@@ -26,16 +26,20 @@ class TrainingOptions(Limited):
     learning_rate : float
         The peak of the schedule.
     optimizer : "adamw" or "sgd"
-        sgd: without momentum and weight decay.
-    schedule : "cosine", "constant" or "plateau"
-        After the warm-up: falling to zero at the last step, staying at the peak, or halved at each
-        validation without a new best loss.
+        sgd: without momentum and weight decay, but see l2.
+    schedule : "cosine", "constant", "plateau" or "inverse"
+        After the warm-up: falling to zero at the last step, staying at the peak, halved at each
+        validation without a new best loss, or the peak over 1 + epoch_decay × epochs done.
+    epoch_decay : float
+        Of the schedule inverse.
     plateau_epochs : float
         Passes before which the schedule plateau halves nothing.
     warmup_steps : int
         Steps of linear rise to the peak.
     weight_decay : float
         Of AdamW; on matrices only, not on biases, norms and embeddings.
+    l2 : float
+        Of sgd: coefficient λ of the penalty λ/2 Σ θ² on all weights.
     beta2 : float
         Decay of AdamW's second moment.
     gradient_clip : float
@@ -70,10 +74,12 @@ class TrainingOptions(Limited):
     maximum_steps: Count | None = None
     learning_rate: Positive = 0.003
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    schedule: Literal["cosine", "constant", "plateau"] = "cosine"
+    schedule: Literal["cosine", "constant", "plateau", "inverse"] = "cosine"
+    epoch_decay: Amount = 0.001
     plateau_epochs: float = 0.0
     warmup_steps: Natural = 50
     weight_decay: Amount = 0.01
+    l2: Amount = 0.0
     beta2: Level = 0.98
     gradient_clip: Positive = 1.0
     scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
@@ -88,6 +94,10 @@ class TrainingOptions(Limited):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.l2 and self.optimizer != "sgd":
+            raise ValueError(
+                f"l2: belongs to sgd; with {self.optimizer} set it to 0 and give weight_decay"
+            )
         self._check_sampling()
 
     def _check_sampling(self) -> None:
@@ -110,14 +120,66 @@ class TrainingOptions(Limited):
             raise ValueError("sampling_c: belongs to the linear schedule and is not negative")
 
 
-def scheduled_rate(options: TrainingOptions, step: int, last_step: int, halvings: int = 0) -> float:
+@dataclass(frozen=True)
+class ContrastiveTrainingOptions(TrainingOptions):
+    """How a model is trained to tell sentences from distortions of them.
+
+    Defaults are the paper's where it gives one. Batches have sentences in place of documents, and
+    the loss is the mean over sentences.
+
+    Attributes
+    ----------
+    distortion : float
+        d, the probability that a word of a training sentence is distorted.
+    substitution : float
+        Share of the distorted words that are replaced by a word drawn uniformly from the
+        vocabulary.
+    transposition : float
+        Share that change places with another word of the sentence; with substitution it adds up to
+        1, as the number of words must stay.
+    redraw : bool
+        Each epoch has distortions of its own; false: all have those of the first.
+    sentences : "cut" or "documents"
+        What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each is one.
+        Longer ones than maximum_length are cut there.
+    """
+
+    batch_tokens: Count = 512
+    maximum_epochs: Count = 10
+    learning_rate: Positive = 0.1
+    optimizer: Literal["adamw", "sgd"] = "sgd"
+    schedule: Literal["cosine", "constant", "plateau", "inverse"] = "inverse"
+    warmup_steps: Natural = 0
+    l2: Amount = 0.001
+    precision: Literal["auto", "32", "bf16-mixed"] = "32"
+    distortion: Level = 0.1
+    substitution: Share = 0.5
+    transposition: Share = 0.5
+    redraw: bool = True
+    sentences: Literal["cut", "documents"] = "cut"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        total = self.substitution + self.transposition
+        if not math.isclose(total, 1.0, abs_tol=1e-9):
+            raise ValueError(f"substitution, transposition: add up to {total:g}, not to 1")
+        if self.scheduled_sampling != "none":
+            raise ValueError("scheduled_sampling: is for models that predict words; leave it out")
+
+
+def scheduled_rate(
+    options: TrainingOptions, step: int, last_step: int, halvings: int = 0, epoch: int = 0
+) -> float:
     """Return the learning rate of a step (counted from 0) of `last_step` steps.
 
-    Linear from peak / W to the peak in W warm-up steps, then the peak, half a cosine down to 0, or
-    the peak halved as often as the validation loss has not improved.
+    Linear from peak / W to the peak in W warm-up steps, then the peak, half a cosine down to 0, the
+    peak halved as often as the validation loss has not improved, or the peak over 1 + decay ×
+    epochs done.
     """
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps
+    if options.schedule == "inverse":
+        return options.learning_rate / (1 + options.epoch_decay * epoch)
     if options.schedule != "cosine":
         return options.learning_rate * 0.5**halvings
     done = (step - options.warmup_steps) / max(1, last_step - options.warmup_steps)

@@ -33,17 +33,22 @@ class Progress:
 
 
 class Rounds(lightning.LightningDataModule):
-    """Batches of the training split, a round at a time, and of the validation split."""
+    """Batches of the training split, a round at a time, and of the validation split.
+
+    Beside the latter there may be a part of the former that is watched, without being trained on.
+    """
 
     def __init__(
         self,
         sources: tuple[BatchSource, BatchSource],
         options: TrainingOptions,
         seed: int,
+        watched: BatchSource | None = None,
     ) -> None:
         super().__init__()
         self.progress = Progress()
         self._train, self._valid = sources
+        self._watched = [watched] if watched else []
         self._seed = seed
         self._planned: tuple[int, list[Any]] = (-1, [])
         self._lengths: dict[int, int] = {}
@@ -85,9 +90,9 @@ class Rounds(lightning.LightningDataModule):
             epoch, index = epoch + 1, 0
         return BatchList(self._train, parts)
 
-    def val_dataloader(self) -> BatchList:
-        """Return the batches of the validation split."""
-        return BatchList(self._valid, self._valid.ordered())
+    def val_dataloader(self) -> list[BatchList]:
+        """Return the batches of the validation split, and those that are watched."""
+        return [BatchList(source, source.ordered()) for source in (self._valid, *self._watched)]
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int

@@ -10,6 +10,12 @@ import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
+from beyond_perplexity.schemas.contrastive import (
+    CONTRAST_DIFFERENCES,
+    CONTRASTS,
+    PAIR_CONTRASTS,
+    PARTITIONS,
+)
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, SENSITIVITY
 
@@ -226,6 +232,7 @@ def make_training(models: list[str]) -> pd.DataFrame:
                 "split": split,
                 "loss": loss,
                 "perplexity": np.exp(loss),
+                "contrastive_entropy": np.nan,
                 "learning_rate": 1e-3,
                 "seconds": kept * 0.1,
                 "model": model,
@@ -315,3 +322,143 @@ def make_differences(models: list[str]) -> pd.DataFrame:
         for first, second, value in [*own, *pairs]
     ]
     return pd.DataFrame(rows, columns=PERPLEXITY_DIFFERENCES.names)
+
+
+LEVELS = tuple(round(0.1 * step, 1) for step in range(11))
+
+
+def make_contrasts(
+    models: list[str], unnormalized: tuple[str, ...] = (), levels: tuple[float, ...] = LEVELS
+) -> pd.DataFrame:
+    """Make a table of schema ``contrasts``: the later a model stands, the more H_C it has.
+
+    A sentence has 20 words, and H_C grows with the root of the level.
+    """
+    rows = []
+    for place, model in enumerate(models):
+        scale = 3.0 + 0.1 * place
+        for unit, words in (("word", 1), ("sentence", 20)):
+            for level in levels:
+                value = words * scale * np.sqrt(level)
+                rows.append((model, unit, "contrastive_entropy", level, None, value, 0.05 * value))
+                ratio = np.sqrt(level / 0.1)
+                rows.append((model, unit, "ratio", level, 0.1, ratio, 0.02 * ratio))
+            if model not in unnormalized:
+                value = words * (6.0 - 0.1 * place)
+                rows.append((model, unit, "cross_entropy", None, None, value, 0.1 * words))
+    names = ["model", "unit", "measure", "level", "base_level", "value", "half"]
+    table = pd.DataFrame(rows, columns=names)
+    drawn = table["measure"] != "cross_entropy"
+    return table.assign(
+        low=table["value"] - table["half"],
+        high=table["value"] + table["half"],
+        deviation=(table["value"] * 0.01).where(drawn),
+        draws=drawn.map({True: 10, False: 1}),
+        words=10_000,
+        sentences=500,
+        groups=120,
+        groups_effective=98.5,
+        sentence_level=table["model"].isin(unnormalized),
+        note="",
+    )[CONTRASTS.names].astype({"level": float, "base_level": float})
+
+
+def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
+    """Make a table of schema ``contrast_differences``: neighbours alike, others told apart."""
+    rows = []
+    models = list(dict.fromkeys(contrasts["model"]))
+    own = contrasts[contrasts["measure"] != "cross_entropy"].set_index(
+        ["model", "unit", "measure", "level"]
+    )
+    sentence_level = {model: bool(own.loc[model]["sentence_level"].any()) for model in models}
+    for first, second in combinations(models, 2):
+        far = abs(models.index(first) - models.index(second)) > 1
+        for (unit, measure, level), row in own.loc[first].iterrows():
+            if unit == "word" and (sentence_level[first] or sentence_level[second]):
+                continue
+            value = row["value"] - own.loc[(second, unit, measure, level), "value"]
+            p = (0.001 if far else 0.4) if measure == "contrastive_entropy" else None
+            rows.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "unit": unit,
+                    "measure": measure,
+                    "level": level,
+                    "base_level": row["base_level"],
+                    "value": value,
+                    "low": value - 0.05,
+                    "high": value + 0.05,
+                    "p_value": p,
+                    "p_adjusted": None if p is None else min(1.0, 3 * p),
+                    "reading": None,
+                    "groups": 120,
+                    "note": "",
+                }
+            )
+    return pd.DataFrame(rows, columns=CONTRAST_DIFFERENCES.names)
+
+
+def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame:
+    """Make a table of schema ``pair_contrasts`` with the name of the pairs beside."""
+    rows = [
+        {
+            "model": model,
+            "phenomenon": phenomenon,
+            "pairs": 998,
+            "identical": 2,
+            "undecided": place,
+            "accuracy": 0.6 + 0.02 * place,
+            "accuracy_low": 0.57 + 0.02 * place,
+            "accuracy_high": 0.63 + 0.02 * place,
+            "contrastive_entropy": 1.5 + place,
+            "low": 1.2 + place,
+            "high": 1.8 + place,
+            "per_word": 0.2,
+            "length_difference": -0.25,
+            "good_shorter": 0.31,
+            "note": "",
+        }
+        for place, model in enumerate(models)
+        for phenomenon in phenomena
+    ]
+    return pd.DataFrame(rows, columns=PAIR_CONTRASTS.names).assign(source="blimp")
+
+
+def make_partitions(models: list[str], longest: int = 40) -> pd.DataFrame:
+    """Make a table of schema ``partitions``."""
+    rows = [
+        (m, "lstm", n, max(0, 40 - n), 9.0 * n, 9.0 * n + 0.1, 0.02 * n, 1000 / n, 0.4, 1000, "b")
+        for m in models
+        for n in range(1, longest + 1)
+    ]
+    return pd.DataFrame(rows, columns=PARTITIONS.names)
+
+
+def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
+    """Make training curves with the contrastive entropy of both splits: both rise."""
+    epoch = np.arange(1.0, epochs + 1)
+    parts = []
+    for place, model in enumerate(models):
+        for split, factor in (("train", 1.0), ("valid", 0.8)):
+            value = factor * (1 + place) * (1 - np.exp(-epoch / 3))
+            columns = {
+                "step": epoch * 10,
+                "epoch": epoch,
+                "split": split,
+                "loss": 1 / value,
+                "perplexity": np.nan,
+                "contrastive_entropy": value,
+                "learning_rate": 0.1,
+                "seconds": epoch,
+                "model": model,
+            }
+            parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def sentence_description(size: int, distortion: float) -> dict[str, object]:
+    """Return what ``model.json`` of a sentence RNN says of what the paper's rows are named for."""
+    training = {} if distortion == 0.1 else {"distortion": distortion}  # which is the default
+    config = {"architecture": {"size": size}}
+    return {"family": "sentence-rnn", "config": config, "training": training}

@@ -47,7 +47,9 @@ def note(script, *others, what=""):
     codes[f"{script} {what}".strip()] = fingerprint(f"scripts/{script}.py", *others)
 for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
     note(script)
-for script in ("measure_tendencies", "measure_sensitivity"):
+for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
+    note(script)
+for script in ("compare_perplexity", "compare_contrast"):
     note(script)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
@@ -55,6 +57,10 @@ note("import_samples", run.corpora.external_code("own"))
 for model in config["models"]:
     note("train", *run.models.code(model), what=model)
     if model in latent["models"]:
+        continue
+    for script in ("score_contrast", "contrast"):
+        note(script, *run.models.code(model), what=model)
+    if run.models.row(model).kind == "unnormalized":
         continue
     note("measure_perplexity", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
@@ -182,14 +188,15 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     text = path.read_text()
     assert text.count('"LSTM"') == 1
     path.write_text(text.replace('"LSTM"', '"Other"'))
-    beginnings = ("tabulate tendencies/", "plot tendencies/", "write_overview")
-    assert find_changed(before, tree) == (pick(before, *beginnings), set())
+    papers = ("tendencies", "contrastive")
+    beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
+    assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())
 
 
 @pytest.mark.parametrize(
     ("file", "users"),
     [
-        ("models/recurrent", ("lstm", "gru")),
+        ("models/recurrent", ("lstm", "gru", "rnn")),  # the networks of Elman have its state
         ("models/kglm/tagger", ("kglm-peeking",)),
         ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
         ("decoding/kinds/nucleus", ("/nucleus",)),

@@ -133,13 +133,14 @@ def test_draws_end_where_nothing_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "family", ["cnn", "gru", "lstm", "transformer", "transformer-adaptive-softmax"]
+    "family", ["cnn", "gru", "lstm", "rnn", "transformer", "transformer-adaptive-softmax"]
 )
 def test_batch_size_does_not_change_a_text_and_log_prob_is_the_models(family: str) -> None:
     architecture = {
         "cnn": {"layers": 2, "embedding_size": 32, "width": 32, "bottleneck": 16},
         "gru": {"layers": 1, "embedding_size": 32, "hidden_size": 32},
         "lstm": {"layers": 1, "embedding_size": 32, "hidden_size": 32},
+        "rnn": {"embedding_size": 32, "hidden_size": 32, "classes": 4},
         "transformer": {"layers": 1, "width": 32, "heads": 2, "feedforward_size": 64},
         "transformer-adaptive-softmax": {"layers": 1, "width": 32, "heads": 2},
     }[family]

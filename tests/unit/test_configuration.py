@@ -177,7 +177,7 @@ def test_documents_longer_than_a_models_context_are_refused_before_the_first_job
             r"proposals\.mine\.family: of rnng it is one of span-crf, joint",
         ),
         ({"family": "joint"}, r"joint needs architecture\.training: unsupervised in models\.rnng"),
-        ({"model": "rnn"}, r"proposals\.mine\.model: no model is named 'rnn'"),
+        ({"model": "rng"}, r"proposals\.mine\.model: no model is named 'rng'"),
     ],
 )
 def test_a_proposal_that_is_for_another_model_is_named(changes, message):

@@ -230,6 +230,7 @@ FAMILIES = {
     "cnn": {"layers": 3, "embedding_size": 32, "width": 64},
     "gru": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
     "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
+    "rnn": {"embedding_size": 32, "hidden_size": 64, "classes": 10},
     "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
     "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
 }

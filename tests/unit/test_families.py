@@ -24,13 +24,16 @@ from beyond_perplexity.models.contract import (
 )
 from beyond_perplexity.models.families import FAMILIES, families_of, family_modules
 from beyond_perplexity.models.latent import LatentModel, Proposal
+from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
+from beyond_perplexity.training.options import TrainingOptions
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
     "counted": CountedModel,
     "trained": LanguageModel,
     "brought": LanguageModel,
+    "unnormalized": UnnormalizedModel,
     "latent": LatentModel,
     "proposal": Proposal,
 }
@@ -56,6 +59,8 @@ def test_a_row_agrees_with_its_class(family):
     assert found.family == family
     assert issubclass(found, KINDS[row.kind])
     assert issubclass(found, CountedModel) == (row.kind == "counted")
+    assert found.normalized == (row.kind != "unnormalized")
+    assert issubclass(registry.find_training(family), TrainingOptions)
     assert not found.__abstractmethods__
     if issubclass(found, ConfiguredModel):
         assert resolve(row.options) is found.options_kind

@@ -19,6 +19,8 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import content_hash
@@ -30,13 +32,14 @@ from tests.unit.threads import set_threads
 WORDS = [f"w{index}" for index in range(20)]
 
 
-@pytest.fixture(scope="module", params=["lstm", "trigram"])
+@pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = ClosedVocabulary(WORDS, 3)
-    if request.param == "trigram":
+    if request.param != "lstm":
         generator = np.random.default_rng(0)
         texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
-        model = Trigram.fit([vocabulary.encode(texts)], vocabulary.size)
+        counted = Trigram if request.param == "trigram" else KneserNey
+        model: LanguageModel = counted.fit([vocabulary.encode(texts)], vocabulary.size)
     else:
         torch.manual_seed(0)
         architecture = {"embedding_size": 32, "hidden_size": 32}

@@ -75,6 +75,7 @@ def neural(family, **architecture):
         "cnn": {"embedding_size": 8, "width": 12},
         "gru": {"embedding_size": 8, "hidden_size": 12},
         "lstm": {"embedding_size": 8, "hidden_size": 12},
+        "rnn": {"embedding_size": 8, "hidden_size": 12, "classes": 5},
         "transformer": {"width": 8, "heads": 2, "feedforward_size": 16, "context_length": 12},
         "transformer-adaptive-softmax": {"width": 16, "heads": 2, "context_length": 12},
     }
@@ -152,7 +153,7 @@ def test_a_row_without_any_probability_is_impossible_and_no_nan():
 
 
 @pytest.mark.parametrize(
-    "family", ["cnn", "gru", "lstm", "transformer", "transformer-adaptive-softmax"]
+    "family", ["cnn", "gru", "lstm", "rnn", "transformer", "transformer-adaptive-softmax"]
 )
 def test_batches_equal_step_by_step_scoring(family):
     model, documents = neural(family), random_documents(40, 30, 12)

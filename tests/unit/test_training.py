@@ -192,11 +192,23 @@ def test_every_neural_family_trains_is_saved_and_scores_what_training_saw(data, 
     assert loss / tokens == pytest.approx(description["valid_loss"], abs=1e-5)
 
 
-def test_counted_models_go_through_the_same_door(data, tmp_path):
-    fit(data, tmp_path / "trigram", tmp_path / "ck", {"family": "trigram"})
-    model, _, description = load_model(tmp_path / "trigram")
-    assert description["family"] == model.config["family"] == "trigram"
-    assert [row["split"] for row in curve(tmp_path / "trigram")] == ["valid"]
+@pytest.mark.parametrize(
+    ("family", "architecture"),
+    [("trigram", {}), ("kneser-ney", {}), ("kneser-ney", {"order": 3, "prune": [0, 0, 1]})],
+)
+def test_counted_models_go_through_the_same_door(data, tmp_path, family, architecture):
+    config = {"family": family, "architecture": architecture}
+    fit(data, tmp_path / "model", tmp_path / "ck", config)
+    model, _, description = load_model(tmp_path / "model")
+    assert description["family"] == model.config["family"] == family
+    assert architecture.items() <= model.config["architecture"].items()
+    (row,) = curve(tmp_path / "model")
+    assert row["split"] == "valid"
+    assert description["valid_infinite"] == (family == "trigram")
+    assert math.isfinite(row["loss"]) == (family != "trigram")
+    wrong = {"family": family, "architecture": {"layers": 1}}
+    with pytest.raises(InputError, match=r"architecture\.layers"):
+        fit(data, tmp_path / "wrong", tmp_path / "ck", wrong)
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
 
 def test_figures_and_tables_are_made_of_what_they_show(config):
     run = Run(config)
-    report, (group,) = run.report, run.report.groups()
-    assert group == "tendencies/wikipedia"
+    report, (group, other) = run.report, run.report.groups()
+    assert (group, other) == ("tendencies/wikipedia", "contrastive/wikipedia")
     bodies = len(run.samples.sources("wikipedia"))
     held = {
         (name, kind): len(files)
@@ -102,16 +102,18 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
-    assert len(set(files)) == len(files) == 2 * 15 + 3 * 10
+    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are brought
+    assert len(set(files)) == len(files) == 2 * 15 + 3 * 10 + of_contrasts
 
 
 def test_a_figure_that_has_nothing_to_show_is_left_out(config):
     config["generation"]["models"] = ["trigram"]
     report = Run(config).report
-    (group,) = report.groups()
+    (group,) = report.groups("tendencies")
     every = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
     assert report.names(FIGURES, group) == [name for name in every if name != "training"]
     config["generation"]["models"], config["external_samples"] = [], {}
+    config["contrastive"]["models"] = []
     assert Run(config).report.groups() == Run(config).report.files() == []
 
 

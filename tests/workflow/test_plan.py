@@ -10,7 +10,8 @@ import yaml
 
 from tests.workflow.conftest import SMOKE
 
-TARGETS = ["all", "corpora", "models", "perplexity", "samples", "tendencies"]
+COUNTED = ("trigram", "kneser-ney")
+TARGETS = ["all", "corpora", "models", "perplexity", "samples", "tendencies", "contrastive"]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -19,7 +20,13 @@ def test_every_target_can_be_planned(checkout, target):
 
 
 @pytest.mark.parametrize(
-    "config", ["config.yaml", "configs/paper.yaml", "configs/paper-importance.yaml"]
+    "config",
+    [
+        "config.yaml",
+        "configs/paper.yaml",
+        "configs/paper-importance.yaml",
+        "configs/paper-contrastive.yaml",
+    ],
 )
 def test_every_shipped_configuration_can_be_planned(checkout, config):
     printed = checkout.snakemake("--dry-run", f"--configfile={config}").stdout
@@ -39,11 +46,18 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     jobs = checkout.planned()
     assert jobs["generate"] == jobs["count_samples"] == sources * shards
     assert jobs["merge_statistics"] == jobs["measure_tendencies"] == sources
-    assert jobs["train"] == len(generation["models"])
+    models = {*generation["models"], *config["contrastive"]["models"]}
+    assert jobs["train"] == len(models)
     printed = checkout.snakemake("--dry-run", *SMOKE).stdout
     assert f"documents    {sources * generation['documents']:,}" in printed
-    neural = len([m for m in generation["models"] if m != "trigram"])
-    hours = neural * 24 + neural * 1 + neural * len(generation["decodings"]) * shards * 1.5
+    neural = {name for name in models if config["models"][name]["family"] not in COUNTED}
+    contrasted = neural & set(config["contrastive"]["models"])
+    scored = {name for name in neural if config["models"][name]["family"] != "sentence-rnn"}
+    blocks = -(-config["contrastive"]["sentences"] // config["contrastive"]["sentences_per_shard"])
+    generating = len(neural & set(generation["models"]))
+    hours = len(neural) * 24 + len(scored) * 1 + len(contrasted) * blocks * 1.5
+    hours += 2 * len(neural - scored)  # partition functions
+    hours += generating * len(generation["decodings"]) * shards * 1.5
     assert f"GPU-hours    {hours:,.1f}" in printed
 
 

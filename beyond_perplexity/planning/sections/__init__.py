@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.options import OMITTED, Limit, Section
+from beyond_perplexity.planning.sections.contrastive import Contrastive
 from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
 from beyond_perplexity.planning.sections.models import Model, ProposalSection
@@ -75,6 +76,8 @@ class Configuration(Section):
         Distributions of a model's latent variables given the words, by name; trained like models.
     importance : Importance
         Importance sampling of models with latent variables.
+    contrastive : Contrastive
+        How well models tell texts from distortions of them.
     """
 
     seed: Annotated[int, Limit(minimum=0)] = 1
@@ -89,3 +92,4 @@ class Configuration(Section):
     perplexity: Perplexity = field(default_factory=Perplexity)
     proposals: dict[str, ProposalSection] = field(default_factory=dict)
     importance: Importance = field(default_factory=Importance)
+    contrastive: Contrastive = field(default_factory=Contrastive)

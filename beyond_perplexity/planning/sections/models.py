@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Annotated
 
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import OMITTED, Limit, Section
 from beyond_perplexity.planning.schema import DependsOn
 from beyond_perplexity.planning.sections.evaluation import Temperatures
-from beyond_perplexity.training.options import TrainingOptions
 
 
 def _options(*, proposals: bool) -> dict[str, str | None]:
@@ -24,7 +24,7 @@ def _training(names: Iterable[str]) -> dict[str, type | str | None]:
     """Return the options of the training of families, None where they have none of their own."""
     rows = {name: FAMILIES[name] for name in names}
     return {
-        name: TrainingOptions if row.reference and row.kind != "counted" else None
+        name: resolve_name(row.training) if row.reference and row.kind != "counted" else None
         for name, row in rows.items()
     }
 

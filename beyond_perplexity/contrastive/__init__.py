@@ -1,0 +1,1 @@
+"""How well a model tells a text from its distortions."""

@@ -1,0 +1,215 @@
+"""Two models on the same distorted text: differences of H_C and H_CR, and the paper's Table 1.
+
+Per word only models that score words are compared, per sentence all. What is claimed is about the
+two trained models, on texts and distortions like these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.contrastive.entropy import (
+    MEASURED_UNITS,
+    ContrastInterval,
+    ContrastSums,
+    entropy_of,
+    few_groups,
+    group_jackknife,
+    is_clear,
+    ratios,
+    unclear_base,
+)
+from beyond_perplexity.contrastive.readings import read_table_1
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexity.intervals import sum_groups
+from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
+from beyond_perplexity.schemas.contrastive import (
+    CONTRAST_DIFFERENCES,
+    CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_RATIO,
+)
+from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
+from beyond_perplexity.tendencies.notes import joined_facts
+
+_Row = dict[str, Any]
+
+
+class ContrastTests(NamedTuple):
+    """How models are compared.
+
+    Attributes
+    ----------
+    base_level : float
+        d_b of the ratio.
+    flips : int
+        Drawn sign-flips of each test.
+    seed : int
+    """
+
+    base_level: float = 0.1
+    flips: int = 9_999
+    seed: int = 1
+
+
+class _Columns(NamedTuple):
+    """Sums over groups of models that are compared in a unit: sizes (G,), losses (G, M)."""
+
+    names: list[str]
+    size: np.ndarray
+    lost: dict[float, np.ndarray]
+
+
+def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:
+    """Compare models pair by pair, at every level above 0.
+
+    Parameters
+    ----------
+    sums : mapping of str to ContrastSums
+        Of each model, one at least, by name; their order is that of the pairs.
+    tests : ContrastTests
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``contrast_differences``. H_C has p-values by sign-flips over groups, adjusted (Holm)
+        over all pairs and levels of a unit; with fewer than 20 effective groups there is neither an
+        interval nor an adjusted p.
+
+    Raises
+    ------
+    InputError
+        When models were not scored on the same distorted texts.
+    """
+    _check_same(sums)
+    rows: list[_Row] = []
+    for unit in MEASURED_UNITS:
+        of_unit = list(_compare(_columns(sums, unit), unit, tests))
+        _adjust([row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY], tests)
+        rows += of_unit
+    _read(rows)
+    kept = [{name: row[name] for name in CONTRAST_DIFFERENCES.names} for row in rows]
+    return pa.Table.from_pylist(kept, CONTRAST_DIFFERENCES)
+
+
+def _check_same(sums: Mapping[str, ContrastSums]) -> None:
+    (first, one), *others = sums.items()
+    for name, other in others:
+        same = [
+            np.array_equal(one.unit_ids, other.unit_ids),
+            np.array_equal(one.groups, other.groups),
+            np.array_equal(one.counts["words"], other.counts["words"]),
+            np.array_equal(one.counts["sentences"], other.counts["sentences"]),
+            _events(one) == _events(other),
+        ]
+        if not all(same):
+            raise InputError(
+                f"{name}: was scored on other texts or distortions than {first}; score both on the "
+                "same split, subset, levels and draws"
+            )
+
+
+def _events(sums: ContrastSums) -> dict[float, tuple[int, list[int]]]:
+    return {level: (len(held.draws), held.events.tolist()) for level, held in sums.levels.items()}
+
+
+def _columns(sums: Mapping[str, ContrastSums], unit: str) -> _Columns:
+    """Sum up the models that a unit compares: those whose scores are all finite."""
+    held = {
+        name: one
+        for name, one in sums.items()
+        if unit in one.measured_units()
+        and not (unit == "word" and one.sentence_level)
+        and np.isfinite(one.scores).all()
+        and not any(level.impossible for level in one.levels.values())
+    }
+    first = next(iter(sums.values()))
+    size = sum_groups(first.groups, first.size(unit))[0]
+    levels = [level for level in first.levels if level > 0] if held else []
+    lost = {
+        level: np.stack(sum_groups(first.groups, *(one.mean(level) for one in held.values())), 1)
+        for level in levels
+    }
+    return _Columns(list(held), size, lost)
+
+
+def _compare(columns: _Columns, unit: str, tests: ContrastTests) -> Iterator[_Row]:
+    pairs = list(combinations(range(len(columns.names)), 2))
+    if not pairs:
+        return
+    for level, lost in columns.lost.items():
+        p_values = sign_flip_p_values(lost, pairs, tests.flips, tests.seed)
+        for (one, two), p_value in zip(pairs, p_values, strict=True):
+            given = {
+                "first": columns.names[one],
+                "second": columns.names[two],
+                "unit": unit,
+                "level": level,
+            }
+            found = entropy_of(lost[:, one] - lost[:, two], columns.size)
+            yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, few_groups(found))
+            if tests.base_level in columns.lost and level != tests.base_level:
+                base = columns.lost[tests.base_level][:, (one, two)]
+                at_both = given | {"base_level": tests.base_level}
+                yield _ratio_difference(at_both, lost[:, (one, two)], base, columns.size)
+
+
+def _ratio_difference(
+    given: Mapping[str, Any], lost: np.ndarray, base: np.ndarray, size: np.ndarray
+) -> _Row:
+    """Make the row of the difference of two H_CR; losses (G, 2)."""
+    (first, without_first), (second, without_second) = (
+        ratios(lost[:, side], base[:, side]) for side in (0, 1)
+    )
+    found = group_jackknife(first - second, without_first - without_second, size)
+    clear = all(is_clear(entropy_of(base[:, side], size)) for side in (0, 1))
+    unclear = "" if clear or few_groups(found) else unclear_base(given["base_level"])
+    if not clear:
+        found = found._replace(low=math.nan, high=math.nan)
+    return _row(given, CONTRASTIVE_RATIO, found, None, joined_facts(few_groups(found), unclear))
+
+
+def _row(
+    given: Mapping[str, Any],
+    measure: str,
+    found: ContrastInterval,
+    p_value: float | None,
+    note: str,
+) -> _Row:
+    known = {
+        name: value if math.isfinite(value) else None
+        for name, value in (("value", found.value), ("low", found.low), ("high", found.high))
+    }
+    empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)
+    own = {"measure": measure, "p_value": p_value, "groups": found.groups, "note": note}
+    return {**empty, **given, **known, **own}
+
+
+def _adjust(rows: Sequence[_Row], tests: ContrastTests) -> None:
+    """Fill in the adjusted p-values of a family of tests, and say which stars it cannot have."""
+    tested = [row for row in rows if row["low"] is not None]
+    warning = draw_warning(len(tested), tests.flips, "flips")
+    adjusted = holm([row["p_value"] for row in tested])
+    for row, p_adjusted in zip(tested, adjusted, strict=True):
+        row["p_adjusted"] = float(p_adjusted)
+        row["note"] = joined_facts(row["note"], warning)
+
+
+def _read(rows: Sequence[_Row]) -> None:
+    """Fill in the reading of differences of H_C that have one of H_CR: not at the base level."""
+    keys = ("first", "second", "unit", "level")
+    limits = {
+        tuple(row[key] for key in keys): (row["low"], row["high"])
+        for row in rows
+        if row["measure"] == CONTRASTIVE_RATIO
+    }
+    for row in rows:
+        found = limits.get(tuple(row[key] for key in keys))
+        if row["measure"] == CONTRASTIVE_ENTROPY and found:
+            low, high = (math.nan if limit is None else limit for limit in found)
+            row["reading"] = read_table_1(row["value"], row["p_adjusted"], low, high)

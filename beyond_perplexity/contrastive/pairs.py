@@ -1,0 +1,238 @@
+"""Pairs of a good and a bad sentence that a user brings, such as those of BLiMP.
+
+H_C of a phenomenon is the mean of score(good) − score(bad), nats a pair, and per word of the good
+sentences. A pair is right where the good sentence scores higher; one of equal scores counts half,
+as guessing would. Pairs that are identical to the model's reader are counted and left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import ndtri
+
+from beyond_perplexity.contrastive.entropy import entropy_of, few_groups
+from beyond_perplexity.contrastive.scores import Scorer, score_texts
+from beyond_perplexity.corpus.external import StrictProblems, check_file
+from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL
+from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.tendencies.notes import joined_facts
+
+SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
+PHENOMENA = ("phenomenon", "UID")
+_JSON = (".jsonl", ".ndjson")
+_BATCH = 1024
+
+Clean = Callable[[list[str]], list[str]]
+
+
+class SentencePair(NamedTuple):
+    """A good and a bad sentence, what they are about, and where they stand."""
+
+    good: str
+    bad: str
+    phenomenon: str
+    place: str
+
+
+def read_pairs(path: str | Path) -> Iterator[SentencePair]:
+    """Stream the pairs of a file.
+
+    Parameters
+    ----------
+    path : path
+        ``.jsonl`` (or ``.ndjson``) with an object a line, else TSV with a line of names; gzip and
+        bz2 are recognized. Fields: ``sentence_good`` and ``sentence_bad``, or ``good`` and
+        ``bad``; where there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
+
+    Raises
+    ------
+    InputError
+        When a line cannot be read, lacks a side, or a side is empty; names the line.
+    """
+    path = Path(path)
+    check_file(path)
+    own = path.name.split(".")[0]
+    lines = (found for found in read_lines(path, StrictProblems(False)) if found[1].strip())
+    as_json = any(suffix.lower() in _JSON for suffix in path.suffixes)
+    rows = _json_rows(path, lines) if as_json else _tsv_rows(path, lines)
+    for place, row in rows:
+        names = next((pair for pair in SIDES if set(pair) <= row.keys()), None)
+        if names is None:
+            raise InputError(
+                f"{place}: has the fields {', '.join(row) or 'none'}; a pair has "
+                f"{' or '.join(' and '.join(pair) for pair in SIDES)}"
+            )
+        for name in names:
+            if not isinstance(row[name], str) or not row[name].strip():
+                raise InputError(f"{place}: {name} is empty or no text; give both sentences")
+        about = next((row[name] for name in PHENOMENA if row.get(name)), own)
+        yield SentencePair(row[names[0]], row[names[1]], str(about), place)
+
+
+def _json_rows(
+    path: Path, lines: Iterable[tuple[int, str]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in lines:
+        place = f"{path}: line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{place}: is no JSON ({error}); repair or remove it") from error
+        if not isinstance(row, dict):
+            raise InputError(f"{place}: is no JSON object; give one with both sentences")
+        yield place, row
+
+
+def _tsv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    header: list[str] = []
+    for number, line in lines:
+        fields = line.rstrip("\r\n").split("\t")
+        if not header:
+            header = [name.strip() for name in fields]
+            if not any(set(pair) <= set(header) for pair in SIDES):
+                raise InputError(
+                    f"{path}: line {number}: the columns are {', '.join(header)[:80]!r}; a file of "
+                    f"pairs begins with a line of names, separated by tabs, with "
+                    f"{' or '.join(' and '.join(pair) for pair in SIDES)}"
+                )
+            continue
+        if len(fields) != len(header):
+            raise InputError(
+                f"{path}: line {number}: has {len(fields)} fields, expected {len(header)} "
+                f"({', '.join(header)}), separated by tabs"
+            )
+        yield f"{path}: line {number}", dict(zip(header, fields, strict=True))
+
+
+class _Phenomenon:
+    """What is kept of the pairs of a phenomenon: a few numbers of each."""
+
+    def __init__(self) -> None:
+        self.identical = 0
+        self.good, self.bad = array("d"), array("d")
+        self.good_words, self.bad_words = array("q"), array("q")
+
+
+def contrast_pairs(
+    scorer: Scorer, pairs: Iterable[SentencePair], clean: Clean | None, model: str
+) -> pa.Table:
+    """Score pairs, and sum up each phenomenon.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        Of `scores.make_scorer`; a side is one sentence, and a document of its own.
+    pairs : iterable of SentencePair
+        Streamed; some numbers of each are held.
+    clean : callable or None
+        From texts to tokens joined by one blank, as the model's corpus was cleaned; None: as it is.
+    model : str
+        Its name.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``pair_contrasts``, a row a phenomenon in their order of appearance: accuracy with
+        Wilson's 95% interval, H_C with one of Student's t over pairs.
+
+    Raises
+    ------
+    InputError
+        When there is no pair, or cleaning leaves no word of a side.
+    """
+    found: dict[str, _Phenomenon] = {}
+    stream = iter(pairs)
+    while part := list(islice(stream, _BATCH)):
+        _add(found, scorer, part, clean)
+    if not found:
+        raise InputError("pairs: the file has none; give a line with two sentences")
+    rows = [_pairs_row(model, name, held) for name, held in found.items()]
+    return pa.Table.from_pylist(rows, PAIR_CONTRASTS)
+
+
+def _add(
+    found: dict[str, _Phenomenon],
+    scorer: Scorer,
+    pairs: Sequence[SentencePair],
+    clean: Clean | None,
+) -> None:
+    sides = [[pair.good for pair in pairs], [pair.bad for pair in pairs]]
+    good, bad = (clean(side) for side in sides) if clean else sides
+    kept = []
+    for pair, one, two in zip(pairs, good, bad, strict=True):
+        if not one.strip() or not two.strip():
+            raise InputError(f"{pair.place}: no word is left after cleaning; remove the pair")
+        held = found.setdefault(pair.phenomenon, _Phenomenon())
+        if one == two:
+            held.identical += 1
+        else:
+            kept.append((held, one, two))
+    texts = ([side] for _, *both in kept for side in both)
+    scores = score_texts(scorer, texts).log_score.reshape(-1, 2)
+    for (held, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
+        held.good.append(above)
+        held.bad.append(below)
+        held.good_words.append(len(one.split()))
+        held.bad_words.append(len(two.split()))
+
+
+def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
+    """Give a share of independent cases an interval.
+
+    References
+    ----------
+    Wilson (1927). Probable inference, the law of succession, and statistical inference.
+    """
+    z = float(ndtri((1 + level) / 2))
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    half = spread * z / (1 + z * z / count)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
+    good, bad = np.asarray(held.good), np.asarray(held.bad)
+    row: dict[str, Any] = dict.fromkeys(PAIR_CONTRASTS.names)
+    row |= {
+        "model": model,
+        "phenomenon": name,
+        "pairs": len(good) + held.identical,
+        "identical": held.identical,
+        "undecided": int((good == bad).sum()),
+    }
+    if not len(good):
+        return row | {"note": "all pairs are identical: nothing to tell apart"}
+    accuracy = float((good > bad).mean() + (good == bad).mean() / 2)
+    low, high = wilson_interval(accuracy, len(good))
+    row |= {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}
+    words = np.asarray(held.good_words), np.asarray(held.bad_words)
+    longer = float((words[0] - words[1]).mean())
+    row |= {"length_difference": longer, "good_shorter": float((words[0] < words[1]).mean())}
+    impossible = int((np.isneginf(good) | np.isneginf(bad)).sum())
+    notes = [
+        f"{held.identical:,} identical pairs are left out" if held.identical else "",
+        f"good sentences have {longer:+.2g} words: sums favour the shorter" if longer else "",
+    ]
+    if impossible:
+        notes.append(f"{impossible:,} pairs have an impossible sentence: no contrastive entropy")
+        return row | {"note": joined_facts(*notes)}
+    found = entropy_of(good - bad, np.ones(len(good)))
+    known = math.isfinite(found.low)
+    row |= {
+        "contrastive_entropy": found.value,
+        "low": found.low if known else None,
+        "high": found.high if known else None,
+        "per_word": float((good - bad).sum() / words[0].sum()),
+    }
+    return row | {"note": joined_facts(*notes, few_groups(found))}

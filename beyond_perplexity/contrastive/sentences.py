@@ -1,0 +1,161 @@
+"""Which sentences of a corpus are distorted: a random subset of its documents, cut into sentences.
+
+Documents come in a random order that the seed and their numbers decide alone, so that those of a
+smaller subset are the first of a larger one, and the same for every model.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from beyond_perplexity.corpus.shallow_trees import sentences
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.perplexity.documents import texts_of_split
+from beyond_perplexity.storage.shards import read_rows
+from beyond_perplexity.vocabulary import split_words
+
+_PLACES = 20  # bits of a sentence's number in its document
+
+
+class ContrastUnit(NamedTuple):
+    """A document that is scored with and without distortions.
+
+    Attributes
+    ----------
+    unit_id : int
+        Its ``doc_id``.
+    group : str or None
+        What it belongs to, such as its page; None: a group of its own.
+    sentences : list of list of str
+        Words; at least one sentence, none of them empty.
+    """
+
+    unit_id: int
+    group: str | None
+    sentences: list[list[str]]
+
+
+def cut_sentences(text: str, whole: bool) -> list[list[str]]:
+    """Cut a document into sentences.
+
+    Parameters
+    ----------
+    text : str
+        Tokens joined by blanks.
+    whole : bool
+        The document is one sentence; else one ends after every run of ``.``, ``!`` and ``?``.
+    """
+    words = split_words(text)
+    return [words] if whole and words else list(sentences(words))
+
+
+def sentence_item(unit_id: int, place: int) -> int:
+    """Return the number that keys the random stream of a sentence of a document.
+
+    Raises
+    ------
+    InputError
+        When the document has more sentences than numbers; 2^20.
+    """
+    if place >> _PLACES:
+        raise InputError(f"doc_id {unit_id}: has more than {1 << _PLACES:,} sentences; cut it")
+    return unit_id << _PLACES | place
+
+
+def types_of_split(path: str, split: str) -> list[str]:
+    """List the types of a split in the order of their code points."""
+    found: set[str] = set()
+    for batch in read_rows([path], ["text"], split):
+        for words in pc.split_pattern(batch.column("text"), " ").to_pylist():
+            found.update(words)
+    return sorted(found - {""})
+
+
+def take_units(
+    path: str,
+    split: str,
+    first: int,
+    count: int,
+    *,
+    seed: int,
+    limit: int | None = None,
+    grouped: bool = False,
+    whole: bool = False,
+) -> list[ContrastUnit]:
+    """Take the documents, in their random order, that begin in a range of sentences.
+
+    Parameters
+    ----------
+    path : str
+        Parquet file, schema ``documents``.
+    split : str
+    first, count : int
+        The range: sentences are numbered through in the order of their documents.
+    seed : int
+        Of the run; it decides on the order.
+    limit : int, optional
+        The order ends before the first document that would bring it above so many sentences.
+    grouped : bool
+        Whether the documents of a title are a group.
+    whole : bool
+        See `cut_sentences`.
+
+    Returns
+    -------
+    list of ContrastUnit
+        Documents without words are left out. Empty, where the split has fewer sentences.
+
+    Raises
+    ------
+    InputError
+        When the split has no words, or its first document is longer than the limit.
+    """
+    order = _random_order(path, split, seed)[: first + count]  # a document has a sentence at least
+    sizes = _count_sentences(path, split, order, whole)
+    ends = np.cumsum(sizes)
+    begin = (ends - sizes >= first) & (ends - sizes < first + count)
+    if limit is not None:
+        begin &= ends <= limit
+        if ends[0] > limit:
+            raise InputError(
+                f"{path}: the first document of the split '{split}' (doc_id {order[0]}) has "
+                f"{ends[0]:,} sentences, more than the {limit:,} that are wanted in all; raise "
+                "contrastive.sentences"
+            )
+    chosen = order[begin].tolist()
+    wanted = set(chosen)
+    held = {
+        text.doc_id: ContrastUnit(text.doc_id, text.group, cut_sentences(text.text, whole))
+        for text in texts_of_split(path, split, grouped=grouped)
+        if text.doc_id in wanted
+    }
+    return [held[unit_id] for unit_id in chosen]
+
+
+def _random_order(path: str, split: str, seed: int) -> np.ndarray:
+    """Return the numbers of all documents with words, one at least, in the random order."""
+    ids, keys = array("q"), array("Q")
+    for batch in read_rows([path], ["doc_id", "n_tokens"], split):
+        for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
+            ids.append(doc_id)
+            keys.append(stream_key(seed, f"contrastive/document/{doc_id}"))
+    if not ids:
+        raise InputError(f"{path}: the split '{split}' has no words; choose another")
+    held = np.asarray(ids)
+    return held[np.lexsort((held, np.asarray(keys)))]
+
+
+def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> np.ndarray:
+    """Count the sentences of documents, int64, in the order of their numbers."""
+    sizes, places = np.zeros(len(order), np.int64), np.argsort(order)
+    ordered = order[places]
+    for text in texts_of_split(path, split):
+        place = int(np.searchsorted(ordered, text.doc_id))
+        if place < len(ordered) and ordered[place] == text.doc_id:
+            sizes[places[place]] = len(cut_sentences(text.text, whole))
+    return sizes

@@ -1,0 +1,281 @@
+"""n-grams smoothed by interpolated modified Kneser–Ney, as a model like any other.
+
+The arithmetic is that of `ngrams.kneser_ney`; here its trie lies in tensors. What a prefix comes
+down to are the places of its last 1, 2, ..., n − 1 tokens on the levels of the trie, −1 where the
+model has no such context. Documents are sequences ``<s> tokens </s>``; in a closed vocabulary
+``<unk>`` is a token like any other.
+
+B rows, T positions, V ids, R prefixes, M n-grams of a level, N the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import CountedModel, State
+from beyond_perplexity.ngrams.backoff import BackoffModel
+from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
+from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
+from beyond_perplexity.options import Count, Limited, parse_options
+from beyond_perplexity.vocabulary import BOS, UNK
+
+
+@dataclass(frozen=True)
+class KneserNeyOptions(Limited):
+    """Options of a Kneser–Ney model.
+
+    Attributes
+    ----------
+    order : int
+        Tokens of the longest n-grams.
+    prune : list of int
+        n-grams that are seen so often at most are left out, by order: 0 for single tokens, then
+        never falling; the last holds for those above it.
+    """
+
+    order: Count = 5
+    prune: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            check_pruning(self.prune, self.order)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class NGramState(State):
+    """Contexts of each prefix: their places on the levels 1 to N − 1, int64, (B, N − 1).
+
+    It does not name its tensors: the shapes of a step depend on values, so none can be recorded.
+    """
+
+    places: Tensor
+
+    def select(self, rows: Tensor) -> NGramState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return NGramState(self.places[rows])
+
+    def reset(self, rows: Tensor) -> NGramState:
+        """Return the state with the given rows put back to the empty prefix."""
+        return NGramState(self.places.index_fill(0, rows, -1))
+
+    def restart(self, mask: Tensor) -> NGramState:
+        """Return the state with the rows of a mask (B,) put back to the empty prefix."""
+        return NGramState(self.places.masked_fill(mask[:, None], -1))
+
+
+class KneserNey(CountedModel):
+    """A back-off model in tensors; see the module.
+
+    Parameters
+    ----------
+    vocabulary_size : int
+        V.
+    architecture : dict, optional
+        See `KneserNeyOptions`.
+    open_vocabulary : bool
+        The vocabulary has no unknown words: ``<unk>`` gets no probability.
+
+    Raises
+    ------
+    InputError
+        When an option is unknown or wrong.
+    """
+
+    family: ClassVar[str] = "kneser-ney"
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> None:
+        super().__init__()
+        self.options = parse_options(KneserNeyOptions, architecture or {}, "architecture")
+        self.vocabulary_size = vocabulary_size
+        self.open_vocabulary = open_vocabulary
+        self.order = 0
+
+    @classmethod
+    def of(cls, model: BackoffModel) -> KneserNey:
+        """Make a model of any back-off model, such as one from an ARPA file."""
+        made = cls(model.vocabulary_size, {"order": model.order})
+        made._set_levels(model)
+        return made
+
+    def _set_levels(self, model: BackoffModel) -> None:
+        """Take the n-grams of a back-off model, whose order may be lower than the options say."""
+        tensors = {}
+        for order, level in enumerate(model.levels, start=1):
+            if order > 1:
+                tensors[f"keys_{order}"] = level.keys
+            tensors[f"log_probs_{order}"] = level.log_probs
+            if order < model.order:
+                tensors[f"backoffs_{order}"] = level.backoffs
+        self._set_tensors({name: torch.from_numpy(array) for name, array in tensors.items()})
+
+    def _set_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+        self.order = sum(name.startswith("log_probs") for name in tensors)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move the tables without rounding them: precision is a matter of weights."""
+        held = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, tensor in held.items():
+            moved = self._buffers[name]
+            if tensor is not None and moved is not None and moved.dtype != tensor.dtype:
+                self._buffers[name] = tensor.to(moved.device)
+        return self
+
+    @classmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> KneserNey:
+        """Estimate a model from a stream of documents, which is not held.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of numpy.ndarray
+            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
+        vocabulary_size : int
+            V.
+        architecture : dict, optional
+            See `KneserNeyOptions`.
+        open_vocabulary : bool
+            See the class.
+
+        Raises
+        ------
+        InputError
+            When there is no document, or an option is unknown or wrong.
+        """
+        model = cls(vocabulary_size, architecture, open_vocabulary)
+        counts = count_parts(join_sentences(batches), model.options.order)
+        if counts is None:
+            raise InputError("the training text has no document; give a longer one")
+        possible = np.arange(vocabulary_size) != BOS
+        possible[UNK] = not open_vocabulary
+        found = estimate(extend_words(counts, vocabulary_size), possible, model.options.prune)
+        model._set_levels(found.model)
+        return model
+
+    @classmethod
+    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> KneserNey:
+        """Rebuild a model from its `config` and its state dict."""
+        arguments = {key: value for key, value in config.items() if key != "family"}
+        model = cls(**arguments)
+        model._set_tensors(tensors)
+        return model
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same model, with ``family``."""
+        return {
+            "family": self.family,
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+            "open_vocabulary": self.open_vocabulary,
+        }
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tables are."""
+        return self._table("log_probs", 1).device
+
+    def _table(self, name: str, order: int) -> Tensor:
+        return self.get_buffer(f"{name}_{order}")
+
+    def parameter_count(self) -> int:
+        """Count the n-grams of all orders: each has one estimated probability."""
+        return sum(len(self._table("log_probs", order)) for order in range(1, self.order + 1))
+
+    def _find(self, order: int, contexts: Tensor, tokens: Tensor) -> Tensor:
+        """Find n-grams by the places of their contexts, −1 for none, and their last tokens."""
+        keys = self._table("keys", order)  # (M,)
+        wanted = (contexts << WORD_BITS) | tokens  # negative without a context, and never found
+        places = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+        return torch.where(keys[places] == wanted, places, -1)
+
+    def _contexts(self, tokens: Tensor) -> Tensor:
+        """Return the contexts that end at every token of prefixes (B, T), int64 (B, T, N − 1)."""
+        levels: list[Tensor] = []
+        for order in range(1, self.order):
+            found = tokens  # (B, T)
+            if levels:
+                before = torch.nn.functional.pad(levels[-1][:, :-1], (1, 0), value=-1)  # (B, T)
+                found = self._find(order, before, tokens)  # (B, T)
+            levels.append(found)
+        shape = (*tokens.shape, 0)
+        return torch.stack(levels, -1) if levels else tokens.new_empty(shape)
+
+    def _backoffs(self, places: Tensor) -> Tensor:
+        """Return the logarithms of the weights of contexts (R, N − 1), 0 where there is none."""
+        columns = [
+            torch.where(column >= 0, self._table("backoffs", order)[column.clamp(min=0)], 0)
+            for order, column in enumerate(places.unbind(1), start=1)
+        ]
+        shape = (len(places), 0)
+        return torch.stack(columns, 1) if columns else places.new_empty(shape).double()
+
+    def _dense(self, places: Tensor) -> Tensor:
+        """Return log probabilities, float32, (R, V), after the contexts (R, N − 1)."""
+        backoffs = self._backoffs(places)  # (R, N − 1)
+        # What is left to pay once an n-gram is found: the weights of longer contexts than its own.
+        left = torch.nn.functional.pad(backoffs.flip(1).cumsum(1).flip(1), (0, 1))  # (R, N)
+        unigrams = self._table("log_probs", 1).float()  # (V,)
+        logits = unigrams + left[:, :1].float()  # (R, V)
+        for order in range(2, self.order + 1):
+            keys, contexts = self._table("keys", order), places[:, order - 2]  # (M,), (R,)
+            begins = torch.searchsorted(keys, contexts << WORD_BITS)  # (R,)
+            sizes = torch.searchsorted(keys, (contexts + 1) << WORD_BITS) - begins  # (R,)
+            sizes = torch.where(contexts >= 0, sizes, 0)  # (R,)
+            owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
+            inside = torch.arange(len(owner), device=owner.device)  # (E,)
+            entries = inside + (begins - sizes.cumsum(0) + sizes)[owner]  # (E,)
+            words = keys[entries] & ((1 << WORD_BITS) - 1)  # (E,)
+            log_probs = self._table("log_probs", order)[entries] + left[owner, order - 1]  # (E,)
+            logits[owner, words] = log_probs.float()
+        return logits
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Score every next token of prefixes (B, T): log probabilities, float32, (B, T, V)."""
+        return self._dense(self._contexts(tokens).flatten(0, 1)).unflatten(0, tokens.shape)
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> NGramState:
+        """Return the state of B empty prefixes."""
+        return NGramState(torch.full((batch_size, self.order - 1), -1, device=self.device))
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, NGramState]:
+        """Advance B prefixes by the tokens (B,): log probabilities, float32, (B, V), and state."""
+        assert isinstance(state, NGramState)
+        columns = [tokens][: self.order - 1]
+        for order in range(2, self.order):
+            columns.append(self._find(order, state.places[:, order - 2], tokens))  # (B,)
+        places = torch.stack(columns, 1) if columns else state.places  # (B, N − 1)
+        return self._dense(places), NGramState(places)
+
+    def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield log p of each target, float64, flat; no distribution is made for it."""
+        places = self._contexts(inputs).flatten(0, 1)  # (R, N − 1)
+        backoffs, wanted = self._backoffs(places), targets.flatten()  # (R, N − 1), (R,)
+        scores = self._table("log_probs", 1)[wanted]  # (R,)
+        for order in range(2, self.order + 1):
+            found = self._find(order, places[:, order - 2], wanted)  # (R,)
+            held = self._table("log_probs", order)[found.clamp(min=0)]  # (R,)
+            scores = torch.where(found >= 0, held, scores + backoffs[:, order - 2])  # (R,)
+        yield scores

@@ -1,0 +1,81 @@
+"""The sentence level RNN: an energy of whole sentences, trained to tell them from distortions.
+
+B sentences, T words of the longest, V ids, H size of the latent space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.layers.elman import SigmoidLayer
+from beyond_perplexity.models.layers.recurrent_state import RecurrentState
+from beyond_perplexity.models.unnormalized import UnnormalizedModel
+from beyond_perplexity.options import Count, Limited
+
+
+@dataclass(frozen=True)
+class SentenceRNNOptions(Limited):
+    """Architecture of a sentence level RNN.
+
+    Attributes
+    ----------
+    size : int
+        H, the size of the latent space: of the vectors of words, and of those of sentences.
+    """
+
+    size: Count = 75
+
+
+class SentenceRNN(UnnormalizedModel):
+    """p(W) = e^(−S(W)) / Z with S(W) = Σ_t y(t), y(t) = w · x(t), x(t) = σ(U [x(t−1); w(t)]).
+
+    x(0) = 0 and there are no biases, as the paper's equations 12 to 15 have it. In the authors'
+    program the first vector is that of the first word and the sum has one term more; its weights U
+    and w start at 0 by a division of integers, here by Glorot's rule; and it scales the vectors of
+    words to length 1 after each epoch, which the paper does not say and is not done here.
+
+    References
+    ----------
+    Arora & Rangarajan (2016). Contrastive entropy: a new evaluation metric for unnormalized
+    language models, section 4.
+    """
+
+    family = "sentence-rnn"
+    options_kind = SentenceRNNOptions
+    options: SentenceRNNOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        size = self.options.size
+        self.embedding = nn.Embedding(self.vocabulary_size, size)
+        self.layer = SigmoidLayer(size, size)
+        self.output = nn.Parameter(torch.empty(1, size))  # (1, H)
+        nn.init.xavier_uniform_(self.output)
+
+    def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return −S(W), nats, float64, (B,), for words (B, T) of lengths (B,)."""
+        count, wide = len(tokens), round_up(tokens)  # (B', T)
+        terms = self._terms(self.layer(self.embedding(wide)))[:count]  # (B, T)
+        places = torch.arange(terms.shape[1], device=terms.device)  # (T,)
+        return sum_rows(terms.masked_fill(places >= lengths[:, None], 0.0))
+
+    def initial_state(self, batch_size: int) -> RecurrentState:
+        """Return the state of B empty sentences."""
+        return RecurrentState((self.output.new_zeros(1, batch_size, self.options.size),))
+
+    def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
+        """Put a word, of (B,), to the end of each sentence: −y(t), float64, (B,), and the state."""
+        assert isinstance(state, RecurrentState)
+        (before,) = state.memory  # (1, B, H)
+        units = self.layer.step(self.embedding(tokens), before[0])  # (B, H)
+        return self._terms(units), RecurrentState((units[None],))
+
+    def _terms(self, units: Tensor) -> Tensor:
+        """Return −y, float64, (...), for units (..., H)."""
+        # Not a product of matrices, whose rounding would depend on how many rows there are.
+        return -(units * self.output[0]).sum(-1).double()

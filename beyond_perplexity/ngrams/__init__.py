@@ -1,0 +1,1 @@
+"""n-gram models: counting, modified Kneser–Ney, ARPA files, scoring; nothing here imports torch."""

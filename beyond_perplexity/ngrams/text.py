@@ -1,0 +1,264 @@
+"""Sentences from plain text: a line each, words joined by blanks, nothing changed.
+
+White space is that of ASCII, as for `lmplz`; empty lines are skipped. The words ``<s>``, ``</s>``
+and ``<unk>`` have a meaning for a model, so a text must not hold them, unless it is said what
+``<unk>`` shall be.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK
+
+READ_BYTES = 1 << 24
+_RESERVED = dict(zip(SPECIAL_TOKENS, (-1, -2, -3), strict=True))
+
+
+@dataclass(frozen=True)
+class UnknownRule:
+    """What a literal ``<unk>`` of a text is; by default an error.
+
+    Attributes
+    ----------
+    word : str or None
+        It is this ordinary word.
+    unknown : bool
+        It is the unknown word.
+    """
+
+    word: str | None = None
+    unknown: bool = False
+
+    def __post_init__(self) -> None:
+        if self.word is None:
+            return
+        if self.unknown:
+            raise InputError("--unk-as: goes not with --unk-as-unknown; give one of them")
+        if [self.word.encode()] != self.word.encode().split() or self.word in SPECIAL_TOKENS:
+            raise InputError(
+                f"--unk-as: is {self.word!r}; give a word without blanks that is none of "
+                + ", ".join(SPECIAL_TOKENS)
+            )
+
+
+class WordIds(dict[bytes, int]):
+    """Ids of words, as UTF-8; the special ones have theirs, other words begin at 3.
+
+    Parameters
+    ----------
+    words : iterable of str
+        The words of ids 3, 4, ...
+    rule : UnknownRule
+        What a literal ``<unk>`` is. Those that a text must not hold have negative ids.
+    grows : bool
+        Whether other words get the next id; else they are unknown.
+    """
+
+    def __init__(self, words: Iterable[str], rule: UnknownRule, grows: bool) -> None:
+        super().__init__((word.encode(), place) for place, word in enumerate(words, start=UNK + 1))
+        self.size = UNK + 1 + len(self)
+        self.grows = grows
+        self.update((word.encode(), place) for word, place in _RESERVED.items())
+        literal = SPECIAL_TOKENS[UNK].encode()
+        if rule.unknown:
+            self[literal] = UNK
+        elif rule.word is not None:
+            self[literal] = self[rule.word.encode()]
+
+    def __missing__(self, word: bytes) -> int:
+        if not self.grows:
+            return UNK
+        self[word] = place = self.size
+        self.size += 1
+        return place
+
+    @property
+    def reserved(self) -> set[bytes]:
+        """The words that a text must not hold."""
+        return {word for word, place in self.items() if place < 0}
+
+    @property
+    def words(self) -> list[str]:
+        """All words by their ids, the special ones first."""
+        held = [*SPECIAL_TOKENS, *[""] * (self.size - len(SPECIAL_TOKENS))]
+        literals = {word.encode() for word in SPECIAL_TOKENS}
+        for word, place in self.items():
+            if word not in literals:
+                held[place] = word.decode()
+        return held
+
+
+def open_by_suffix(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read bytes: the suffix ``.gz`` means gzip, any other plain.
+
+    Raises
+    ------
+    InputError
+        When it cannot be opened.
+    """
+    try:
+        if Path(path).suffix == ".gz":
+            return cast(IO[bytes], gzip.open(path))
+        return Path(path).open("rb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a file") from error
+
+
+def _count_lines(path: str | os.PathLike[str]) -> int:
+    """Count the whole lines of a file that cannot be read to its end."""
+    whole = 0
+    with suppress(EOFError, OSError, zlib.error), open_by_suffix(path) as file:
+        for _ in file:
+            whole += 1
+    return whole
+
+
+def read_line_blocks(
+    path: str | os.PathLike[str], size: int = READ_BYTES
+) -> Iterator[tuple[int, bytes]]:
+    """Read a file in blocks of whole lines.
+
+    Parameters
+    ----------
+    path : path
+        Plain, or gzip; see `open_by_suffix`.
+    size : int
+        Bytes of a block, about.
+
+    Yields
+    ------
+    number : int
+        Of the block's first line, from 1.
+    block : bytes
+        Each line with its line feed, but for the last of the file, which may have none.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, or ends before its compression does.
+    """
+    number = 1
+    with open_by_suffix(path) as file:
+        while True:
+            try:
+                block = file.read(size) + file.readline()
+            except (EOFError, OSError, zlib.error) as error:
+                raise InputError(
+                    f"{path}: line {_count_lines(path) + 1}: the file is damaged or cut off here "
+                    f"({error}); make it again"
+                ) from error
+            if not block:
+                return
+            yield number, block
+            number += block.count(b"\n")
+
+
+def check_utf8(path: str | os.PathLike[str], number: int, block: bytes) -> None:
+    """Check a block of lines, the first of which has the given number.
+
+    Raises
+    ------
+    InputError
+        Names the line that is no UTF-8.
+    """
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        line = number + block.count(b"\n", 0, error.start)
+        raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error
+
+
+def _refuse(
+    path: str | os.PathLike[str], number: int, block: bytes, reserved: set[bytes]
+) -> InputError:
+    """Say which line of a block holds a word that a text must not hold."""
+    for line, words in enumerate(map(bytes.split, block.split(b"\n")), start=number):
+        wrong = [word.decode() for word in words if word in reserved]
+        if wrong:
+            advice = "leave it out or write it in another way"
+            if wrong[0] == SPECIAL_TOKENS[UNK]:
+                advice = "give --unk-as WORD to read it as a word, or --unk-as-unknown"
+            return InputError(
+                f"{path}: line {line}: holds the word {wrong[0]}, which has a meaning for the "
+                f"model; {advice}"
+            )
+    raise AssertionError("no reserved word")
+
+
+def read_sentences(
+    paths: Sequence[str | os.PathLike[str]], ids: WordIds, size: int = READ_BYTES
+) -> Iterator[np.ndarray]:
+    """Read the sentences of files as ids, part by part.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    ids : WordIds
+        It may grow.
+    size : int
+        Bytes of a part, about.
+
+    Yields
+    ------
+    numpy.ndarray
+        int64: each sentence as ``<s>``, its words and ``</s>``, behind each other.
+
+    Raises
+    ------
+    InputError
+        When a file cannot be read, is no UTF-8, or holds a word that has a meaning for the model.
+    """
+    find: Any = ids.__getitem__
+    for path in paths:
+        for number, block in read_line_blocks(path, size):
+            check_utf8(path, number, block)
+            tokens = array("q")
+            for words in filter(None, map(bytes.split, block.split(b"\n"))):
+                tokens.append(BOS)
+                tokens.extend(map(find, words))
+                tokens.append(EOS)
+            found = np.frombuffer(tokens, np.int64)
+            if len(found) and found.min() < 0:
+                raise _refuse(path, number, block, ids.reserved)
+            if len(found):
+                yield found
+
+
+def read_sentence_texts(
+    paths: Sequence[str | os.PathLike[str]], rule: UnknownRule
+) -> Iterator[str]:
+    """Read the sentences of files as texts: words joined by one blank.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    rule : UnknownRule
+        What a literal ``<unk>`` is; the unknown word stays as it is.
+
+    Raises
+    ------
+    InputError
+        As `read_sentences`.
+    """
+    literal = SPECIAL_TOKENS[UNK].encode()
+    other = literal if rule.word is None else rule.word.encode()
+    reserved = WordIds([], rule, grows=False).reserved
+    for path in paths:
+        for number, block in read_line_blocks(path):
+            check_utf8(path, number, block)
+            for words in filter(None, map(bytes.split, block.split(b"\n"))):
+                if not reserved.isdisjoint(words):
+                    raise _refuse(path, number, block, reserved)
+                yield b" ".join(other if word == literal else word for word in words).decode()

@@ -1,0 +1,277 @@
+"""What the rules look up for contrastive entropy: models, shards, files; and what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from beyond_perplexity.contrastive.options import DistortionOptions
+from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.latent_checks import require
+from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.storage.fingerprint import fingerprint
+
+_FOLDER = "<results>/contrastive"
+DIFFERENCES = "differences"  # the name of a file among those of models
+
+
+class ContrastivePlan:
+    """The contrastive entropy of a validated configuration.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    models : Models
+        The models of the run.
+    """
+
+    def __init__(self, config: Config, models: Models) -> None:
+        self._config = config
+        self._models = models
+        self.options: Mapping[str, Any] = config["contrastive"]
+
+    def models(self, corpus: str | None = None) -> list[str]:
+        """List the models that are scored (of those trained on a corpus)."""
+        names: list[str] = self.options["models"]
+        return [name for name in names if corpus in (None, self._models.corpus(name))]
+
+    def normalized(self) -> list[str]:
+        """List those that have a likelihood, and so a perplexity."""
+        return [name for name in self.models() if self._models.row(name).kind != "unnormalized"]
+
+    def estimated(self) -> list[str]:
+        """List those that have none, where it is estimated."""
+        known = self.normalized() if self.options["partition"]["proposal"] else self.models()
+        return [name for name in self.models() if name not in known]
+
+    def corpora(self) -> list[str]:
+        """List the corpora whose texts are distorted."""
+        return list(dict.fromkeys(self._models.corpus(name) for name in self.models()))
+
+    def describe(self) -> str:
+        """Say in words how much is scored."""
+        if not self.models():
+            return "none"
+        versions = sum(self._draws().values())
+        return (
+            f"{len(self.models())} models on {self.options['sentences']:,} sentences at most, each "
+            f"as it is and {versions:,} times distorted"
+        )
+
+    # ---- what a shard is ----
+
+    def _draws(self) -> dict[float, int]:
+        """Return how often each level is drawn; the text itself, level 0, is none."""
+        given = self.options
+        found = {float(level): int(given["curve_draws"]) for level in given["curve"]}
+        for level in given["levels"]:
+            found[float(level)] = max(given["draws"], found.get(float(level), 0))
+        return {level: number for level, number in found.items() if level > 0}
+
+    def versions(self, draws: str) -> str:
+        """Return the first draw and their number of every level in a block of draws, as JSON."""
+        size = self.options["draws_per_shard"]
+        first = int(draws) * size
+        found = {
+            str(level): [first, min(size, number - first)]
+            for level, number in self._draws().items()
+            if number > first
+        }
+        return as_json(found if first else {"0.0": [0, 1], **found})
+
+    def sentence_range(self, units: str) -> list[int]:
+        """Return the first sentence of a block, and how many they are."""
+        size = self.options["sentences_per_shard"]
+        first = int(units) * size
+        return [first, min(size, self.options["sentences"] - first)]
+
+    def limit(self, units: str) -> list[int]:
+        """Return the number of all sentences, for the last block, which may not go beyond it."""
+        total: int = self.options["sentences"]
+        return [total] if sum(self.sentence_range(units)) == total else []
+
+    def text(self, model: str) -> list[str]:
+        """Return the flags that say what text is scored: its split, and what are sentences."""
+        unit = self._models.split_unit(model)
+        whole = _documents_are_sentences(self._config, self._models.corpus(model))
+        flags = ["--split", self.options["split"], "--split-unit", unit]
+        return [*flags, *["--whole"] * whole]
+
+    def distortion(self) -> str:
+        """Return what happens to a word that is hit, as JSON."""
+        return as_json(self.options["distortion"])
+
+    def substitutes(self, model: str) -> list[str]:
+        """List the vocabulary that substitutes come from; none where they are those of the text."""
+        if _from_text(self.options):
+            return []
+        corpus = self._models.corpus(model)
+        name = self.options["vocabulary"] or _first_closed(self._config, corpus)
+        return [f"<results>/vocabularies/{corpus}/{name}.json"]
+
+    # ---- files ----
+
+    def score_files(self, model: str) -> list[str]:
+        """List the shards of a model, blocks of sentences by blocks of draws."""
+        given = self.options
+        units = -(-given["sentences"] // given["sentences_per_shard"])
+        draws = -(-max(self._draws().values(), default=1) // given["draws_per_shard"])
+        folder = f"{_FOLDER}/{self._models.corpus(model)}/scores/{model}"
+        return [
+            f"{folder}/{block:05d}-{part:05d}.parquet"
+            for block in range(units)
+            for part in range(draws)
+        ]
+
+    def all_score_files(self, corpus: str) -> list[str]:
+        """List the shards of all models of a corpus, model by model."""
+        return [file for name in self.models(corpus) for file in self.score_files(name)]
+
+    def files(self) -> list[str]:
+        """List all that is measured: of models, of their differences, and of pairs."""
+        found = [f"{_FOLDER}/{self._models.corpus(m)}/{m}.parquet" for m in self.models()]
+        found += [f"<results>/partitions/{model}.parquet" for model in self.estimated()]
+        for corpus in self.corpora():
+            if len(self.models(corpus)) > 1:
+                found.append(f"{_FOLDER}/{corpus}/{DIFFERENCES}.parquet")
+        for name in self.options["pairs"]:
+            found += [f"{_FOLDER}/pairs/{name}/{model}.parquet" for model in self.models()]
+        return found
+
+    def partition_code(self, model: str) -> str:
+        """Return the fingerprint of the code that estimates a model's partition function."""
+        families = {*self._models.code(model)}
+        families |= {*self._models.code(self.options["partition"]["proposal"])}
+        return fingerprint("scripts/estimate_partition.py", *sorted(families))
+
+    def partition_source(self, model: str) -> list[str]:
+        """Return the flags of the sentences whose lengths are wanted: those that are scored."""
+        return [*self.text(model), "--sentences", str(self.options["sentences"])]
+
+    def partition_options(self) -> str:
+        """Return how partition functions are estimated, as JSON."""
+        names = (field.name for field in fields(PartitionOptions))
+        return as_json({name: self.options["partition"][name] for name in names})
+
+    def pairs_flag(self, pairs: str) -> list[str]:
+        """Return the flag that says that brought pairs are cleaned already, where they are."""
+        return ["--tokenized"] if self.options["pairs"][pairs]["tokenized"] else []
+
+
+def _documents_are_sentences(config: Config, corpus: str) -> bool:
+    given: bool | None = config["contrastive"]["documents_are_sentences"]
+    source = config["corpora"][corpus]["source"]
+    of_trees = source["format"] == "penn" and source.get("document") == "tree"
+    return of_trees if given is None else given
+
+
+def _share_sentences(config: Config) -> None:
+    """Let models of sentences be trained, in place, on what is a sentence when they are scored."""
+    for model in config["models"].values():
+        if FAMILIES[model["family"]].kind != "unnormalized":
+            continue
+        if _documents_are_sentences(config, model["corpus"]):
+            model["training"].setdefault("sentences", "documents")
+
+
+def _from_text(options: Mapping[str, Any]) -> bool:
+    found = parse_options(
+        DistortionOptions, options["distortion"], "config: contrastive.distortion"
+    )
+    return found.substitutes == "text"
+
+
+def _first_closed(config: Config, corpus: str) -> str | None:
+    """Name the closed vocabulary of the first listed model of a corpus that has one."""
+    for name in config["contrastive"]["models"]:
+        model = config["models"][name]
+        vocabulary: str | None = model.get("vocabulary")
+        if model["corpus"] != corpus or not vocabulary:
+            continue
+        if config["vocabularies"][vocabulary]["kind"] == "closed":
+            return vocabulary
+    return None
+
+
+def check_contrastive(config: Config) -> None:
+    """Check section ``contrastive`` against the others.
+
+    Parameters
+    ----------
+    config : dict
+        With all defaults; models of sentences are told, in place, what is a sentence.
+
+    Raises
+    ------
+    InputError
+        Names the key, what is wrong with it and what is allowed.
+    """
+    given = config["contrastive"]
+    _share_sentences(config)
+    from_text = _from_text(given)
+    for name in given["models"]:
+        _check_model(name, config)
+    if given["vocabulary"] is not None:
+        key, name = "contrastive.vocabulary", given["vocabulary"]
+        require(key, name, config["vocabularies"], "vocabulary")
+        if config["vocabularies"][name]["kind"] != "closed":
+            raise InputError(
+                f"{key}: '{name}' has parts of words; substitutes are words: name a closed one"
+            )
+    elif not from_text:
+        for corpus in {config["models"][name]["corpus"] for name in given["models"]}:
+            if _first_closed(config, corpus) is None:
+                raise InputError(
+                    f"contrastive.vocabulary: no listed model of {corpus} has a closed vocabulary "
+                    "to take substitutes from; name one, or set distortion.substitutes: text"
+                )
+    levels = [*given["levels"], *given["curve"]]
+    if given["models"] and given["base_level"] not in levels:
+        raise InputError(
+            f"contrastive.base_level: {given['base_level']:g} is not among the levels; add it to "
+            "contrastive.levels"
+        )
+    _check_proposal(config)
+
+
+def _check_model(name: str, config: Config) -> None:
+    require("contrastive.models", name, config["models"], "model")
+    model, split = config["models"][name], config["contrastive"]["split"]
+    if FAMILIES[model["family"]].kind == "latent":
+        raise InputError(
+            f"contrastive.models: '{name}' ({model['family']}) has latent variables, its scores "
+            "are estimates; remove it"
+        )
+    if name == DIFFERENCES:
+        raise InputError(f"contrastive.models: '{name}' is the name of a file; rename the model")
+    if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
+        raise InputError(
+            f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is scored on it "
+            "(contrastive.split)"
+        )
+
+
+def _check_proposal(config: Config) -> None:
+    """Check that the proposal has a likelihood and the vocabulary of the models it is for."""
+    given, key = config["contrastive"], "contrastive.partition.proposal"
+    name = given["partition"]["proposal"]
+    if name is None:
+        return
+    require(key, name, config["models"], "model")
+    proposal = config["models"][name]
+    if FAMILIES[proposal["family"]].kind not in ("counted", "trained"):
+        raise InputError(f"{key}: '{name}' ({proposal['family']}) is no language model of the run")
+    for other in given["models"]:
+        model = config["models"][other]
+        same = all(model.get(part) == proposal.get(part) for part in ("corpus", "vocabulary"))
+        if FAMILIES[model["family"]].kind == "unnormalized" and not same:
+            raise InputError(
+                f"{key}: '{name}' has another corpus or vocabulary than '{other}'; name a language "
+                "model that shares both"
+            )

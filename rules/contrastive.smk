@@ -1,0 +1,196 @@
+# Texts are distorted and scored, shard by shard; the losses of score become contrastive entropies.
+#
+# requires  documents and a closed vocabulary (corpus.smk), trained models (train.smk), pairs of sentences that
+#           are brought
+# makes     <results>/contrastive/{corpus}/scores/{model}/{units}-{draws}.parquet
+#           <results>/contrastive/{corpus}/{model}.parquet
+#           <results>/contrastive/{corpus}/differences.parquet
+#           <results>/contrastive/pairs/{pairs}/{model}.parquet
+#           <results>/partitions/{model}.{parquet,json}
+# steps     train -> score_contrast -> measure_contrast, compare_contrast -> tables and figures (report.smk)
+#
+# A shard is a block of sentences by a block of draws, counted by their sizes: no job but the last knows how many
+# there are in all.
+
+
+rule score_contrast:
+    """Score a block of documents, as they are and distorted, under one model."""
+    input:
+        documents=documents_of_model,
+        model="<results>/models/{model}/model.json",
+        substitutes=lambda wildcards: RUN.contrastive.substitutes(wildcards.model),
+    output:
+        whole("<results>/contrastive/{corpus}/scores/{model}/{units}-{draws}.parquet"),
+    log:
+        "<logs>/score_contrast/{corpus}/{model}/{units}-{draws}.log",
+    benchmark:
+        "<benchmarks>/score_contrast/{corpus}/{model}/{units}-{draws}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=90,
+        gpu=gpus,
+    params:
+        code=family_fingerprint("scripts/score_contrast.py"),
+        folder=subpath(input.model, parent=True),
+        text=lambda wildcards: RUN.contrastive.text(wildcards.model),
+        sentences=lambda wildcards: RUN.contrastive.sentence_range(wildcards.units),
+        limit=lambda wildcards: RUN.contrastive.limit(wildcards.units),
+        distortion=RUN.contrastive.distortion(),
+        versions=lambda wildcards: RUN.contrastive.versions(wildcards.draws),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.score_contrast {params.text} \
+            --model {params.folder:q} \
+            --documents {input.documents:q} \
+            --sentences {params.sentences} \
+            --limit {params.limit} \
+            --substitutes {input.substitutes:q} \
+            --distortion {params.distortion:q} \
+            --versions {params.versions:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_contrast:
+    """Reduce the scores of a model to contrastive entropies, their ratios and the cross-entropy."""
+    input:
+        lambda wildcards: RUN.contrastive.score_files(wildcards.model),
+    output:
+        whole("<results>/contrastive/{corpus}/{model}.parquet"),
+    log:
+        "<logs>/measure_contrast/{corpus}/{model}.log",
+    benchmark:
+        "<benchmarks>/measure_contrast/{corpus}/{model}.jsonl"
+    wildcard_constraints:
+        model="|".join(RUN.contrastive.models()) or NAME,  # not that of differences
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(1000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/measure_contrast.py"),
+        base_level=config["contrastive"]["base_level"],
+    shell:
+        """
+        python -m scripts.measure_contrast {input:q} \
+            --model {wildcards.model} \
+            --base-level {params.base_level} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule compare_contrast:
+    """Compare the models of a corpus, pair by pair, on the same distorted texts."""
+    input:
+        lambda wildcards: RUN.contrastive.all_score_files(wildcards.corpus),
+    output:
+        whole("<results>/contrastive/{corpus}/differences.parquet"),
+    log:
+        "<logs>/compare_contrast/{corpus}.log",
+    benchmark:
+        "<benchmarks>/compare_contrast/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/compare_contrast.py"),
+        base_level=config["contrastive"]["base_level"],
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.compare_contrast {input:q} \
+            --base-level {params.base_level} \
+            --seed {params.seed} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule score_pairs:
+    """Score pairs of a good and a bad sentence that were brought."""
+    input:
+        model="<results>/models/{model}/model.json",
+        pairs=lambda wildcards: RUN.corpora.local_path(
+            config["contrastive"]["pairs"][wildcards.pairs]["path"]
+        ),
+    output:
+        whole("<results>/contrastive/pairs/{pairs}/{model}.parquet"),
+    log:
+        "<logs>/score_pairs/{pairs}/{model}.log",
+    benchmark:
+        "<benchmarks>/score_pairs/{pairs}/{model}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+        gpu=gpus,
+    params:
+        code=family_fingerprint("scripts/contrast.py"),
+        folder=subpath(input.model, parent=True),
+        tokenized=lambda wildcards: RUN.contrastive.pairs_flag(wildcards.pairs),
+    shell:
+        """
+        python -m scripts.contrast {params.tokenized} \
+            --model {params.folder:q} \
+            --pairs {input.pairs:q} \
+            --name {wildcards.model} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule estimate_partition:
+    """Estimate the perplexity of a model of sentences, given their lengths, which has no likelihood."""
+    input:
+        documents=documents_of_model,
+        model="<results>/models/{model}/model.json",
+        proposal=f"<results>/models/{config['contrastive']['partition']['proposal']}/model.json",
+    output:
+        lengths=whole("<results>/partitions/{model}.parquet"),
+        summary=whole("<results>/partitions/{model}.json"),
+    log:
+        "<logs>/estimate_partition/{model}.log",
+    benchmark:
+        "<benchmarks>/estimate_partition/{model}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=120,
+        gpu=gpus,
+    params:
+        code=lambda wildcards: RUN.contrastive.partition_code(wildcards.model),
+        folder=subpath(input.model, parent=True),
+        proposal=subpath(input.proposal, parent=True),
+        source=lambda wildcards: RUN.contrastive.partition_source(wildcards.model),
+        options=RUN.contrastive.partition_options(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.estimate_partition {params.source} \
+            --model {params.folder:q} \
+            --proposal {params.proposal:q} \
+            --documents {input.documents:q} \
+            --name {wildcards.model} \
+            --options {params.options:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output.lengths:q} \
+            --summary {output.summary:q} \
+            2>&1 | tee -a {log:q}
+        """

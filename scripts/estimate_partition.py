@@ -1,0 +1,206 @@
+"""Estimate the perplexity, given the lengths, of a model of sentences that has no likelihood.
+
+Its partition function of each length is estimated with sequences of words that a proposal draws: a
+model of the same vocabulary, or without one the uniform distribution. The result is a stochastic
+lower bound of the perplexity; standard error says how far the estimate is to be trusted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from beyond_perplexity.contrastive.endless import endless_log_probs
+from beyond_perplexity.contrastive.given_length import (
+    GivenLength,
+    ScoredSentences,
+    describe_given_length,
+)
+from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
+from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
+from beyond_perplexity.contrastive.sentences import ContrastUnit, cut_sentences, take_units
+from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
+from beyond_perplexity.models.unnormalized import UnnormalizedModel
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.contrastive import PARTITIONS
+from beyond_perplexity.storage.provenance import finished, run_record
+from beyond_perplexity.storage.shards import write_json, write_shard
+from beyond_perplexity.vocabulary import Vocabulary
+
+UNIFORM = "uniform"  # the name of a proposal that is no model
+AT_ONCE = 100_000  # sentences of a split that are held
+UNDETERMINING = ("output", "summary", "threads")  # flags that do not change a number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--model", required=True, help="folder of the model of sentences")
+    add("--proposal", nargs="*", default=[], help="folder of a model; none: words are uniform")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--documents", help="documents file (Parquet)")
+    source.add_argument("--text", help="text, JSONL or Parquet file, one document a line or row")
+    add("--split", default="test", help="split of the documents (default test)")
+    add(
+        "--split-unit",
+        choices=["document", "page"],
+        default="document",
+        help="what the split keeps whole: of pages, the documents of a title are a group",
+    )
+    add("--sentences", type=int, default=500, help="at most so many of a split (default 500)")
+    add("--tokenized", action="store_true", help="the text is cleaned already")
+    add("--whole", action="store_true", help="every document is one sentence")
+    add("--options", type=json_object, default={}, help="JSON: samples, particles, uniform")
+    add("--name", default="model", help="what the table calls the model (default model)")
+    add("--seed", type=int, default=1, help="seed of the run (default 1)")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add("--output", help="Parquet file to write, one row a length")
+    add("--summary", help="JSON file to write (default: to standard output)")
+    return parser
+
+
+def _load_scored(
+    given: argparse.Namespace,
+) -> tuple[UnnormalizedModel, Vocabulary, Mapping[str, Any]]:
+    model, vocabulary, description = load_any(given.model, given.device)
+    if not isinstance(model, UnnormalizedModel):
+        family = description["config"]["family"]
+        raise InputError(
+            f"{given.model}: a {family} has a partition function that is known or none; use "
+            "python -m scripts.perplexity, or with latent variables python -m scripts.estimate"
+        )
+    return model, vocabulary, description
+
+
+def _load_proposal(
+    given: argparse.Namespace, options: PartitionOptions, vocabulary: Vocabulary
+) -> WordProposal:
+    if not given.proposal:
+        return WordProposal(None, vocabulary.size, 1.0, UNIFORM)
+    if len(given.proposal) > 1:
+        raise InputError("--proposal: names several folders; give one")
+    model, other, _ = load_model(given.proposal[0], given.device)
+    if other.hash != vocabulary.hash:
+        raise InputError(
+            f"{given.proposal[0]}: has another vocabulary than {given.model}; choose a model that "
+            "was trained with the same"
+        )
+    return WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
+
+
+def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterable[ContrastUnit]:
+    if given.documents:
+        if given.sentences < 1:
+            raise InputError(f"--sentences: is {given.sentences}, expected at least 1")
+        return (
+            unit
+            for first in range(0, given.sentences, AT_ONCE)
+            for unit in take_units(
+                given.documents,
+                given.split,
+                first,
+                min(AT_ONCE, given.sentences - first),
+                seed=given.seed,
+                limit=given.sentences,
+                grouped=given.split_unit == "page",
+                whole=given.whole,
+            )
+        )
+    cleaning = WHITE_SPACE_ONLY
+    if not given.tokenized:
+        cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
+    lines = (text for part in read_cleaned(Path(given.text), cleaning) for text in part)
+    return (
+        ContrastUnit(place, None, cut_sentences(text, given.whole))
+        for place, text in enumerate(lines)
+    )
+
+
+def _score(scorer: Scorer, units: Iterable[ContrastUnit]) -> ScoredSentences:
+    """Score sentences; of their words nothing is held but how many there are."""
+    lengths, groups = array("q"), array("q")
+    keys: dict[str | int, int] = {}
+
+    def texts() -> Iterator[list[str]]:
+        for unit in units:
+            key = unit.unit_id if unit.group is None else unit.group
+            for words in unit.sentences:
+                lengths.append(len(words))
+                groups.append(keys.setdefault(key, len(keys)))
+                yield [" ".join(words)]
+
+    scores = score_texts(scorer, texts())
+    if not lengths:
+        raise InputError("the text has no words; give one with sentences")
+    columns = np.asarray(lengths), np.asarray(groups)
+    return ScoredSentences(scores.log_score, *columns, int(scores.unknown.sum()))
+
+
+def _perplexity_of_proposal(
+    proposal: WordProposal, vocabulary: Vocabulary, units: Iterable[ContrastUnit], words: int
+) -> float | None:
+    """Return the perplexity of the proposal's model under the same condition; None: infinite."""
+    if proposal.model is None:
+        return float(proposal.words)
+    encoded = (
+        ids
+        for unit in units
+        for ids in vocabulary.encode([" ".join(part) for part in unit.sentences])
+    )
+    total = math.fsum(endless_log_probs(proposal.model, encoded))
+    return math.exp(-total / words) if total > -700 * words else None
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    torch.set_num_threads(given.threads)
+    options = parse_options(PartitionOptions, given.options, "options")
+    model, vocabulary, description = _load_scored(given)
+    proposal = _load_proposal(given, options, vocabulary)
+    held = _score(SentenceScorer(model, vocabulary), _units(given, description))
+    name = Path(given.proposal[0]).name if given.proposal else UNIFORM
+    purpose = f"contrastive/partition/{given.name}/{name}"
+    wanted = np.unique(held.lengths)
+    weights = draw_log_partitions(model, proposal, wanted, options, given.seed, purpose)
+    found = GivenLength(held, weights, given.seed, purpose)
+    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
+    checkpoint = f"{given.model}/{WEIGHTS}"
+    record = run_record(
+        "scripts/estimate_partition.py",
+        flags,
+        seed=given.seed,
+        device=str(model.device),
+        checkpoint=checkpoint,
+    )
+    if given.output:
+        write_shard(given.output, PARTITIONS, found.columns(given.name, name), record)
+    summary = found.summary()
+    print("\n".join(describe_given_length(summary)), file=sys.stderr)
+    summary |= {"model": given.name, "proposal": name, "particles": options.particles}
+    summary |= {"uniform": proposal.uniform, "record": finished(record)}
+    summary["proposal_perplexity_given_length"] = _perplexity_of_proposal(
+        proposal, vocabulary, _units(given, description), summary["words"]
+    )
+    if given.summary:
+        write_json(given.summary, summary)
+    else:
+        json.dump(summary, sys.stdout, indent=2, sort_keys=True)
+        print()
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,101 @@
+"""Score documents of a split and their distortions under a model: one shard, a row a version.
+
+A score depends on the model, the document, the level and the draw alone, not on the shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+
+from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
+from beyond_perplexity.contrastive.scores import make_scorer
+from beyond_perplexity.contrastive.sentences import take_units, types_of_split
+from beyond_perplexity.contrastive.versions import Substitutes, score_versions
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+
+UNDETERMINING = ("output", "threads")  # flags that do not change a number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--model", required=True, help="model folder")
+    add("--documents", required=True, help="documents file (Parquet)")
+    add("--split", default="test", help="split to score (default test)")
+    add(
+        "--split-unit",
+        choices=["document", "page"],
+        default="document",
+        help="what the split keeps whole: of pages, the documents of a title are a group",
+    )
+    add("--whole", action="store_true", help="every document is one sentence")
+    add("--sentences", type=int, nargs=2, required=True, help="first, number; in a random order")
+    add("--limit", type=int, nargs="*", default=[], help="sentences of all shards, for the last")
+    add(
+        "--substitutes",
+        nargs="*",
+        default=[],
+        help="closed vocabulary that they come from",
+    )
+    add("--distortion", type=json_object, default={}, help="options, JSON object")
+    add("--versions", type=json_object, required=True, help='{"level": [first draw, number], ...}')
+    add("--seed", type=int, required=True, help="seed of the run")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add("--output", required=True, help="Parquet shard to write")
+    return parser
+
+
+def _substitutes(given: argparse.Namespace, source: str) -> Substitutes:
+    if source == "text":
+        types = types_of_split(given.documents, given.split)
+        return Substitutes(types, f"{given.documents} (split {given.split})")
+    if len(given.substitutes) != 1:
+        raise InputError("--substitutes: name one closed vocabulary, or set substitutes: text")
+    vocabulary = load_vocabulary(given.substitutes[0])
+    if not isinstance(vocabulary, ClosedVocabulary):
+        raise InputError(f"{given.substitutes[0]}: has parts of words; name a closed vocabulary")
+    return Substitutes(vocabulary.describe()["words"], given.substitutes[0])
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    torch.set_num_threads(given.threads)
+    distortion = parse_options(DistortionOptions, given.distortion, "distortion")
+    versions = read_versions(given.versions)
+    model, vocabulary, _ = load_any(given.model, given.device)
+    scorer = make_scorer(model, vocabulary, given.model)
+    units = take_units(
+        given.documents,
+        given.split,
+        *given.sentences,
+        seed=given.seed,
+        limit=next(iter(given.limit), None),
+        grouped=given.split_unit == "page",
+        whole=given.whole,
+    )
+    substitutes = _substitutes(given, distortion.substitutes)
+    if units:
+        substitutes.check(units)
+    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
+    record = run_record(
+        "scripts/score_contrast.py",
+        flags,
+        seed=given.seed,
+        device=str(model.device),
+        checkpoint=f"{given.model}/{WEIGHTS}",
+    )
+    rows = score_versions(scorer, units, substitutes, versions, distortion, given.seed)
+    write_shard(given.output, CONTRAST_SCORES, rows, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,662 @@
+"""Tables, figures and first-page lines of contrastive entropy.
+
+Needs no data: tables come from `synthetic_tables`. Oracles: the numbers of those tables, the
+paper's own Table 1 and sentences, SciPy's Kendall correlation, and docutils for the first page.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from docutils.core import publish_doctree
+from matplotlib.figure import Figure
+from scipy.stats import kendalltau
+
+from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.contrastive_rows import (
+    pick_contrasts,
+    table_levels,
+    training_margins,
+)
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report.contrastive_assertions import order_agreement
+from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
+from beyond_perplexity.report.contrastive_pairs import read_pair_contrasts
+from beyond_perplexity.report.contrastive_published import (
+    CONTRAST_COLUMN,
+    PUBLISHED_CONTRASTS,
+    published_contrasts,
+)
+from beyond_perplexity.report.contrastive_readings import ordered_readings
+from beyond_perplexity.report.layout import Table, to_html_table, to_latex
+from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.schemas.contrastive import (
+    CONTRASTIVE_ENTROPY,
+    CONTRASTIVE_RATIO,
+    PAIR_CONTRASTS,
+)
+from beyond_perplexity.storage.shards import write_shard
+from tests.unit.synthetic_tables import (
+    HOSTILE,
+    check_drawn_as_it_stands,
+    make_contrast_differences,
+    make_contrasts,
+    make_margin_training,
+    make_pair_contrasts,
+    make_partitions,
+    sentence_description,
+)
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
+MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
+SENTENCES = tuple(MARGINS)
+MODELS = [*WORDS, *SENTENCES]
+LABELS = Labels(models=MODELS)
+
+
+def word_description(family: str, vocabulary: str = "a", **architecture: int) -> dict[str, object]:
+    config = {"architecture": architecture}
+    return {"family": family, "config": config, "vocabulary": {"sha256": vocabulary}}
+
+
+def given() -> dict[str, object]:
+    """Return what every table and figure of the paper is made of."""
+    contrasts = make_contrasts(MODELS, SENTENCES)
+    sentence_models = {name: sentence_description(*made) for name, made in MARGINS.items()}
+    models = {
+        "kn-3": word_description("kneser-ney", order=3),
+        "kn-5": word_description("kneser-ney", order=5),
+        "rnn": word_description("rnn", classes=50),
+        "lstm": word_description("lstm"),
+        **sentence_models,
+    }
+    perplexities = {
+        name: {"perplexity": {"word": 150.0 - 3 * place}} for place, name in enumerate(WORDS)
+    }
+    bounded = {"perplexity_given_length": 312.4, "interval": [290.1, 330.2], "bound": "lower"}
+    bounded |= {"sentences": 500, "sentences_few_effective": 3, "sentences_pareto_k_above": 2}
+    return {
+        "contrasts": contrasts,
+        "contrast_differences": make_contrast_differences(contrasts),
+        "models": models,
+        "perplexities": perplexities,
+        "given_lengths": dict.fromkeys(SENTENCES, bounded),
+        "sentence_models": sentence_models,
+        "training": make_margin_training(list(SENTENCES)),
+        "pair_contrasts": make_pair_contrasts(MODELS, ["npi", "agreement"]),
+        "partitions": make_partitions(list(SENTENCES)),
+    }
+
+
+def make(name: str, labels: Labels = LABELS, **changed: object) -> Table:
+    return tabulate(f"contrastive/{name}", {**given(), **changed}, labels)
+
+
+def draw(name: str, labels: Labels = LABELS, **changed: object) -> Figure:
+    return draw_figure(f"contrastive/{name}", {**given(), **changed}, labels)
+
+
+def cell(table: Table, group: str, title: str, row: list[str]) -> str:
+    (place,) = (at for at, c in enumerate(table.columns) if (c.group, c.title) == (group, title))
+    return row[place]
+
+
+# ---- published values ----
+
+
+def test_published_ratios_are_those_of_the_published_entropies_but_for_one() -> None:
+    """The paper prints three decimals of both; what is off by more is a slip of its own."""
+    wrong = []
+    for paper in PUBLISHED_CONTRASTS.values():
+        base, *others = paper.entropies
+        for ratio, entropy in zip(paper.ratios, others, strict=True):
+            if abs(ratio - entropy / base) > 0.003 * ratio:
+                wrong.append((paper.title, ratio, round(entropy / base, 3)))
+    assert wrong[-1:] == [("sRNN-75(10)", 5.257, 4.707)]
+    said = make("table_3").note
+    assert all(part in said for part in ("sRNN-75(10)", "5.257", "4.707"))
+
+
+def test_published_values_agree_with_the_sentences_of_the_paper() -> None:
+    rows = {paper.title: paper for paper in PUBLISHED_CONTRASTS.values()}
+    known = [rows[name] for name in ("3-gram KN", "5-gram KN", "RNN")]
+    falling = [paper.perplexity for paper in known]
+    assert falling == sorted(falling, reverse=True)
+    for place in range(3):  # "correlates negatively with perplexity"
+        values = [paper.entropies[place] for paper in known]
+        assert values == sorted(values)
+    fifty = rows["sRNN-75(50)"].entropies
+    assert all(one < other for one, other in zip(fifty, rows["RNN"].entropies, strict=True))
+    for name in ("3-gram KN", "5-gram KN"):  # "worse for 10% and 30%"
+        worse = [a < b for a, b in zip(fifty, rows[name].entropies, strict=True)]
+        assert worse == [True, True, False]
+    assert all(a < b for a, b in zip(fifty, rows["sRNN-75(10)"].entropies, strict=True))
+    assert {paper.title for paper in rows.values() if paper.unit == "sentence"} == {
+        title for title in rows if title.startswith("sRNN")
+    }
+
+
+def test_a_model_has_the_row_of_the_paper_that_it_is_made_like() -> None:
+    models = {
+        "a": word_description("kneser-ney", order=3),
+        "b": word_description("kneser-ney", order=4),
+        "c": sentence_description(75, 0.5),
+        "d": sentence_description(75, 0.3),
+        "e": sentence_description(150, 0.1),
+        "f": word_description("lstm"),
+        "g": word_description("rnn"),
+        "h": word_description("rnn", classes=50),  # as the toolkit had it
+    }
+    found = {name: paper.title for name, paper in published_contrasts(models).items()}
+    assert found == {"a": "3-gram KN", "c": "sRNN-75(50)", "e": "sRNN-150(10)", "h": "RNN"}
+    with pytest.raises(InputError, match="'c' lacks 'size'"):
+        training_margins({"c": {**models["c"], "config": {"architecture": {}}}})
+
+
+# ---- Table 1 ----
+
+LIMITS = {"higher": (0.1, 0.2), "similar": (-0.1, 0.2), "lower": (-0.2, -0.1)}
+# As the paper prints it: H_C of the row, H_CR of the column.
+TABLE_1 = {
+    ("higher", "higher"): "superior",
+    ("higher", "similar"): "superior",
+    ("higher", "lower"): "scaling issues",
+    ("lower", "higher"): "indeterminate",
+    ("lower", "similar"): "indeterminate",
+    ("lower", "lower"): "inferior",
+}
+MIRROR = {"higher": "lower", "similar": "similar", "lower": "higher"}
+
+
+@pytest.mark.parametrize(("entropy", "ratio"), [*product(("higher", "lower"), LIMITS)])
+def test_readings_are_the_papers_in_both_directions(entropy: str, ratio: str) -> None:
+    value = {"higher": 0.3, "lower": -0.3}[entropy]
+    low, high = LIMITS[ratio]
+    assert read_table_1(value, 0.01, low, high) == TABLE_1[entropy, ratio]
+    assert read_table_1(value, 0.05, low, high) == NO_DIFFERENCE
+    assert read_table_1(value, math.nan, low, high) is None
+    assert read_table_1(value, 0.01, math.nan, high) is None
+    row = {"first": "a", "second": "b", "unit": "word", "level": 0.3, "groups": 60, "note": ""}
+    row |= {"base_level": 0.1, "p_value": 0.01, "p_adjusted": 0.01, "value": value}
+    limits = {"low": low, "high": high, "measure": CONTRASTIVE_RATIO}
+    rows = [{**row, "low": 0, "high": 0, "measure": CONTRASTIVE_ENTROPY}, {**row, **limits}]
+    found = ordered_readings(pd.DataFrame(rows)).set_index("first")["reading"]
+    assert found.to_dict() == {
+        "a": TABLE_1[entropy, ratio],
+        "b": TABLE_1[MIRROR[entropy], MIRROR[ratio]],
+    }
+
+
+def test_pairs_are_read_in_both_directions_and_never_across_units() -> None:
+    pairs = ordered_readings(given()["contrast_differences"])
+    assert not (pairs["level"] == pairs["base_level"]).any()
+    word = pairs[pairs["unit"] == "word"]
+    assert set(word["first"]) == set(WORDS)
+    assert set(pairs[pairs["unit"] == "sentence"]["first"]) == set(MODELS)
+    at = pairs[(pairs["unit"] == "word") & (pairs["level"] == 0.3)].set_index(["first", "second"])
+    assert len(at) == len(WORDS) * (len(WORDS) - 1)
+    # H_CR are equal; neighbours show no difference in H_C, which later models have more of.
+    assert at.loc[("lstm", "kn-3"), "reading"] == "superior"
+    assert at.loc[("kn-3", "lstm"), "reading"] == "indeterminate"
+    assert at.loc[("kn-3", "kn-5"), "reading"] == NO_DIFFERENCE
+    one, two = at.loc[("lstm", "kn-3")], at.loc[("kn-3", "lstm")]
+    for measure in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO):
+        assert one[f"{measure}_value"] == -two[f"{measure}_value"]
+        assert one[f"{measure}_low"] == -two[f"{measure}_high"]
+
+
+def test_table_1_has_a_block_for_each_unit_and_level() -> None:
+    table = make("table_1")
+    blocks = [(row[0], row[1]) for row in table.rows if row[0]]
+    assert blocks == [(u, d) for u in ("per word", "per sentence") for d in ("30%", "50%")]
+    assert len(table.rows) == 2 * len(WORDS) + 2 * len(MODELS)
+    first, last = table.rows[0], table.rows[3]
+    assert first[2:4] == ["1", "kn-3"]
+    assert first[4:] == ["·", "–", "indeterminate", "indeterminate", "", "", ""]
+    assert last[3:] == ["LSTM", "superior", "superior", "–", "·", "", "", ""]
+    for part in ("no proof of equality", "where scales differ", "holds 0"):
+        assert part in table.note
+    none = given()["contrast_differences"].query("measure != 'ratio'")
+    assert make("table_1", contrast_differences=none).rows == []
+
+
+# ---- Tables 2 and 3, cross-entropy ----
+
+
+def test_table_2_has_every_unit_in_three_logarithms() -> None:
+    table = make("table_2")
+    assert [row[0] for row in table.rows if row[0]] == ["per word", "per sentence"]
+    names = [row[1] for row in table.rows]
+    shown = ["kn-3", "kn-5", "RNN", "LSTM", "s-75-10 ◇", "s-75-50 ◇", "s-150-10 ◇"]
+    assert names == shown * 2
+    kn = table.rows[0]
+    assert cell(table, "Perplexity per word", "this run", kn) == "150"
+    assert cell(table, "Perplexity per word", "published", kn) == "148.28"
+    value = 3.0 * math.sqrt(0.3)
+    assert cell(table, "H_C at 30%", "this run ±", kn) == f"{value:.3f} ± {0.01 * value:.3f}"
+    assert cell(table, "H_C at 30%", "published", kn) == "4.179"
+    assert cell(table, "H_C at 30%", "published", table.rows[7]) == ""  # which is per word
+    sentence = table.rows[11]
+    assert cell(table, "H_C at 50%", "published", sentence) == "11.010"
+    assert cell(table, "Perplexity per word", "this run", sentence) == "≥ 312.4"
+    tidy = table.tidy
+    assert len(tidy) == 11 * 2 * len(MODELS)
+    np.testing.assert_allclose(tidy["value_bits"] * math.log(2), tidy["value_nats"])
+    np.testing.assert_allclose(tidy["deviation_log10"] * math.log(10), tidy["deviation_nats"])
+    at = tidy[(tidy["model"] == "s-75-10") & (tidy["level"] == 0.5)]
+    assert at.set_index("unit")[CONTRAST_COLUMN].to_dict() == pytest.approx(
+        {"word": math.nan, "sentence": 11.01}, nan_ok=True
+    )
+    assert set(at["perplexity_is"]) == {"given the lengths, a stochastic lower bound"}
+
+
+def test_table_2_needs_nothing_but_contrasts() -> None:
+    bare = make("table_2", models={}, perplexities={}, given_lengths={})
+    assert {cell(bare, "Perplexity per word", "this run", row) for row in bare.rows} == {""}
+    assert "≥" not in bare.note
+    sure = {**given()["given_lengths"]["s-75-10"], "sentences_few_effective": 0}
+    bounded = {**given()["given_lengths"], "s-75-50": sure, "s-150-10": sure}
+    said = make("table_2", given_lengths=bounded).note
+    assert "with fewer than 10 effective samples of Z: s-75-10 (3 of 500). " in said
+    endless = {"kn-3": {"perplexity": {"word": None}}}
+    table = make("table_2", given_lengths={})
+    assert cell(table, "Perplexity per word", "this run", table.rows[4]) == ""
+    table = make("table_2", perplexities=endless)
+    assert cell(table, "Perplexity per word", "this run", table.rows[0]) == "∞"
+    noted = make_contrasts(["lstm"]).assign(note="2 of 500 sentences have one word")
+    assert "LSTM: 2 of 500 sentences have one word." in make("table_2", contrasts=noted).note
+
+
+def test_table_3_has_a_row_for_each_model() -> None:
+    """N cancels: the ratio of a unit is that of the other."""
+    table = make("table_3")
+    assert [row[0] for row in table.rows] == [LABELS.model(name) for name in MODELS]
+    row = table.rows[4]
+    assert row[1] == "sRNN-75(10)"
+    ratio = math.sqrt(5)
+    assert cell(table, "H_CR, 50% to 10%", "this run ±", row) == f"{ratio:.3f} ± {ratio / 100:.3f}"
+    assert cell(table, "H_CR, 50% to 10%", "published", row) == "5.257"
+    others = make_contrasts(WORDS).assign(base_level=0.2)
+    table = make("table_3", contrasts=others)
+    assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""
+
+
+def test_only_models_with_a_likelihood_have_a_cross_entropy() -> None:
+    table = make("cross_entropy")
+    assert [row[0] for row in table.rows] == ["kn-3", "kn-5", "RNN", "LSTM"]
+    row, group = table.rows[0], "Cross-entropy per sentence"
+    assert cell(table, group, "nats", row) == "120"
+    assert cell(table, group, "bits", row) == f"{120 / math.log(2):.1f}"
+    assert cell(table, "Cross-entropy per word", "log10", row) == f"{6 / math.log(10):.3f}"
+    only = make_contrasts(list(SENTENCES), SENTENCES)
+    assert make("cross_entropy", contrasts=only).rows == []
+
+
+def test_levels_of_a_table() -> None:
+    curve = [level / 10 for level in range(11)]
+    assert table_levels(curve) == [0.1, 0.3, 0.5]
+    assert table_levels([0.0, 0.2, 0.4, 0.2]) == [0.2, 0.4]
+    assert table_levels([0.05, 0.15, 0.25, 0.35, 0.45]) == [0.05, 0.25, 0.45]
+    assert table_levels([0.0, 0.1, 0.2, 0.3, 0.4, 0.6]) == [0.1, 0.3]
+
+
+def test_of_a_level_that_was_measured_twice_the_more_draws_count() -> None:
+    few = make_contrasts(["lstm"]).assign(draws=2, value=-1.0)
+    both = pd.concat([few, make_contrasts(["lstm"])], ignore_index=True)
+    picked = pick_contrasts(both, CONTRASTIVE_ENTROPY)
+    assert len(picked) == 2 * 11
+    assert (picked["draws"] == 10).all()
+
+
+# ---- pairs, partition functions ----
+
+
+def test_pairs_name_their_file_and_stand_by_phenomenon(tmp_path) -> None:
+    paths = []
+    for source, model in product(("blimp", "own"), ("b", "a")):
+        rows = make_pair_contrasts([model], ["npi", "agreement_1"]).drop(columns="source")
+        path = tmp_path / source / f"{model}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        write_shard(path, PAIR_CONTRASTS, rows.to_dict("list"), {})
+        paths.append(path)
+    table = make("pairs", Labels(models=["a", "b"]), pair_contrasts=read_pair_contrasts(paths))
+    assert [row[:3] for row in table.rows[:4]] == [
+        ["blimp", "npi", "a"],
+        ["", "", "b"],
+        ["blimp", "agreement 1", "a"],
+        ["", "", "b"],
+    ]
+    assert [row[0] for row in table.rows[4:]] == ["own", "", "own", ""]
+    row = table.rows[0]
+    assert cell(table, "Good side", "more words", row) == "−0.25"
+    assert cell(table, "Pairs", "identical", row) == "2"
+    assert cell(table, "Pairs", "compared", row) == "996"
+    assert cell(table, "Accuracy", "95% interval", row) == "[0.570, 0.630]"
+    np.testing.assert_allclose(table.tidy["per_word_bits"], 0.2 / math.log(2))
+
+
+def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
+    table = make("partition")
+    lengths = [int(row[2]) for row in table.rows]
+    assert lengths[0] == 1
+    assert 40 in lengths
+    assert len(lengths) <= 3 * 10
+    assert table.rows[0][:2] == ["s-75-10", "LSTM"]
+    assert len(table.tidy) == 3 * 40
+    assert "s-75-10: perplexity given the lengths ≥ 312.4 [290.1, 330.2]; of 500" in table.note
+    assert "3 have a length with fewer than 10 effective samples, 2 one with" in table.note
+    runs = {"s-75-10": {**given()["given_lengths"]["s-75-10"], "particles": 8}}
+    said = make("partition", given_lengths=runs).note
+    assert "≥ 312.4 [290.1, 330.2], from runs of 8 particles; of 500" in said
+    runs["s-75-10"]["interval"] = [None, None]
+    assert "≥ 312.4, from runs" in make("partition", given_lengths=runs).note
+    few = make("partition", partitions=make_partitions(["x"], 3), given_lengths={})
+    assert [row[2] for row in few.rows] == ["1", "2", "3"]
+
+
+# ---- what was found ----
+
+
+def found(question: str, **changed: object) -> str:
+    tidy = make("findings", **changed).tidy.set_index("question")
+    (name,) = (name for name in tidy.index if question in name)
+    return str(tidy.loc[name, "found"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_orders_agree_as_kendall_says(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    one, other = random.integers(0, 5, (2, 8)).astype(float)
+    tau, agreeing, pairs = order_agreement(list(one), list(other))
+    assert tau == pytest.approx(kendalltau(one, other).statistic, nan_ok=True)
+    assert pairs == 28
+    assert agreeing == sum(
+        (one[i] - one[j]) * (other[i] - other[j]) > 0 for i in range(8) for j in range(i)
+    )
+
+
+def test_all_equal_numbers_have_no_order() -> None:
+    assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
+    flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
+    assert "0 of 6 pairs at 10% (all alike)" in found("order models", perplexities=flat)
+
+
+def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
+    said = found("best, per word")
+    value = 3.3 * math.sqrt(0.3)
+    assert said.startswith(f"LSTM, which loses {value:.3f} nats a word [")
+    assert "the most of 4 models" in said
+    assert "was found to kn-3, kn-5; none to RNN." in said
+    alone = found("best, per word", contrasts=make_contrasts(["lstm"]), contrast_differences=None)
+    assert alone.endswith("it is the only model with a likelihood.")
+    none = make_contrasts(list(SENTENCES), SENTENCES)
+    assert "no model with a likelihood" in found("best, per word", contrasts=none)
+
+
+def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
+    contrasts = make_contrasts(WORDS).query("unit == 'sentence'")
+    said = found("best, per sentence", contrasts=contrasts)
+    assert f"loses {20 * 3.3 * math.sqrt(0.3):.3f} nats a sentence [" in said
+    assert "H_C per sentence in 6 of 6" in found("order models", contrasts=contrasts)
+    assert {row[0] for row in make("table_2", contrasts=contrasts).rows} == {"per sentence", ""}
+    assert len(draw("figure_1", contrasts=contrasts).axes) == 1
+
+
+def test_without_any_distortion_no_order_is_compared() -> None:
+    flat = make_contrasts(WORDS, levels=(0.0,))
+    assert "loses 0 nats a word [0, 0] at 0%" in found("best", contrasts=flat)
+    assert "no order is compared" in found("order models", contrasts=flat)
+    assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
+
+
+def test_models_without_a_likelihood_are_read_against_the_others() -> None:
+    said = found("Without a likelihood")
+    assert "s-75-10: no difference found against 1, superior against 3;" in said
+    assert "s-150-10: superior against 4." in said
+    only = make_contrasts(WORDS)
+    table = make("findings", contrasts=only, sentence_models={}, training=None)
+    assert not any("Without" in row[0] for row in table.rows)
+
+
+def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
+    assert "of 4 models" in found("order models")
+    assert "6 of 6 pairs at 10% (τ = 1.00)" in found("order models")
+    models = {**given()["models"], "rnn": word_description("rnn", "b")}
+    assert "of 3 models" in found("order models", models=models)
+    turned = {name: {"perplexity": {"word": 1.0 + at}} for at, name in enumerate(WORDS)}
+    turned["lstm"]["perplexity"]["word"] = None  # infinite
+    assert "0 of 6 pairs at 50% (τ = −1.00)" in found("order models", perplexities=turned)
+    models["kn-5"] = word_description("kneser-ney", "c", order=5)
+    assert "fewer than three" in found("order models", models=models)
+
+
+def test_where_entropy_does_not_rise_is_said() -> None:
+    assert found("rise with distortion") == "it rises at every step in 7 of 7 models."
+    table = make_contrasts(["lstm", "kn-3"])
+    fallen = (
+        (table["model"] == "kn-3")
+        & (table["level"] == 0.8)
+        & (table["measure"] == CONTRASTIVE_ENTROPY)
+    )
+    table.loc[fallen, "value"] = 0.0
+    said = found("rise with distortion", contrasts=table)
+    assert said == "it rises at every step in 1 of 2 models; not in kn-3 from 70% to 80%."
+    table.loc[fallen, "value"] = np.nan
+    said = found("rise with distortion", contrasts=table)
+    assert said == "it rises at every step in 1 of 1 models; not known of kn-3."
+
+
+def test_the_direction_over_training_is_that_of_the_training_text() -> None:
+    training = make_margin_training(["s-75-10", "s-75-50"])
+    falls = (training["model"] == "s-75-50") & (training["split"] == "train")
+    training.loc[falls, "contrastive_entropy"] *= -1
+    said = found("over training", training=training)
+    assert "s-75-10 rose from 0.283 to 0.931; s-75-50 fell from −0.567 to −1.861" in said
+
+
+def test_the_direction_with_the_training_margin_is_within_a_size() -> None:
+    said = found("distortion of the training")
+    assert "size 75, test at 30%: rises (10%: " in said
+    assert "size 150" not in said
+    contrasts = make_contrasts(["s-75-50", "s-75-10"], SENTENCES)
+    assert "size 75, test at 30%: falls (10%: " in found(
+        "distortion of the training", contrasts=contrasts, contrast_differences=None
+    )
+
+
+def test_accuracy_on_brought_pairs_is_over_all_phenomena() -> None:
+    pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
+    first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
+    pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
+    said = found("brought", pair_contrasts=pairs)
+    assert said == ("blimp: LSTM prefers the good side in 80.0% of the pairs, RNN in 62.0%.")
+
+
+def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
+    paths = []
+    for corpus in ("wikipedia", "penn"):
+        path = tmp_path / corpus / "findings.csv"
+        path.parent.mkdir()
+        make("findings").tidy.to_csv(path, index=False)
+        paths.append(path)
+    found = read_findings(paths)
+    assert list(found) == ["wikipedia", "penn"]
+    nasty = "*x* `y`_ |z| <b> \\ :role:`a`"
+    found["penn"].loc[0, "found"] = nasty
+    tree = publish_doctree(
+        render_overview({}, {}, [], set(), None, [], found),
+        settings_overrides={"report_level": 1, "halt_level": 2},
+    )
+    said = tree.astext()
+    assert nasty in said
+    assert "Corpus penn:" in said
+    lines = found["penn"][FIRST_PAGE].sum()
+    assert 3 <= lines <= 5
+    assert said.count("rises at every step") == 2
+    bare = render_overview({}, {}, [], set(), None, [])
+    assert "noise" not in bare
+    paths[0].write_text("question,found\na,b\n")
+    with pytest.raises(InputError, match="lacks the column 'first_page'"):
+        read_findings(paths)
+
+
+# ---- figures ----
+
+
+def test_figure_1_has_a_panel_for_each_unit_and_one_without_a_scale() -> None:
+    figure = draw("figure_1")
+    assert [axis.get_title() for axis in figure.axes] == [
+        "Per word",
+        "Per sentence",
+        "Per sentence: no likelihood, scales of their own",
+    ]
+    assert [len(axis.lines) for axis in figure.axes] == [4, 4, 3]
+    rows = given()["contrasts"]
+    own = rows[
+        (rows["model"] == "kn-3")
+        & (rows["unit"] == "word")
+        & (rows["measure"] == CONTRASTIVE_ENTROPY)
+    ]
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_xdata(), own["level"])
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), own["value"])
+    plain = draw("figure_1", contrasts=make_contrasts(WORDS))
+    assert len(plain.axes) == 2
+
+
+def test_lines_begin_at_the_undistorted_text_and_leave_out_what_is_infinite() -> None:
+    contrasts = make_contrasts(["lstm"], levels=(0.1, 0.3, 0.5))
+    contrasts.loc[contrasts["level"] == 0.5, "value"] = np.inf
+    (line,) = draw("figure_1", contrasts=contrasts).axes[0].lines
+    assert line.get_xdata().tolist() == [0.0, 0.1, 0.3]
+    assert line.get_ydata()[0] == 0
+    both = pd.concat([contrasts, make_contrasts(["trigram"]).assign(value=np.nan)])
+    (legend,) = draw("figure_1", contrasts=both).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["LSTM"]
+    (axis,) = draw("figure_1", contrasts=contrasts.assign(value=np.inf)).axes
+    assert [text.get_text() for text in axis.texts] == ["No model has a finite $H_C$"]
+
+
+def test_figure_2_draws_both_splits() -> None:
+    axis = draw("figure_2").axes[0]
+    assert len(axis.lines) == 2 * len(SENTENCES)
+    training = given()["training"]
+    first = training[(training["model"] == "s-75-10") & (training["split"] == "train")]
+    drawn = [line.get_ydata().tolist() for line in axis.lines]
+    assert first["contrastive_entropy"].tolist() in drawn
+    with pytest.raises(InputError, match="no contrastive entropy"):
+        draw("figure_2", training=training.assign(contrastive_entropy=np.nan))
+
+
+def test_figure_3_has_a_panel_for_each_size() -> None:
+    figure = draw("figure_3")
+    assert [axis.get_title() for axis in figure.axes] == ["Latent size 75", "Latent size 150"]
+    assert [len(axis.lines) for axis in figure.axes] == [2, 1]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "s-75-50: trained at 50%" in names
+    with pytest.raises(InputError, match="no model that is trained against distortion"):
+        draw("figure_3", sentence_models={})
+
+
+@pytest.mark.parametrize("name", [n for n in FIGURES if n.startswith("contrastive/")])
+def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
+    labels = Labels(models=MODELS, names=dict.fromkeys(MODELS, HOSTILE))
+    figure = draw(name.split("/")[1], labels)
+    save(figure, [tmp_path / "f.svg"])
+    check = (tmp_path / "f.svg").read_text()
+    marked = [line for line in check.splitlines() if "$H_C$" in line]
+    assert marked
+    check_drawn_as_it_stands(
+        "\n".join(line for line in check.splitlines() if "$H_C$" not in line), at_least=2
+    )
+
+
+@pytest.mark.parametrize("name", [n for n in TABLES if n.startswith("contrastive/")])
+def test_names_are_no_markup(name: str) -> None:
+    wild = dict.fromkeys(MODELS, r"<b>$x_1$ & \alpha 50%</b>")
+    table = make(name.split("/")[1], Labels(models=MODELS, names=wild))
+    assert "<b>" not in to_html_table(table)
+    latex = to_latex(table)
+    assert "$x_1$" not in latex
+    assert all(ord(letter) < 128 or letter in "éÉ’" for letter in latex), [
+        letter for letter in latex if ord(letter) > 127
+    ]
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+# ---- planning ----
+
+
+def planned_files(config: dict[str, Any]) -> dict[str, list[str]]:
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    report = Run(config).report
+    return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
+
+
+def smoke() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    return loaded
+
+
+def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
+    config = smoke()
+    config["contrastive"]["models"] = []
+    without = planned_files(config)
+    both = planned_files(smoke())
+    assert set(both) - set(without) == {"contrastive/wikipedia"}
+    assert all(both[group] == without[group] for group in without)
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
+
+
+def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
+    config = smoke()
+    config["contrastive"]["partition"] = {"proposal": None}
+    names = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    tables = {"findings", "table_1", "table_2", "table_3", "cross_entropy"}
+    assert {name for name in names if name.endswith(".csv")} == {f"{n}.csv" for n in tables}
+    assert {name for name in names if name.endswith(".svg")} == {
+        f"figure_{number}.svg" for number in (1, 2, 3)
+    }
+    config["contrastive"]["pairs"] = {"own": {"path": "pairs.tsv"}}
+    config["contrastive"]["partition"] = {"proposal": "lstm"}
+    more = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    assert {name for name in more - names if name.endswith("csv")} == {"pairs.csv", "partition.csv"}
+    config["contrastive"]["models"] = ["kn-3"]
+    alone = {path.split("/")[-1] for path in planned_files(config)["contrastive/wikipedia"]}
+    assert {name for name in names - alone if name.endswith(("csv", "svg"))} == {
+        "table_1.csv",
+        "figure_2.svg",
+        "figure_3.svg",
+    }
+
+
+def test_inputs_are_those_of_the_models_that_are_listed() -> None:
+    config = smoke()
+    config["contrastive"]["partition"] = {"proposal": "lstm"}
+    validate(config, ROOT / "rules" / "config.schema.yaml")
+    report, listed = Run(config).report, config["contrastive"]["models"]
+    group = "contrastive/wikipedia"
+    files = report.inputs(TABLES, group, "table_2")
+    assert files["contrasts"] == [f"<results>/{group}/{name}.parquet" for name in listed]
+    assert files["models"] == [f"<results>/models/{name}/model.json" for name in listed]
+    scored = [name for name in listed if name != "sentence-rnn"]
+    assert files["perplexities"] == [f"<results>/perplexity/{name}.json" for name in scored]
+    assert files["given_lengths"] == ["<results>/partitions/sentence-rnn.json"]
+    curves = report.inputs(FIGURES, group, "figure_2")["training"]
+    assert curves == ["<results>/models/sentence-rnn/training.parquet"]
+    margins = report.inputs(FIGURES, group, "figure_3")["sentence_models"]
+    assert margins == ["<results>/models/sentence-rnn/model.json"]

@@ -1,0 +1,368 @@
+"""The sentence level RNN: its energy, its hinge, its training on distorted sentences.
+
+Oracles: the energy in a plain loop, the hinge and its gradient by finite differences, an
+uninterrupted training against one that is killed, sentences cut by hand, a toy corpus whose
+distortions can be told, the schedule in closed form.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.store import TOKENS, InstanceStore
+from beyond_perplexity.models.checkpoint import load_any, load_model
+from beyond_perplexity.models.sentence_rnn import SentenceRNN
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.training import contrasts, loop
+from beyond_perplexity.training.contrasts import (
+    ContrastBatch,
+    Contrasts,
+    encode_sentences,
+    watched_places,
+)
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.options import ContrastiveTrainingOptions, scheduled_rate
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.threads import set_threads
+
+CPU = torch.device("cpu")
+SIZE = 20
+
+
+def make(vocabulary=SIZE, **architecture):
+    torch.manual_seed(0)
+    return SentenceRNN(vocabulary, {"size": 6, **architecture}).eval()
+
+
+def some_sentences(count=40, longest=30, size=SIZE):
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(1, longest + 1, count)
+    return [generator.integers(2, size, n) for n in lengths]
+
+
+def padded(rows, filling=0):
+    lengths = torch.tensor([len(row) for row in rows])
+    tokens = torch.full((len(rows), int(lengths.max())), filling)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[: len(ids)] = torch.as_tensor(ids)
+    return tokens, lengths
+
+
+def energy(model, ids):
+    """Give S(W) as the paper's equations 12 to 14 say, in float64, a word at a time."""
+    of_word, of_state, w = (
+        part.detach().double()
+        for part in (model.layer.of_input, model.layer.of_state, model.output)
+    )
+    state, total = torch.zeros(len(of_state), dtype=torch.float64), 0.0
+    for id in ids:
+        vector = model.embedding.weight.detach()[int(id)].double()
+        state = torch.sigmoid(of_state @ state + of_word @ vector)
+        total += float(w[0] @ state)
+    return total
+
+
+@torch.no_grad()
+def test_the_score_is_the_negative_energy_of_a_plain_loop():
+    model, rows = make(), some_sentences()
+    found = model.sentence_log_scores(*padded(rows))
+    assert found.dtype == torch.float64
+    expected = [-energy(model, row) for row in rows]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_word_by_word_the_score_is_the_same():
+    model, rows = make(), some_sentences(20, 12)
+    tokens, lengths = padded(rows)
+    state, changes = model.initial_state(20), []
+    for place in range(tokens.shape[1]):
+        change, state = model.extend(tokens[:, place], state)
+        changes.append(change)
+    sums = torch.stack(changes, 1).cumsum(1).gather(1, lengths[:, None] - 1)[:, 0]
+    torch.testing.assert_close(sums, model.sentence_log_scores(tokens, lengths), atol=1e-5, rtol=0)
+    rows = torch.tensor([3, 3, 0])
+    again, _ = model.extend(torch.tensor([4, 5, 4]), state.select(rows).reset(torch.tensor([1])))
+    alone, _ = model.extend(torch.tensor([5]), model.initial_state(1))
+    torch.testing.assert_close(again[1:2], alone, atol=1e-6, rtol=0)
+
+
+@torch.no_grad()
+def test_batch_order_and_filling_do_not_change_a_bit():
+    model, rows = make(500), some_sentences(100, 40, 500)
+    whole = model.sentence_log_scores(*padded(rows))
+    order = np.random.default_rng(3).permutation(100)
+    for size in (1, 7, 16, 100):
+        for start in range(0, 100, size):
+            part = order[start : start + size]
+            found = model.sentence_log_scores(*padded([rows[place] for place in part], 7))
+            assert torch.equal(found, whole[torch.from_numpy(part)])
+
+
+def contrast_batch(count=9):
+    rows = some_sentences(count, 12)
+    generator = np.random.default_rng(5)
+    others = [generator.integers(2, SIZE, len(row)) for row in rows]
+    tokens, lengths = padded(rows)
+    return ContrastBatch(tokens, padded(others)[0], lengths), rows, others
+
+
+def test_the_hinge_is_that_of_the_energies_with_the_true_sentence_below():
+    model = make()
+    batch, rows, others = contrast_batch()
+    margins = [energy(model, b) - energy(model, a) for a, b in zip(rows, others, strict=True)]
+    np.testing.assert_allclose(model.margins(batch).detach().numpy(), margins, atol=1e-5)
+    expected = sum(max(0.0, 1 - margin) for margin in margins)
+    assert float(model.loss(batch).detach()) == pytest.approx(expected, abs=1e-5)
+    assert batch.predictions == 9
+
+
+def test_the_gradient_of_the_hinge_is_that_of_finite_differences():
+    model = make().double()
+    with torch.no_grad():
+        model.output.mul_(9)  # so that some sentences are beyond the margin
+    batch, _, _ = contrast_batch()
+    margins = model.margins(batch).detach()
+    assert 0 < int((margins > 1).sum()) < 9
+    assert (margins - 1).abs().min() > 1e-3  # where the hinge has a slope
+    model.loss(batch).backward()
+    for weight in model.parameters():
+        for place in range(0, weight.numel(), max(1, weight.numel() // 5)):
+            flat, ends = weight.detach().view(-1), []
+            for shift in (1e-5, -2e-5):
+                flat[place] += shift
+                ends.append(float(model.loss(batch).detach()))
+            flat[place] += 1e-5
+            slope = (ends[0] - ends[1]) / 2e-5
+            assert float(weight.grad.view(-1)[place]) == pytest.approx(slope, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "words"),
+    [({"size": 0}, "size: is 0, expected at least 1"), ({"distortion": 0.1}, "unknown key")],
+)
+def test_wrong_options_of_the_architecture_are_named(architecture, words):
+    with pytest.raises(InputError, match=words):
+        make(**architecture)
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        ({"distortion": 0}, "training: distortion: is 0, expected above 0 and below 1"),
+        ({"distortion": 1.5}, "distortion: is 1.5"),
+        ({"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
+        ({"redraw": "once"}, "training.redraw: is 'once', expected bool"),
+        ({"sentences": "lines"}, "training.sentences: is 'lines', expected one of 'cut'"),
+        ({"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
+        (
+            {"scheduled_sampling": "linear", "sampling_k": 1.0},
+            "scheduled_sampling: is for models that predict words",
+        ),
+    ],
+)
+def test_wrong_options_of_the_training_are_named(data, tmp_path, training, words):
+    with pytest.raises(InputError, match=words):
+        fit(data, tmp_path, {"family": "sentence-rnn", "training": training})
+
+
+def test_the_rate_falls_with_the_epochs():
+    options = ContrastiveTrainingOptions()
+    assert options.distortion == 0.1
+    assert [scheduled_rate(options, 9, 99, 0, epoch) for epoch in (0, 1, 100)] == [
+        0.1,
+        pytest.approx(0.1 / 1.001),
+        pytest.approx(0.1 / 1.1),
+    ]
+
+
+# Training
+
+
+TRAINING = {"batch_tokens": 300, "maximum_epochs": 6, "learning_rate": 1.0, "checkpoint_steps": 3}
+CONFIG = {"family": "sentence-rnn", "architecture": {"size": 8}, "training": TRAINING}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Write documents of two sentences, in which words count up: distortions can be told."""
+    folder = tmp_path_factory.mktemp("data")
+    generator = np.random.default_rng(0)
+    texts = []
+    for _ in range(150):
+        parts = [
+            [f"w{(start + i) % 10}" for i in range(n)]
+            for start, n in zip(
+                generator.integers(0, 10, 2), generator.integers(1, 12, 2), strict=True
+            )
+        ]
+        texts.append(" ".join([*parts[0], ".", *parts[1], "!", "!"]))
+    texts[7] = ""
+    columns = {
+        "doc_id": list(range(150)),
+        "split": ["train"] * 120 + ["valid"] * 30,
+        "title": [""] * 150,
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+    }
+    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
+    ClosedVocabulary([*(f"w{i}" for i in range(10)), ".", "!"], 0).save(folder / "vocabulary.json")
+    return folder
+
+
+def fit(data, folder, config=CONFIG, vocabulary=None):
+    files = data / "documents.parquet", vocabulary or data / "vocabulary.json"
+    with set_threads(1):
+        fit_files(*files, config, 1, CPU, folder / "model", folder / "checkpoints")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    return fit(data, tmp_path_factory.mktemp("whole"))
+
+
+def curve(model, split):
+    rows = pq.read_table(model / "training.parquet").to_pylist()
+    return [
+        {k: v for k, v in row.items() if k != "seconds"} for row in rows if row["split"] == split
+    ]
+
+
+def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
+    for split in ("train", "valid"):
+        rows = curve(whole, split)
+        assert len(rows) == 6
+        entropies = [row["contrastive_entropy"] for row in rows]
+        assert entropies[-1] > max(0.5, 2 * entropies[0])
+        assert rows[-1]["loss"] < rows[0]["loss"] < 1
+        assert {row["perplexity"] for row in rows} == {None}
+
+
+def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_training(data, whole):
+    model, vocabulary, description = load_any(whole)
+    assert description["valid_perplexity"] is None
+    best = [row for row in curve(whole, "valid") if row["step"] == description["best_step"]]
+    options = ContrastiveTrainingOptions(**TRAINING)
+    found = encode_sentences(data / "documents.parquet", "valid", vocabulary, options)
+    store = InstanceStore.write(whole.parent / "again", "valid", found)
+    source = Contrasts(store, options, vocabulary.size, 1, "valid")
+    pairs = []
+    for entry in source.ordered():
+        batch = source.batch(entry)
+        for row, other, n in zip(batch.tokens, batch.distorted, batch.lengths, strict=True):
+            pairs.append((row[:n], other[:n]))
+    assert len(pairs) == 60
+    by_hand = [energy(model, b) - energy(model, a) for a, b in pairs]
+    assert best[0]["contrastive_entropy"] == pytest.approx(np.mean(by_hand), abs=1e-5)
+    assert best[0]["loss"] == pytest.approx(np.mean([max(0, 1 - m) for m in by_hand]), abs=1e-5)
+
+
+def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path, monkeypatch):
+    """The newest checkpoint of a training that ends in the fourth epoch is all that is left."""
+    kept = loop.save_checkpoint
+
+    def stop(folder, step, tensors, state):
+        kept(folder, step, tensors, state)
+        if state["progress"]["epoch"] == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save_checkpoint", stop)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            fit(data, tmp_path)
+    assert not (tmp_path / "model" / "model.json").exists()
+    assert list((tmp_path / "checkpoints").glob("*/0*.safetensors"))
+    again = fit(data, tmp_path)
+    for name in ("model.safetensors", "model.json"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+    for split in ("train", "valid"):
+        assert curve(again, split) == curve(whole, split)
+
+
+def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
+    vocabulary = load_any_vocabulary(data)
+    for redraw in (True, False):
+        options = ContrastiveTrainingOptions(distortion=0.5, redraw=redraw)
+        found = encode_sentences(data / "documents.parquet", "train", vocabulary, options)
+        store = InstanceStore.write(tmp_path, "train", found)
+        source = Contrasts(store, options, vocabulary.size, 1, "train")
+        first, other, again = (distorted(source, epoch) for epoch in (0, 1, 1))
+        assert other == again
+        assert (first == other) != redraw
+
+
+def load_any_vocabulary(data):
+    held = json.loads((data / "vocabulary.json").read_text())
+    return ClosedVocabulary.from_description(held)
+
+
+def distorted(source, epoch):
+    """Give the distortion of each sentence, which appears once an epoch, by its words."""
+    found = []
+    for entry in source.shuffled(1, epoch):
+        batch = source.batch(entry)
+        found += [
+            (tuple(a[:n].tolist()), tuple(b[:n].tolist()))
+            for a, b, n in zip(batch.tokens, batch.distorted, batch.lengths.tolist(), strict=True)
+        ]
+    return sorted(found)
+
+
+def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
+    columns = {
+        "doc_id": [0, 1, 2],
+        "split": ["train"] * 3,
+        "title": [""] * 3,
+        "text": ["a b . c ! ! d", "", "a a a a a"],
+        "n_tokens": [7, 0, 5],
+    }
+    write_shard(tmp_path / "documents.parquet", DOCUMENTS, columns, {})
+    vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
+
+    def read(**options):
+        found = encode_sentences(
+            tmp_path / "documents.parquet",
+            "train",
+            vocabulary,
+            ContrastiveTrainingOptions(**options),
+        )
+        held = list(found)
+        assert [one.instance_id for one in held] == list(range(len(held)))
+        return vocabulary.decode([one.arrays[TOKENS] for one in held])
+
+    assert read() == ["a b .", "c ! !", "d", "a a a a a"]
+    assert read(maximum_length=3) == ["a b .", "c ! !", "d", "a a a", "a a"]
+    assert read(sentences="documents") == ["a b . c ! ! d", "a a a a a"]
+
+
+def test_the_watched_sentences_are_a_fixed_part(monkeypatch):
+    assert watched_places(40, 1).tolist() == list(range(40))
+    monkeypatch.setattr(contrasts, "WATCHED", 10)
+    found = watched_places(40, 1)
+    assert len(set(found.tolist())) == 10
+    assert (np.diff(found) > 0).all()
+    assert np.array_equal(found, watched_places(40, 1))
+    assert not np.array_equal(found, watched_places(40, 2))
+
+
+def test_an_open_vocabulary_is_refused(data, tmp_path):
+    BPEVocabulary.build([["a b c"]], 260).save(tmp_path / "bpe.json")
+    with pytest.raises(InputError, match="vocabulary: is of parts of words, but a sentence-rnn"):
+        fit(data, tmp_path, vocabulary=tmp_path / "bpe.json")
+
+
+def test_it_is_no_language_model_and_the_refusal_names_the_command(whole):
+    with pytest.raises(
+        InputError, match=r"scores sentences without a likelihood.*estimate_partition"
+    ):
+        load_model(whole)
+    assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])

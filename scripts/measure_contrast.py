@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from beyond_perplexity.contrastive.entropy import measure_contrasts, read_sums
+from beyond_perplexity.contrastive.entropy import measure_contrasts
+from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record

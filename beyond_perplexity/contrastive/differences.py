@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.contrastive.entropy import (
-    MEASURED_UNITS,
     ContrastInterval,
-    ContrastSums,
     entropy_of,
     few_groups,
     group_jackknife,
@@ -26,6 +24,7 @@ from beyond_perplexity.contrastive.entropy import (
     unclear_base,
 )
 from beyond_perplexity.contrastive.readings import read_table_1
+from beyond_perplexity.contrastive.sums import MEASURED_UNITS, ContrastSums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.intervals import sum_groups
 from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values

@@ -19,7 +19,7 @@ from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.contexts import Contexts
 from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.models.contract import SparseCountedModel
+from beyond_perplexity.models.counted import SparseCountedModel
 from beyond_perplexity.vocabulary import UNK
 
 DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs

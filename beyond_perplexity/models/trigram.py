@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import SparseCountedModel, State
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.counted import SparseCountedModel
 from beyond_perplexity.ngrams.counts import (
     count_parts,
     join_sentences,

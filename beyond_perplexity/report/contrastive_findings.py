@@ -31,6 +31,7 @@ from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 FIRST_PAGE = "first_page"
+_Line = tuple[str, str, str, bool]
 
 
 def _best(given: ScoredModels, unit: str) -> str:
@@ -121,6 +122,31 @@ def _limits(given: ScoredModels) -> str:
     )
 
 
+def _read_lines(given: ScoredModels) -> list[_Line]:
+    """Make the lines that need no more than the scores: question, paper, found, on first page."""
+    return [
+        (
+            f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}",
+            "RNN among models of words.",
+            _best(given, given.unit),
+            True,
+        ),
+        (
+            "Without a likelihood",
+            "sRNN-75(10) and -150(10) are superior to all.",
+            _unnormalized(given),
+            True,
+        ),
+        (
+            "Does it order models as perplexity does",
+            "H_C correlates negatively with perplexity (3 models).",
+            perplexity_agreement(given),
+            True,
+        ),
+        ("Does H_C rise with distortion", "It does.", rising_entropy(given), True),
+    ]
+
+
 def findings_table(
     contrasts: pd.DataFrame,
     differences: pd.DataFrame | None,
@@ -169,25 +195,7 @@ def findings_table(
         rows, normalized_models(contrasts), levels, pairs, models, perplexities, labels
     )
     lines = [
-        (
-            f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}",
-            "RNN among models of words.",
-            _best(given, given.unit),
-            True,
-        ),
-        (
-            "Without a likelihood",
-            "sRNN-75(10) and -150(10) are superior to all.",
-            _unnormalized(given),
-            True,
-        ),
-        (
-            "Does it order models as perplexity does",
-            "H_C correlates negatively with perplexity (3 models).",
-            perplexity_agreement(given),
-            True,
-        ),
-        ("Does H_C rise with distortion", "It does.", rising_entropy(given), True),
+        *_read_lines(given),
         (
             "H_C of the training text over training",
             "The text says that it falls, Figure 2 that it rises.",

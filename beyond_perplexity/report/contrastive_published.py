@@ -108,6 +108,5 @@ def _key(model: Mapping[str, Any], margin: TrainedOn | None) -> str:
     family, architecture = str(model.get("family")), model.get("config", {}).get("architecture", {})
     if margin:
         return f"{family} {margin.size} {margin.margin:g}"
-    if family == "kneser-ney":
-        return f"{family} {architecture.get('order')}"
-    return f"{family} classes" if family == "rnn" and architecture.get("classes") else family
+    order, classes = architecture.get("order"), "classes" if architecture.get("classes") else None
+    return " ".join(str(part) for part in (family, order, classes) if part)

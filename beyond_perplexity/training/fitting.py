@@ -18,7 +18,8 @@ from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeI
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.counted import CountedModel
 from beyond_perplexity.models.families import families_of, family_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.unnormalized import UnnormalizedModel

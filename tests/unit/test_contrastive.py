@@ -20,11 +20,7 @@ import torch
 from scipy.stats import t
 from torch import Tensor
 
-from beyond_perplexity.contrastive.entropy import (
-    ContrastSums,
-    contrast_rows,
-    read_sums,
-)
+from beyond_perplexity.contrastive.entropy import contrast_rows
 from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
@@ -40,6 +36,7 @@ from beyond_perplexity.contrastive.sentences import (
     take_units,
     types_of_split,
 )
+from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
 from beyond_perplexity.contrastive.versions import Substitutes, score_versions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring

@@ -18,10 +18,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import (
     ConfiguredModel,
-    CountedModel,
     LanguageModel,
     TrainedModel,
 )
+from beyond_perplexity.models.counted import CountedModel
 from beyond_perplexity.models.families import FAMILIES, families_of, family_modules
 from beyond_perplexity.models.latent import LatentModel, Proposal
 from beyond_perplexity.models.unnormalized import UnnormalizedModel

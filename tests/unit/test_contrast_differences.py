@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.calibration_contrastive import rates
 from beyond_perplexity.contrastive.differences import (
     ContrastTests,
     compare_contrasts,
@@ -190,3 +191,10 @@ def test_a_base_level_that_was_not_scored_leaves_ratios_out() -> None:
     found = compare_contrasts(sums, tests).to_pandas()
     assert set(found["measure"]) == {"contrastive_entropy"}
     assert found["reading"].isna().all()
+
+
+def test_coverage_and_level_by_simulation() -> None:
+    """Oracle: the nominal rates, within what 150 repeats can miss; 1,000 are in tests/long."""
+    found = rates(150, 40)
+    assert min(found.entropy, found.ratio, found.difference) >= 0.89
+    assert found.rejected <= 0.1

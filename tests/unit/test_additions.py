@@ -196,7 +196,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
 @pytest.mark.parametrize(
     ("file", "users"),
     [
-        ("models/recurrent", ("lstm", "gru", "rnn")),  # the networks of Elman have its state
+        ("models/recurrent", ("lstm", "gru")),
         ("models/kglm/tagger", ("kglm-peeking",)),
         ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
         ("decoding/kinds/nucleus", ("/nucleus",)),

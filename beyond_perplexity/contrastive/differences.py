@@ -15,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.contrastive.entropy import (
-    ContrastInterval,
     entropy_of,
     few_groups,
-    group_jackknife,
     is_clear,
     ratios,
     unclear_base,
@@ -26,7 +24,7 @@ from beyond_perplexity.contrastive.entropy import (
 from beyond_perplexity.contrastive.readings import read_table_1
 from beyond_perplexity.contrastive.sums import MEASURED_UNITS, ContrastSums
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexity.intervals import sum_groups
+from beyond_perplexity.perplexity.intervals import RatioInterval, jackknife_interval, sum_groups
 from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
@@ -165,7 +163,7 @@ def _ratio_difference(
     (first, without_first), (second, without_second) = (
         ratios(lost[:, side], base[:, side]) for side in (0, 1)
     )
-    found = group_jackknife(first - second, without_first - without_second, size)
+    found = jackknife_interval(first - second, without_first - without_second, size)
     clear = all(is_clear(entropy_of(base[:, side], size)) for side in (0, 1))
     unclear = "" if clear or few_groups(found) else unclear_base(given["base_level"])
     if not clear:
@@ -176,7 +174,7 @@ def _ratio_difference(
 def _row(
     given: Mapping[str, Any],
     measure: str,
-    found: ContrastInterval,
+    found: RatioInterval,
     p_value: float | None,
     note: str,
 ) -> _Row:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from beyond_perplexity.contrastive.sums import ContrastSums
 from beyond_perplexity.perplexity.intervals import (
-    INTERVAL_LEVEL,
+    RatioInterval,
+    jackknife_interval,
     ratio_interval,
     sum_groups,
 )
@@ -30,63 +30,16 @@ from beyond_perplexity.schemas.contrastive import (
     SENTENCE_CROSS_ENTROPY,
 )
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.tendencies.notes import joined_facts
 
 _Row = dict[str, Any]
 
 
-class ContrastInterval(NamedTuple):
-    """A measure with its interval.
-
-    Attributes
-    ----------
-    value : float
-    low, high : float
-        NaN where fewer than `EFFECTIVE_GROUPS` effective groups bear it.
-    groups : int
-    effective : float
-        Effective number of groups, by their sizes.
-    """
-
-    value: float
-    low: float
-    high: float
-    groups: int
-    effective: float
-
-
-def group_jackknife(value: float, without: np.ndarray, sizes: np.ndarray) -> ContrastInterval:
-    """Give a function of sums over groups an interval.
-
-    Parameters
-    ----------
-    value : float
-        Of all groups.
-    without : ndarray of float64, shape (G,)
-        The same without each group.
-    sizes : ndarray of float64, shape (G,)
-        Words or sentences of the groups, for their effective number.
-
-    Returns
-    -------
-    ContrastInterval
-        With 95% limits of Student's t, as in `perplexity.intervals.ratio_interval`.
-    """
-    groups, effective = len(sizes), effective_groups(sizes)
-    if effective < EFFECTIVE_GROUPS or not np.isfinite(without).all():
-        return ContrastInterval(value, math.nan, math.nan, groups, effective)
-    error = math.sqrt((groups - 1) / groups * np.square(without - value).sum())
-    half = float(stdtrit(effective - 1, (1 + INTERVAL_LEVEL) / 2)) * error
-    return ContrastInterval(value, value - half, value + half, groups, effective)
-
-
-def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> ContrastInterval:
+def entropy_of(lost: np.ndarray, sizes: np.ndarray) -> RatioInterval:
     """Measure H_C from what scores lose in each group, nats, (G,), and their sizes, (G,)."""
     if not np.isfinite(lost).all():
-        return ContrastInterval(math.nan, math.nan, math.nan, len(lost), effective_groups(sizes))
-    found = ratio_interval(lost, sizes)
-    return ContrastInterval(found.value, found.low, found.high, found.groups, found.effective)
+        return jackknife_interval(math.nan, np.full(len(lost), math.nan), sizes)
+    return ratio_interval(lost, sizes)
 
 
 def ratios(lost: np.ndarray, base: np.ndarray) -> tuple[float, np.ndarray]:
@@ -104,7 +57,7 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _limits(found: ContrastInterval) -> _Row:
+def _limits(found: RatioInterval) -> _Row:
     known = math.isfinite(found.value)
     return {
         "value": _number(found.value),
@@ -115,13 +68,13 @@ def _limits(found: ContrastInterval) -> _Row:
     }
 
 
-def few_groups(found: ContrastInterval) -> str:
+def few_groups(found: RatioInterval) -> str:
     """Say that there is no interval, where there is none."""
     few = found.effective < EFFECTIVE_GROUPS
     return f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else ""
 
 
-def is_clear(found: ContrastInterval) -> bool:
+def is_clear(found: RatioInterval) -> bool:
     """Tell whether H_C is above 0 beyond its interval, so that it can be divided by."""
     return math.isfinite(found.value) and found.low > 0
 
@@ -225,7 +178,7 @@ def _ratio_row(
 ) -> _Row:
     base_level, level = levels
     base, column = lost
-    found = group_jackknife(*ratios(column, base), size)
+    found = jackknife_interval(*ratios(column, base), size)
     clear = is_clear(entropy_of(base, size))
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from beyond_perplexity.importance.diagnostics import (
     LEAST_EFFECTIVE,
@@ -27,6 +26,7 @@ from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
+from beyond_perplexity.tendencies.resampling import student_quantile
 
 REPLICATES = 500  # of the bootstrap over samples
 BOUND = "lower"  # of log Z, and of the perplexity
@@ -136,7 +136,7 @@ class GivenLength:
         trust = self._trust()
         told = 2 * trust["sentences_few_effective"] < len(held.lengths)
         if told and not math.isnan(of_text.low) and not math.isnan(self._error_of_draws):
-            quantile = float(stdtrit(of_text.effective - 1, (1 + INTERVAL_LEVEL) / 2))
+            quantile = float(student_quantile((1 + INTERVAL_LEVEL) / 2, of_text.effective - 1))
             half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
             interval = [_power(of_text.value - half), _power(of_text.value + half)]
         debiased = (self.debiased @ self.counts - held.log_scores.sum()) / words

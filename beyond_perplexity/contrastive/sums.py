@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexity.intervals import group_key
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import read_batches
 
 MEASURED_UNITS = ("word", "sentence")
@@ -128,9 +128,8 @@ class _Reader:
             if unit in self.places:
                 raise InputError(f"{path}: doc_id {unit} is given twice; give each shard once")
             self.places[unit] = len(self.places)
-            key = f"\x1f{unit}" if group is None else group
             self.own["unit_id"].append(unit)
-            self.own["group"].append(hash_bytes(key.encode()))
+            self.own["group"].append(group_key(group, unit))
             for name in _OWN:
                 self.own[name].append(int(held[name][row]))
             self.scores.append(float(held["log_score"][row]))

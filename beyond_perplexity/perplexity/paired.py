@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.intervals import (
@@ -28,6 +27,7 @@ from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.tendencies.resampling import student_quantile
 
 POWER = 0.8
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
@@ -64,7 +64,8 @@ def smallest_found(difference: RatioInterval) -> float:
     four fifths of the estimates to lie beyond the limit of the test.
     """
     freedom = difference.effective - 1
-    factor = stdtrit(freedom, (1 + INTERVAL_LEVEL) / 2) + stdtrit(freedom, POWER)
+    levels = (1 + INTERVAL_LEVEL) / 2, POWER
+    factor = sum(student_quantile(level, freedom) for level in levels)
     return float(factor * difference.standard_error)
 
 

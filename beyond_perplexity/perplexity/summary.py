@@ -25,11 +25,11 @@ from beyond_perplexity.perplexity.documents import (
 )
 from beyond_perplexity.perplexity.intervals import (
     INTERVAL_LEVEL,
+    group_key,
     ratio_interval,
     sum_groups,
 )
 from beyond_perplexity.perplexity.scores import check_window
-from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
@@ -90,8 +90,7 @@ class Totals:
         )
         for column, value in zip(self.scores.values(), values, strict=True):
             column.append(value)
-        own = f"\x1f{self.documents}"  # no title: a document of no group is one of its own
-        self.groups.append(hash_bytes((own if row.group is None else row.group).encode()))
+        self.groups.append(group_key(row.group, self.documents))
         self.log_prob += values[0]
         self.log_prob_spelled += values[1]
         self.documents += 1

@@ -13,7 +13,7 @@ from beyond_perplexity.models.families import (
     is_taken_as_it_is,
 )
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, split_unit
 
 
 class Models:
@@ -115,9 +115,7 @@ class Models:
 
     def split_unit(self, name: str) -> str:
         """Return what the splits of a model's corpus keep whole: documents or pages."""
-        corpus = self.config["corpora"][self.corpus(name)]
-        unit: str = corpus.get("split", {"unit": "page"})["unit"]  # files keep their pages
-        return unit
+        return split_unit(self.config, self.corpus(name))
 
     def scored(self, corpus: str | None = None) -> list[str]:
         """List the models that are scored and generate (of those trained on a corpus)."""

@@ -12,3 +12,10 @@ Config = Mapping[str, Any]
 def as_json(value: object) -> str:
     """Write an option as canonical JSON, so that an equal value is an equal command."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def split_unit(config: Config, corpus: str) -> str:
+    """Return what the splits of a corpus keep whole: ``document`` or ``page``."""
+    # Where the files say the splits, they keep the pages whole.
+    unit: str = config["corpora"][corpus].get("split", {"unit": "page"})["unit"]
+    return unit

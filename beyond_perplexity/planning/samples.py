@@ -8,7 +8,7 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT
@@ -149,9 +149,7 @@ class Samples:
 
     def unit_flags(self, corpus: str) -> str:
         """Return the flag that says what the splits of a corpus keep whole, if not documents."""
-        # Where the files say the splits, they keep the pages whole.
-        split = self.config["corpora"][corpus].get("split", {"unit": "page"})
-        return "--group-column title" if split["unit"] == "page" else ""
+        return "--group-column title" if split_unit(self.config, corpus) == "page" else ""
 
     def reference_flags(self, corpus: str) -> str:
         """Return the flags that say which documents of the test split are the reference."""

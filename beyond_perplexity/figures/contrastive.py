@@ -20,7 +20,7 @@ from beyond_perplexity.figures.contrastive_rows import (
     shown_level,
     training_margins,
 )
-from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
+from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -31,9 +31,8 @@ from beyond_perplexity.figures.style import (
     package_style,
     single_panel,
     styled,
-    thin,
 )
-from beyond_perplexity.figures.training import SPLIT_NAMES, STYLES
+from beyond_perplexity.figures.training import draw_epochs, split_handles
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 _DISTORTION = "Distortion of the test text"
@@ -138,22 +137,11 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
     models = labels.sort_models(measured["model"])
     looks = Looks(labels, _sources(models))
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
-    for (model, split), points in measured.groupby(["model", "split"], sort=False):
-        ordered = thin(points.sort_values("epoch", kind="stable"), 400)
-        axis.plot(
-            *(ordered[column].to_numpy() for column in ("epoch", "contrastive_entropy")),
-            color=looks.colour(str(model)),
-            linestyle=STYLES.get(str(split), "--"),
-            linewidth=1.4 if split == "valid" else 0.9,
-            marker=looks.marker(str(model)),
-            markevery=max(1, len(ordered) // 12),
-        )
+    draw_epochs(axis, measured, "contrastive_entropy", looks)
     axis.set_xlabel("Epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("$H_C$, nats a sentence", parse_math=True)
-    splits = [name for name in STYLES if name in set(measured["split"])]
-    entries = model_handles(_sources(models), labels, looks)
-    entries += [handle(SPLIT_NAMES[name], NEUTRAL_COLOUR, None, STYLES[name]) for name in splits]
+    entries = [*model_handles(_sources(models), labels, looks), *split_handles(measured)]
     legend_below(figure, entries)
     return figure
 

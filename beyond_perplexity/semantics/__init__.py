@@ -1,0 +1,1 @@
+"""Semantic evaluation: how near in meaning what a model predicts is to what is there."""

@@ -1,1 +1,1 @@
-"""Semantic evaluation: how near in meaning what a model predicts is to what is there."""
+"""Whether what models predict means what is there: predictions, measures, evaluators, floors."""

@@ -1,0 +1,1 @@
+"""The meaning of what models predict, beside what was written."""

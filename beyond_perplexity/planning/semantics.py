@@ -10,8 +10,8 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
+from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 
-PLAIN_WORDS = "words"  # the evaluator that needs nothing but the words
 _FOLDER = "<results>/semantics"
 # Files among those of models.
 _FILES = ("differences", "correlations")
@@ -44,7 +44,7 @@ class SemanticsPlan:
 
     def evaluators(self) -> list[str]:
         """List what compares texts: the words themselves first."""
-        return [PLAIN_WORDS, *self.options["evaluators"]] if self.models() else []
+        return [WORDS_EVALUATOR, *self.options["evaluators"]] if self.models() else []
 
     def describe(self) -> str:
         """Say in words how much is predicted and by what it is judged."""
@@ -80,6 +80,10 @@ class SemanticsPlan:
         whole = documents_are_sentences(self._config, "semantics", corpus)
         flags = ["--splits", *self.options["splits"]]
         return [*flags, "--split-unit", self._models.split_unit(model), *["--whole"] * whole]
+
+    def measures(self) -> str:
+        """Return the constants of measures that are given, as JSON."""
+        return as_json(self.options["measures"])
 
     def prediction_options(self) -> str:
         """Return what models are asked, as JSON."""

@@ -1,1 +1,1 @@
-"""The meaning of what models predict, beside what was written."""
+"""Whether what models predict means what is there: predictions, measures, evaluators, floors."""

@@ -9,6 +9,7 @@ from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.options import Count, Limit, Natural, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names
+from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.options import ContinuationOptions
 
 SplitNames = Annotated[
@@ -57,6 +58,8 @@ class Semantics(Section):
         Every document is one sentence (of each corpus named here); null: those of a treebank whose
         trees are documents are. Of other documents a sentence ends after a run of ``.``, ``!`` and
         ``?``.
+    measures : MeasureOptions
+        Constants of the measures.
     human_scores : dict of str to HumanScores
         Files of pairs with scores that people gave, by name; each evaluator is held against them.
     sentences_per_shard : int
@@ -70,5 +73,6 @@ class Semantics(Section):
     samples: Natural = 3
     continuation: ContinuationOptions | None = None
     documents_are_sentences: bool | dict[str, bool] | None = None
+    measures: MeasureOptions = field(default_factory=MeasureOptions)
     human_scores: dict[str, HumanScores] = field(default_factory=dict)
     sentences_per_shard: Count = 20_000

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
+from beyond_perplexity.semantics.rows import NO_WORDS
 
 Pair = tuple[str, str]
 Floats = NDArray[np.float64]
-
-# Ids of a vocabulary that stand for no word: they match nothing, not even themselves.
-NO_WORDS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 class Evaluator(ABC):

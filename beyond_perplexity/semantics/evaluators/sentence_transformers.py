@@ -106,7 +106,9 @@ class SentenceTransformerEvaluator(SentenceEvaluator):
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256 of all weights, versions, and the texts that were cut."""
-        hashes = {str(path.relative_to(self._folder)): content_hash(path) for path in self._weights}
+        hashes = {
+            str(path.relative_to(self._folder)): content_hash(path) for path in self._weights
+        }
         sums = list(hashes.values())
         return {
             "title": self._title,

@@ -192,10 +192,7 @@ class FileTable(VectorTable):
             return self._kept[word]
         sought = word.encode("utf-8", "surrogatepass")
         key = hash_bytes(sought)
-        first, last = (
-            np.searchsorted(self._hashes, key),
-            np.searchsorted(self._hashes, key, "right"),
-        )
+        first, last = np.searchsorted(self._hashes, key), np.searchsorted(self._hashes, key, "right")
         for place in self._places[first:last]:
             held, vector = self._read(int(place))
             if held == sought:

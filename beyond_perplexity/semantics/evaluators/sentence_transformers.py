@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,9 +105,7 @@ class SentenceTransformerEvaluator(SentenceEvaluator):
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256 of all weights, versions, and the texts that were cut."""
-        hashes = {
-            str(path.relative_to(self._folder)): content_hash(path) for path in self._weights
-        }
+        hashes = {str(path.relative_to(self._folder)): content_hash(path) for path in self._weights}
         sums = list(hashes.values())
         return {
             "title": self._title,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
@@ -20,7 +19,7 @@ from beyond_perplexity.schemas.semantics import (
     WORDS_EVALUATOR,
 )
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.human import correlation_table, human_rows, score_pairs
+from beyond_perplexity.semantics.human import correlate_people, list_pair_scores, score_pairs
 from beyond_perplexity.semantics.human_pairs import read_scored_pairs
 from beyond_perplexity.semantics.opening import open_evaluator, set_threads
 from beyond_perplexity.semantics.partners import find_partners
@@ -82,17 +81,16 @@ def _probe(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, ob
 
 
 def _ask_people(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
-    rows: list[dict[str, Any]] = []
-    with ShardWriter(given.pair_scores, HUMAN_SCORES, record) as writer:
+    with (
+        ShardWriter(given.correlations, HUMAN_CORRELATIONS, record) as correlations,
+        ShardWriter(given.pair_scores, HUMAN_SCORES, record) as scores,
+    ):
         for name, held in given.human.items():
-            if not (isinstance(held, list) and len(held) == 2 and all(map(str, held))):
+            if not (isinstance(held, list) and [type(part) for part in held] == [str, str]):
                 raise InputError(f"--human.{name}: is {held!r}, expected [path, column of scores]")
-            pairs = read_scored_pairs(Path(held[0]), held[1])
-            correlations, tables = human_rows(score_pairs(evaluator, pairs), given.evaluator, name)
-            rows += correlations
-            for table in tables:
-                writer.write(table)
-    write_shard(given.correlations, HUMAN_CORRELATIONS, correlation_table(rows), record)
+            scored = score_pairs(evaluator, read_scored_pairs(Path(held[0]), held[1]))
+            correlations.write(correlate_people(scored, given.evaluator, name))
+            scores.write(list_pair_scores(scored, given.evaluator, name))
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -53,13 +53,63 @@ def score_pairs(evaluator: Evaluator, pairs: Iterable[ScoredPair]) -> HumanScore
     while batch := list(islice(stream, _BATCH)):
         first = clean_texts(evaluator, [pair.first for pair in batch])
         second = clean_texts(evaluator, [pair.second for pair in batch])
-        .select(HUMAN_SCORES.names)
-        .cast(HUMAN_SCORES)
-        for measure, values in scored.values.items()
+        for name, found in evaluator.score(list(zip(first, second, strict=True))).items():
+            values[name].append(found)
+        gold.append(np.array([pair.gold for pair in batch]))
+    joined = {name: np.concatenate(parts) for name, parts in values.items()}
+    return HumanScored(np.concatenate(gold), joined)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
+    """Correlate the scores of a measure with those of people.
+
+    Parameters
+    ----------
+    gold, values : ndarray of float64, shape (N,)
+        Pairs without a value are left out and counted.
+
+    Returns
+    -------
+    dict
+        Columns of schema ``human_correlations``, without names.
+    """
+    known = np.isfinite(values)
+    row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
+    for name, correlate in (("pearson", pearson), ("spearman", spearman)):
+        found = correlate(gold[known], values[known])
+        limits = _number(found.low), _number(found.high)
+        row |= {name: _number(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
+    few = known.sum() < EFFECTIVE_GROUPS
+    note = joined_facts(
+        f"fewer than {EFFECTIVE_GROUPS} pairs: no interval" if few else "",
+        "" if row["pearson"] is not None else "scores do not vary: no correlation",
+        f"{row['undefined']:,} pairs have no value" if row["undefined"] else "",
     )
-    return correlations, tables
+    return row | {"note": note}
 
 
-def correlation_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """Return rows of correlations as a table of schema ``human_correlations``."""
-    return pa.Table.from_pylist(list(rows), HUMAN_CORRELATIONS)
+def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
+    """Return the correlations of all measures on a file, schema ``human_correlations``."""
+    names = {"evaluator": evaluator, "file": file}
+    rows = [
+        names | {"measure": measure} | correlation_row(scored.gold, values)
+        for measure, values in scored.values.items()
+    ]
+    return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS)
+
+
+def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table:
+    """Return the scores of all pairs of a file, schema ``human_scores``."""
+    size, columns = len(scored.gold), HUMAN_SCORES.names
+    tables = []
+    for measure, values in scored.values.items():
+        names = {"evaluator": evaluator, "measure": measure, "file": file}
+        held: dict[str, Any] = {name: [text] * size for name, text in names.items()}
+        held |= {"pair": np.arange(size), "gold": scored.gold}
+        held["value"] = pa.array(values, from_pandas=True)  # NaN is null
+        tables.append(pa.table({name: held[name] for name in columns}, HUMAN_SCORES))
+    return pa.concat_tables(tables)

@@ -48,9 +48,7 @@ def main() -> None:
         {**tests._asdict(), "correlated_sentences": given.correlated_sentences},
         seed=given.seed,
     )
-    write_shard(
-        given.differences, SEMANTIC_DIFFERENCES, compare_semantics(paired, tests), record
-    )
+    write_shard(given.differences, SEMANTIC_DIFFERENCES, compare_semantics(paired, tests), record)
     write_shard(given.correlations, SEMANTIC_CORRELATIONS, correlate_measures(paired), record)
 
 

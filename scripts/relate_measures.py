@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 
-from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import RelatedFiles, RelationOptions, gather_measures
 from beyond_perplexity.relations.orders import compare_orders
+
+from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.relations import (
     RELATION_CORRELATIONS,
     RELATION_MEASURES,

@@ -40,18 +40,14 @@ def mean_vectors(vectors: NDArray[np.float32], texts: WordIds) -> NDArray[np.flo
     return found
 
 
-def row_cosines(
-    first: NDArray[np.floating], second: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def row_cosines(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the cosine of each row (N, D) with the other in its place, (N,).
 
     NaN where a row is not finite or has length 0: a text of which an encoder knows nothing.
     """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     products = np.einsum("nd,nd->n", first, second)
-    lengths = np.sqrt(
-        np.einsum("nd,nd->n", first, first) * np.einsum("nd,nd->n", second, second)
-    )
+    lengths = np.sqrt(np.einsum("nd,nd->n", first, first) * np.einsum("nd,nd->n", second, second))
     with np.errstate(invalid="ignore"):  # of rows that are not finite
         defined = np.isfinite(products) & (lengths > 0)
     found = np.divide(products, lengths, out=np.full(len(products), np.nan), where=defined)

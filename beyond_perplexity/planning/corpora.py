@@ -40,6 +40,7 @@ class Corpora:
             yield from _source_locations(corpus["source"])
         yield from (external["path"] for external in self.config["external_samples"].values())
         yield from (pairs["path"] for pairs in self.config["contrastive"]["pairs"].values())
+        yield from (held["path"] for held in self.config["semantics"]["human_scores"].values())
         yield self.config["tendencies"]["stop_words"]
 
     def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:

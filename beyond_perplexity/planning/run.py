@@ -13,6 +13,7 @@ from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import Samples
+from beyond_perplexity.planning.semantics import SemanticsPlan
 
 
 class Run:
@@ -32,6 +33,7 @@ class Run:
     importance : ImportancePlan
     models : Models
     samples : Samples
+    semantics : SemanticsPlan
     report : Report
     """
 
@@ -42,6 +44,7 @@ class Run:
         self.importance = ImportancePlan(config)
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
+        self.semantics = SemanticsPlan(config, self.models)
         self.samples = Samples(config, self.models)
         self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 

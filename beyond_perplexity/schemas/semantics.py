@@ -1,4 +1,7 @@
-"""How like their targets the predictions of models are. Scores have the range of their measure."""
+"""What models predict in sentences, and how like their targets it is.
+
+Scores have the range of their measure.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
-# What is compared with the target, or, to see what chance gives, with that of an unrelated sentence.
+# What is compared with the target or, to see what chance gives, with that of an unrelated sentence.
 # `sampled` is the mean over the samples, `spread` that over their pairs.
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
 PARTNER_OF = {
@@ -18,6 +21,30 @@ SPREAD = "spread"
 # In SEMANTICS alone: what is sampled, less half its spread; see `semantics/summary.py`.
 PROPER = "proper"
 WORDS_EVALUATOR = "words"
+
+# One row per sentence. Texts are tokens of the corpus joined by one blank; a predicted `</s>` or
+# `<unk>` is printed so and matches nothing. `samples` are independent draws at every place, given
+# the true words before it; `continued` is null where nothing was continued, `partner` where the
+# split has no unrelated sentence. `unknown_*` count tokens of the model that are `<unk>`.
+# `log_prob` is that of the target in its document, without `</s>`, in nats. `aligned`: tokens of
+# the model are words, so that the i-th of `predicted` stands for the i-th of `target`.
+PREDICTIONS = columns(
+    "predictions",
+    split=pa.string(),
+    unit_id=pa.int64(),
+    group=pa.string(),
+    sentence=pa.int32(),
+    words=pa.int32(),
+    target=pa.string(),
+    predicted=pa.string(),
+    samples=pa.list_(pa.string()),
+    continued=pa.string(),
+    partner=pa.string(),
+    unknown_target=pa.int32(),
+    unknown_predicted=pa.int32(),
+    log_prob=pa.float64(),
+    aligned=pa.bool_(),
+)
 
 # One row per sentence, measure and kind. The statistics are what values of many sentences are made
 # of, where that is not their mean: of `bleu_n` the words of both texts, then for each order matches

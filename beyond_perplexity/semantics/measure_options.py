@@ -14,8 +14,10 @@ class MeasureOptions(Limited):
 
     Attributes
     ----------
-    temperature, bias : float
-        τ and b of equation 13, 1 / (1 + exp(−s/τ + b)).
+    temperature : float
+        τ of equation 13, 1 / (1 + exp(−s/τ + b)).
+    bias : float
+        b of equation 13.
     window : int
         k of equation 11: words at most k places apart are compared.
     weighting : str

@@ -17,6 +17,7 @@ from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
 from beyond_perplexity.planning.sections.models import Model, ProposalSection
 from beyond_perplexity.planning.sections.samples import External, Generation
+from beyond_perplexity.planning.sections.semantics import Semantics
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Configuration(Section):
         Importance sampling of models with latent variables.
     contrastive : Contrastive
         How well models tell texts from distortions of them.
+    semantics : Semantics
+        How near in meaning predictions are to what was written.
     """
 
     seed: Annotated[int, Limit(minimum=0)] = 1
@@ -93,3 +96,4 @@ class Configuration(Section):
     proposals: dict[str, ProposalSection] = field(default_factory=dict)
     importance: Importance = field(default_factory=Importance)
     contrastive: Contrastive = field(default_factory=Contrastive)
+    semantics: Semantics = field(default_factory=Semantics)

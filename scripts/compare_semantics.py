@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("scores", nargs="+", help="shards of all models and evaluators")
-    add("--flips", type=int, default=99_999, help="drawn sign-flips of each test (default 99999)")
+    add("--flips", type=int, default=49_999, help="drawn sign-flips of each test (default 49999)")
     add(
         "--correlated-sentences",
         type=int,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 
+from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import RelatedFiles, RelationOptions, gather_measures
 from beyond_perplexity.relations.orders import compare_orders
-
-from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.relations import (
     RELATION_CORRELATIONS,
     RELATION_MEASURES,
@@ -60,7 +59,7 @@ def main() -> None:
     outputs = (
         (given.measures, RELATION_MEASURES, found.table()),
         (given.correlations, RELATION_CORRELATIONS, correlate_ranks(found.rows)),
-        (given.orders, RELATION_ORDERS, compare_orders(found, options)),
+        (given.orders, RELATION_ORDERS, compare_orders(found)),
     )
     for path, schema, table in outputs:
         write_shard(path, schema, table, record)

@@ -45,7 +45,7 @@ class SemanticTests(NamedTuple):
     seed : int
     """
 
-    flips: int = 99_999
+    flips: int = 49_999
     seed: int = 1
 
 

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.aligned import Floats
+from beyond_perplexity.semantics.averages import row_cosines
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
+from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
 
-Pair = tuple[str, str]
-Floats = NDArray[np.float64]
-
-# Ids of a vocabulary that stand for no word: they match nothing, not even themselves.
-NO_WORDS = frozenset({"<s>", "</s>", "<unk>"})
+TextPair = tuple[str, str]
 
 
 class Evaluator(ABC):
@@ -46,20 +45,20 @@ class Evaluator(ABC):
     cleaning: Preprocessing = WHITE_SPACE_ONLY
 
     @abstractmethod
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Floats]:
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs of texts; on a CPU a pair's scores do not depend on the others.
 
         Parameters
         ----------
         pairs : sequence of (str, str)
-            Prediction and target. Tokens joined by blanks; ``<s>``, ``</s>`` and ``<unk>`` stand
-            for no word and match nothing.
+            Target, and what is compared with it. Tokens joined by blanks; ``</s>`` and ``<unk>``
+            stand for no word and match nothing.
 
         Returns
         -------
         dict of str to ndarray
-            float64, (N,), by measure; NaN where it is undefined: a text without words, or without
-            one that the evaluator knows.
+            float64, (N,), by measure. NaN where it is undefined: of a target without words that
+            the evaluator knows. The second text without one has the measure's `nothing`.
         """
 
     @abstractmethod
@@ -108,12 +107,12 @@ class SentenceEvaluator(Evaluator):
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Floats]:
-        """Score pairs: ``similarity``, the cosine; NaN where a text has no vector."""
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: ``similarity``, the cosine."""
         first, second = self.encode_pairs(pairs)  # 2 x (N, D)
-        return {"similarity": cosines(first, second)}
+        return {"similarity": settle("similarity", row_cosines(first, second), first, second)}
 
-    def encode_pairs(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.float32], ...]:
+    def encode_pairs(self, pairs: Sequence[TextPair]) -> tuple[NDArray[np.float32], ...]:
         """Return the vectors of the first and of the second texts, 2 x (N, D); each made once."""
         places: dict[str, int] = {}
         for text in (text for pair in pairs for text in pair):
@@ -123,13 +122,28 @@ class SentenceEvaluator(Evaluator):
         return tuple(vectors[chosen.reshape(-1, 2)[:, side]] for side in (0, 1))
 
 
-def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
-    """Return the cosines of rows, float64, (N,), of two (N, D); NaN where one has no direction."""
-    wide = [np.asarray(part, np.float64) for part in (first, second)]
-    norms = [np.sqrt(np.einsum("nd,nd->n", part, part)) for part in wide]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.einsum("nd,nd->n", *wide) / (norms[0] * norms[1])
-    return np.asarray(np.clip(found, -1.0, 1.0), np.float64)
+def settle(
+    measure: str, values: Floats, first: NDArray[np.float32], second: NDArray[np.float32]
+) -> Floats:
+    """Give pairs of which the second text alone has no vector what the measure gives nothing.
+
+    Parameters
+    ----------
+    measure : str
+        A row of `MEASURES`.
+    values : ndarray of float64, shape (N,)
+    first, second : ndarray of float32, shape (N, D)
+        Rows of NaN where there is no vector.
+
+    Returns
+    -------
+    ndarray of float64, shape (N,)
+        NaN where the first text has no vector.
+    """
+    nothing = MEASURES[measure].nothing
+    unknown = [np.isnan(part[:, 0]) for part in (first, second)]
+    found = np.where(unknown[1] & ~unknown[0], np.nan if nothing is None else nothing, values)
+    return np.where(unknown[0], np.nan, found)
 
 
 def known_text(text: str) -> str:

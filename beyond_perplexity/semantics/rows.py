@@ -15,8 +15,8 @@ Needs = Literal["texts", "model", "word vectors", "sentence encoder"]
 UNRELATED = "the same predictions against unrelated sentences of like length"
 BLEU_NAMES = {"bleu_2": 2, "bleu_3": 3, "bleu_4": 4}
 ACCURACY, CROSS_ENTROPY = "accuracy", "cross_entropy"
-# What is printed where a model predicts no word: it never matches.
-NO_WORDS = frozenset({"<unk>", "</s>"})
+# What is printed where a model predicts no word: it matches nothing, not even itself.
+NO_WORDS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 class Measure(NamedTuple):

@@ -36,9 +36,16 @@ MEASURES = [
 ]
 PERPLEXITIES = expand(
     "<results>/perplexity/{model}.json",
-    model=dict.fromkeys([*RUN.models.scored(), *RUN.contrastive.normalized()]),
+    model=dict.fromkeys(
+        [
+            *RUN.models.scored(),
+            *RUN.contrastive.normalized(),
+            *RUN.semantics.models(),
+        ]
+    ),
 )
 CONTRASTS = RUN.contrastive.files()
+SEMANTICS = RUN.semantics.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
@@ -135,5 +142,6 @@ LOCAL_TARGETS = {
     "perplexity",
     "importance",
     "contrastive",
+    "semantics",
 }
 atexit.register(print_summary)

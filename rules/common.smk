@@ -76,6 +76,13 @@ def family_fingerprint(script):
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
 
 
+def evaluator_fingerprint(script):
+    """The code of a script with that of the family of the evaluator that it runs."""
+    return lambda wildcards: fingerprint(
+        script, *RUN.semantics.evaluator_code(wildcards.evaluator)
+    )
+
+
 def documents_of_model(wildcards):
     """The documents that a model is trained on."""
     return f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet"

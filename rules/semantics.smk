@@ -51,3 +51,102 @@ rule predict_words:
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
+
+
+rule score_semantics:
+    """Score a block of predictions by one evaluator, against their targets and unrelated sentences."""
+    input:
+        predictions="<results>/predictions/{model}/{block}.parquet",
+        evaluator=lambda wildcards: RUN.semantics.evaluator_files(wildcards.evaluator),
+    output:
+        whole("<results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet"),
+    log:
+        "<logs>/score_semantics/{corpus}/{model}/{evaluator}/{block}.log",
+    benchmark:
+        "<benchmarks>/score_semantics/{corpus}/{model}/{evaluator}/{block}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=90,
+        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+    params:
+        code=evaluator_fingerprint("scripts/score_semantics.py"),
+        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        measures=RUN.semantics.measures(),
+    shell:
+        """
+        python -m scripts.score_semantics \
+            --predictions {input.predictions:q} \
+            --model {wildcards.model} \
+            --evaluator {wildcards.evaluator} \
+            --options {params.options:q} \
+            --measures {params.measures:q} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_semantics:
+    """Reduce the scores of a model to its measures, with their floors."""
+    input:
+        scores=lambda wildcards: RUN.semantics.score_files(wildcards.model),
+        predictions=lambda wildcards: RUN.semantics.prediction_files(wildcards.model),
+    output:
+        whole("<results>/semantics/{corpus}/{model}.parquet"),
+    log:
+        "<logs>/measure_semantics/{corpus}/{model}.log",
+    benchmark:
+        "<benchmarks>/measure_semantics/{corpus}/{model}.jsonl"
+    wildcard_constraints:
+        model="|".join(RUN.semantics.models()) or NAME,  # not that of differences
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/measure_semantics.py"),
+        measures=RUN.semantics.measures(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.measure_semantics {input.scores:q} \
+            --predictions {input.predictions:q} \
+            --model {wildcards.model} \
+            --measures {params.measures:q} \
+            --seed {params.seed} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule compare_semantics:
+    """Compare the models of a corpus on the same sentences, and correlate the measures."""
+    input:
+        lambda wildcards: RUN.semantics.all_score_files(wildcards.corpus),
+    output:
+        differences=whole("<results>/semantics/{corpus}/differences.parquet"),
+        correlations=whole("<results>/semantics/{corpus}/correlations.parquet"),
+    log:
+        "<logs>/compare_semantics/{corpus}.log",
+    benchmark:
+        "<benchmarks>/compare_semantics/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/compare_semantics.py"),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.compare_semantics {input:q} \
+            --seed {params.seed} \
+            --differences {output.differences:q} \
+            --correlations {output.correlations:q} \
+            2>&1 | tee -a {log:q}
+        """

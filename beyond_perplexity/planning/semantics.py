@@ -94,6 +94,24 @@ class SemanticsPlan:
         """Return what models are asked, as JSON."""
         return as_json({name: self.options[name] for name in ("samples", "continuation")})
 
+    # ---- evaluators; that of words needs nothing ----
+
+    def evaluator_files(self, evaluator: str) -> list[str]:
+        """List what must be there before an evaluator is loaded."""
+        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
+
+    def evaluator_options(self, evaluator: str) -> str:
+        """Return what an evaluator is loaded from, as JSON."""
+        return "{}" if evaluator == WORDS_EVALUATOR else self._evaluators.options(evaluator)
+
+    def evaluator_code(self, evaluator: str) -> list[str]:
+        """List the source files that running an evaluator depends on."""
+        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.code(evaluator)
+
+    def evaluator_gpus(self, evaluator: str) -> int:
+        """Return how many GPUs a job of an evaluator asks for."""
+        return 0 if evaluator == WORDS_EVALUATOR else self._evaluators.gpus(evaluator)
+
     # ---- files ----
 
     def prediction_files(self, model: str) -> list[str]:

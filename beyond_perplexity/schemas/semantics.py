@@ -10,7 +10,8 @@ import pyarrow as pa
 from beyond_perplexity.schemas.columns import columns
 
 # What is compared with the target or, to see what chance gives, with that of an unrelated sentence.
-# `sampled` is the mean over the samples, `spread` that over their pairs.
+# `sampled` is the mean over the samples, `spread` that over their pairs, of measures
+# that add up places.
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
 PARTNER_OF = {
     PREDICTED: "partner",

@@ -22,12 +22,12 @@ def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[start:] for start in range(order)), strict=False))
 
 
-def bleu_statistics(target: str, predicted: str, orders: int = ORDERS) -> list[int]:
+def bleu_statistics(predicted: str, target: str, orders: int = ORDERS) -> list[int]:
     """Count what BLEU is made of; counts of many sentences add up.
 
     Parameters
     ----------
-    target, predicted : str
+    predicted, target : str
         Words separated by blanks. What is no word (`rows.NO_WORDS`) matches nothing, but counts.
     orders : int
         The longest n-gram.

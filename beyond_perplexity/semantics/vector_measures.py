@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.aligned import aligned_cosines, pairwise_cosines, unit_rows
-from beyond_perplexity.semantics.averages import mean_vectors, row_cosines
+from beyond_perplexity.semantics.averages import mean_vectors
+from beyond_perplexity.semantics.evaluators.contract import cosines
 from beyond_perplexity.semantics.greedy import greedy_alignments
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
@@ -27,7 +28,7 @@ VECTOR_MEASURES = (
 
 
 def measure_vectors(
-    vectors: NDArray[np.float32], first: WordIds, second: WordIds, options: MeasureOptions
+    vectors: NDArray[np.float32], predicted: WordIds, target: WordIds, options: MeasureOptions
 ) -> dict[str, NDArray[np.float64]]:
     """Measure pairs of texts by the vectors of their words.
 
@@ -35,8 +36,8 @@ def measure_vectors(
     ----------
     vectors : ndarray of float32, shape (V, D)
         As they are; scaled to length 1 where the measure wants it.
-    first, second : WordIds
-        N texts each, read by one `word_ids.WordIndex`: targets, and what is compared with them.
+    predicted, target : WordIds
+        N texts each, read by one `word_ids.WordIndex`.
     options : MeasureOptions
 
     Returns
@@ -46,19 +47,19 @@ def measure_vectors(
         where it has no word with a vector.
     """
     units = unit_rows(vectors)
-    aligned = aligned_cosines(units, first, second)
-    greedy = greedy_alignments(units, first, second)
-    pairwise = pairwise_cosines(units, first, second, options.window, options.weighting)
-    means = [mean_vectors(vectors, texts) for texts in (first, second)]
+    aligned = aligned_cosines(units, predicted, target)
+    greedy = greedy_alignments(units, predicted, target)
+    pairwise = pairwise_cosines(units, predicted, target, options.window, options.weighting)
+    means = [mean_vectors(vectors, texts) for texts in (predicted, target)]
     found = (
         aligned,
         logistic(aligned),
         scaled_cosine(aligned, options.temperature, options.bias),
         pairwise,
-        movers_similarity(movers_distances(units, first, second), options),
+        movers_similarity(movers_distances(units, predicted, target), options),
         greedy.f1,
         greedy.precision,
         greedy.recall,
-        row_cosines(*means),
+        cosines(*means),
     )
     return dict(zip(VECTOR_MEASURES, found, strict=True))

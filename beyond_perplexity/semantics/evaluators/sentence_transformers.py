@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +47,7 @@ class SentenceTransformerEncoder:
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
-        width = self._model.get_sentence_embedding_dimension()
-        if not width:
-            raise InputError(f"{folder}: does not say how wide its vectors are; name another")
-        self.width: int = width
+        self.width = len(self._model.encode("a", convert_to_numpy=True, show_progress_bar=False))
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
 
@@ -106,9 +102,7 @@ class SentenceTransformerEvaluator(SentenceEvaluator):
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256 of all weights, versions, and the texts that were cut."""
-        hashes = {
-            str(path.relative_to(self._folder)): content_hash(path) for path in self._weights
-        }
+        hashes = {str(path.relative_to(self._folder)): content_hash(path) for path in self._weights}
         sums = list(hashes.values())
         return {
             "title": self._title,

@@ -79,7 +79,8 @@ def spearman(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = Non
         return _interval(math.nan, np.full(len(x), math.nan), groups)
     grades = [_grades(column) - 0.5 for column in (x, y)]
     shared = _moment((x, grades[0]), (y, grades[1]))
-    own = [_moment((column, grade), (column, grade)) for column, grade in zip((x, y), grades)]
+    pairs = zip((x, y), grades, strict=True)
+    own = [_moment(pair, pair) for pair in pairs]
     scale = math.sqrt(own[0][0] * own[1][0])
     if not scale > 0:
         return _interval(math.nan, np.full(len(x), math.nan), groups)
@@ -104,9 +105,7 @@ def _grades(values: Floats) -> Floats:
     return (below + np.searchsorted(ordered, values, "right")) / (2 * len(values))
 
 
-def _moment(
-    first: tuple[Floats, Floats], second: tuple[Floats, Floats]
-) -> tuple[float, Floats]:
+def _moment(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[float, Floats]:
     """Return the mean product of centred grades, and the influence of each item on it."""
     (x, u), (y, v) = first, second
     value = float(np.mean(u * v))
@@ -129,7 +128,8 @@ def _grouped(influences: Floats, groups: ArrayLike | None) -> tuple[Floats, floa
     if groups is None:
         return influences, float(len(influences))
     _, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    return np.bincount(codes, influences), effective_groups(sizes)
+    sums = np.asarray(np.bincount(codes, influences), np.float64)
+    return sums, effective_groups(sizes)
 
 
 def _interval(value: float, influences: Floats, groups: ArrayLike | None) -> Correlation:

@@ -10,7 +10,7 @@ POT: Python Optimal Transport.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,8 +22,6 @@ from beyond_perplexity.semantics.surplus import Surplus, surpluses
 from beyond_perplexity.semantics.word_ids import Ids, WordIds
 
 Floats = NDArray[np.float64]
-Sides = list[WordIds] | list[Surplus]
-
 STEPS = 10_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000
 OPTIMAL = 1  # POT's code
 CELLS = 1 << 20  # costs that are held at once
@@ -56,9 +54,9 @@ def _costs(units: Vectors, first: Ids, second: Ids) -> Floats:
     return np.sqrt(squares, out=squares)
 
 
-def _blocks(units: Vectors, words: Sides, pairs: Ids) -> Iterator[tuple[Ids, Floats]]:
+def _blocks(units: Vectors, words: Sequence[WordIds], pairs: Ids) -> Iterator[tuple[Ids, Floats]]:
     """Yield pairs (B,) whose texts are of one shape, and their costs (B, n, m)."""
-    sizes = [np.diff(side.starts)[pairs] for side in words]
+    sizes = [side.lengths[pairs] for side in words]
     keys = sizes[0] * (1 + sizes[1].max(initial=0)) + sizes[1]
     order = np.argsort(keys, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
@@ -66,11 +64,11 @@ def _blocks(units: Vectors, words: Sides, pairs: Ids) -> Iterator[tuple[Ids, Flo
         step = max(1, CELLS // (n * m))
         for begin in range(0, len(group), step):
             block = pairs[group[begin : begin + step]]
-            ids = [
+            first, second = (
                 side.ids[side.starts[block][:, None] + np.arange(size)]
                 for side, size in zip(words, (n, m), strict=True)
-            ]
-            yield block, _costs(units, *ids)
+            )
+            yield block, _costs(units, first, second)
 
 
 def _transport(supply: Ids, demand: Ids, costs: Floats) -> float:
@@ -86,15 +84,14 @@ def _transport(supply: Ids, demand: Ids, costs: Floats) -> float:
 
 def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: Floats) -> None:
     """Write what it costs to move the surplus of some pairs."""
-    first, second = sides
-    for block, costs in _blocks(units, sides, pairs):
+    words = [side.words for side in sides]
+    for block, costs in _blocks(units, words, pairs):
         for pair, held in zip(block.tolist(), costs, strict=True):
-            supply = first.masses[first.starts[pair] : first.starts[pair + 1]]
-            demand = second.masses[second.starts[pair] : second.starts[pair + 1]]
+            supply, demand = (side.of(pair) for side in sides)
             found[pair] = _transport(supply, demand, held)
 
 
-def _assigned(units: Vectors, words: Sides, pairs: Ids, found: Floats) -> None:
+def _assigned(units: Vectors, words: Sequence[WordIds], pairs: Ids, found: Floats) -> None:
     """Write what it costs to assign the words of some pairs, as many on either side."""
     assign = _assignment()
     for block, costs in _blocks(units, words, pairs):
@@ -123,7 +120,7 @@ def movers_distances(units: Vectors, first: WordIds, second: WordIds) -> Floats:
     lengths = first.lengths, second.lengths
     found = np.zeros(len(lengths[0]))
     sides = list(surpluses(first, second))
-    moving = np.diff(sides[0].starts) > 0
+    moving = sides[0].words.lengths > 0
     equal = lengths[0] == lengths[1]
     if (moving & equal).any():
         words = [side.repeated(lengths[0]) for side in sides]  # right where lengths are equal

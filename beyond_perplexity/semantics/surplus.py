@@ -17,23 +17,24 @@ class Surplus(NamedTuple):
 
     Attributes
     ----------
-    ids : ndarray of int64, shape (U,)
-        Distinct within a text, in its order, whatever their ids are.
+    words : WordIds
+        Distinct within a text, in its order, whatever their ids are; U in all.
     masses : ndarray of int64, shape (U,)
         Positive.
-    starts : ndarray of int64, shape (N + 1,)
-        Where each text begins, and the last one ends.
     """
 
-    ids: Ids
+    words: WordIds
     masses: Ids
-    starts: Ids
+
+    def of(self, index: int) -> Ids:
+        """Return the masses of one text."""
+        return self.masses[self.words.starts[index] : self.words.starts[index + 1]]
 
     def repeated(self, sizes: Ids) -> WordIds:
         """Write each word as often as its mass, in units (N,) of each text that divide it."""
-        times = self.masses // np.repeat(sizes, np.diff(self.starts))
+        times = self.masses // np.repeat(sizes, self.words.lengths)
         ends = np.concatenate([[0], np.cumsum(times)])
-        return WordIds(np.repeat(self.ids, times), ends[self.starts])
+        return WordIds(np.repeat(self.words.ids, times), ends[self.words.starts])
 
 
 def _counted(texts: WordIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
@@ -76,5 +77,5 @@ def surpluses(first: WordIds, second: WordIds) -> tuple[Surplus, Surplus]:
         order = order[masses[order] > 0]
         sizes = np.bincount(owner[order], minlength=len(lengths[side]))
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        found.append(Surplus(words[order], masses[order], starts))
+        found.append(Surplus(WordIds(words[order], starts), masses[order]))
     return found[0], found[1]

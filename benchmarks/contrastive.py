@@ -22,8 +22,8 @@ import torch
 
 from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.scores import DocumentScorer
-from beyond_perplexity.contrastive.sentences import ContrastUnit, sentence_item, take_units
 from beyond_perplexity.contrastive.versions import PURPOSE, Substitutes, score_versions
+from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.contract import LanguageModel
@@ -66,7 +66,7 @@ def score_one(model: LanguageModel, vocabulary: Vocabulary, text: str) -> float:
 def loop(
     model: LanguageModel,
     vocabulary: Vocabulary,
-    units: Sequence[ContrastUnit],
+    units: Sequence[CutDocument],
     candidates: Sequence[str],
 ) -> list[float]:
     """Score some draws of all levels in a loop, as `score_versions` orders them."""
@@ -97,7 +97,7 @@ def main() -> None:
     units = take_units(str(path), "test", 0, given.sentences, seed=SEED, limit=given.sentences)
     if not given.documents:
         units = [
-            ContrastUnit(1000 * unit.unit_id + place, None, [words])
+            CutDocument(1000 * unit.unit_id + place, None, [words])
             for unit in units
             for place, words in enumerate(unit.sentences)
         ]

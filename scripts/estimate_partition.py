@@ -28,9 +28,9 @@ from beyond_perplexity.contrastive.given_length import (
 from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
-from beyond_perplexity.contrastive.sentences import ContrastUnit, cut_sentences, take_units
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
@@ -102,7 +102,7 @@ def _load_proposal(
     return WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
 
 
-def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterable[ContrastUnit]:
+def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterable[CutDocument]:
     if given.documents:
         if given.sentences < 1:
             raise InputError(f"--sentences: is {given.sentences}, expected at least 1")
@@ -125,12 +125,12 @@ def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterabl
         cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
     lines = (text for part in read_cleaned(Path(given.text), cleaning) for text in part)
     return (
-        ContrastUnit(place, None, cut_sentences(text, given.whole))
+        CutDocument(place, None, cut_sentences(text, given.whole))
         for place, text in enumerate(lines)
     )
 
 
-def _score(scorer: Scorer, units: Iterable[ContrastUnit]) -> ScoredSentences:
+def _score(scorer: Scorer, units: Iterable[CutDocument]) -> ScoredSentences:
     """Score sentences; of their words nothing is held but how many there are."""
     lengths, groups = array("q"), array("q")
     keys: dict[str | int, int] = {}
@@ -151,7 +151,7 @@ def _score(scorer: Scorer, units: Iterable[ContrastUnit]) -> ScoredSentences:
 
 
 def _perplexity_of_proposal(
-    proposal: WordProposal, vocabulary: Vocabulary, units: Iterable[ContrastUnit], words: int
+    proposal: WordProposal, vocabulary: Vocabulary, units: Iterable[CutDocument], words: int
 ) -> float | None:
     """Return the perplexity of the proposal's model under the same condition; None: infinite."""
     if proposal.model is None:

@@ -11,8 +11,8 @@ import torch
 
 from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import make_scorer
-from beyond_perplexity.contrastive.sentences import take_units, types_of_split
-from beyond_perplexity.contrastive.versions import Substitutes, score_versions
+from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
+from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
 from beyond_perplexity.options import json_object, parse_options

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.distortions import distort
 from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.scores import Scorer, score_texts
-from beyond_perplexity.contrastive.sentences import ContrastUnit, sentence_item
+from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
+from beyond_perplexity.storage.shards import read_rows
 
 PURPOSE = "contrastive"  # of the random streams
 _CELLS = 1 << 17  # places of sentences that are distorted together
@@ -42,6 +44,15 @@ class _Sentences(NamedTuple):
     units: np.ndarray  # (B,): which document each is of
 
 
+def types_of_split(path: str, split: str) -> list[str]:
+    """List the types of a split in the order of their code points."""
+    found: set[str] = set()
+    for batch in read_rows([path], ["text"], split):
+        for words in pc.split_pattern(batch.column("text"), " ").to_pylist():
+            found.update(words)
+    return sorted(found - {""})
+
+
 class Substitutes:
     """A table of words, the substitutes first.
 
@@ -60,7 +71,7 @@ class Substitutes:
         if not words:
             raise InputError(f"{name}: has no words to substitute; choose another vocabulary")
 
-    def check(self, units: Iterable[ContrastUnit]) -> None:
+    def check(self, units: Iterable[CutDocument]) -> None:
         """Raise `InputError` where no word of a text is among the substitutes."""
         words = (word for unit in units for held in unit.sentences for word in held)
         if not any(word in self._places for word in words):
@@ -69,7 +80,7 @@ class Substitutes:
                 "this corpus, or set substitutes: text"
             )
 
-    def place(self, units: Sequence[ContrastUnit]) -> tuple[_Sentences, np.ndarray]:
+    def place(self, units: Sequence[CutDocument]) -> tuple[_Sentences, np.ndarray]:
         """Put the words of documents into the table: their sentences, and the table."""
         held = [
             (place, unit.unit_id, number, words)
@@ -87,9 +98,9 @@ class Substitutes:
         return _Sentences(tokens, lengths, items, of_units), np.array(list(places), object)
 
 
-def _together(units: Iterable[ContrastUnit]) -> Iterator[list[ContrastUnit]]:
+def _together(units: Iterable[CutDocument]) -> Iterator[list[CutDocument]]:
     """Group documents so that their sentences, filled up, are not too many."""
-    part: list[ContrastUnit] = []
+    part: list[CutDocument] = []
     count = width = 0
     for unit in units:
         longest = max(map(len, unit.sentences))
@@ -103,7 +114,7 @@ def _together(units: Iterable[ContrastUnit]) -> Iterator[list[ContrastUnit]]:
 
 
 def _versions(
-    units: Sequence[ContrastUnit],
+    units: Sequence[CutDocument],
     substitutes: Substitutes,
     versions: Versions,
     options: DistortionOptions,
@@ -133,7 +144,7 @@ def _versions(
 
 def score_versions(
     scorer: Scorer,
-    units: Sequence[ContrastUnit],
+    units: Sequence[CutDocument],
     substitutes: Substitutes,
     versions: Versions,
     options: DistortionOptions,
@@ -145,7 +156,7 @@ def score_versions(
     ----------
     scorer : Scorer
         Of `scores.make_scorer`.
-    units : sequence of ContrastUnit
+    units : sequence of CutDocument
     substitutes : Substitutes
     versions : mapping of float to (int, int)
         First draw of each level and number of draws.

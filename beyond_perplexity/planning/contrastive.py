@@ -13,7 +13,7 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 _FOLDER = "<results>/contrastive"
@@ -99,7 +99,7 @@ class ContrastivePlan:
     def text(self, model: str) -> list[str]:
         """Return the flags that say what text is scored: its split, and what are sentences."""
         unit = self._models.split_unit(model)
-        whole = _documents_are_sentences(self._config, self._models.corpus(model))
+        whole = documents_are_sentences(self._config, "contrastive", self._models.corpus(model))
         flags = ["--split", self.options["split"], "--split-unit", unit]
         return [*flags, *["--whole"] * whole]
 
@@ -164,19 +164,12 @@ class ContrastivePlan:
         return ["--tokenized"] if self.options["pairs"][pairs]["tokenized"] else []
 
 
-def _documents_are_sentences(config: Config, corpus: str) -> bool:
-    given: bool | None = config["contrastive"]["documents_are_sentences"]
-    source = config["corpora"][corpus]["source"]
-    of_trees = source["format"] == "penn" and source.get("document") == "tree"
-    return of_trees if given is None else given
-
-
 def _share_sentences(config: Config) -> None:
     """Let models of sentences be trained, in place, on what is a sentence when they are scored."""
     for model in config["models"].values():
         if FAMILIES[model["family"]].kind != "unnormalized":
             continue
-        if _documents_are_sentences(config, model["corpus"]):
+        if documents_are_sentences(config, "contrastive", model["corpus"]):
             model["training"].setdefault("sentences", "documents")
 
 

@@ -19,3 +19,13 @@ def split_unit(config: Config, corpus: str) -> str:
     # Where the files say the splits, they keep the pages whole.
     unit: str = config["corpora"][corpus].get("split", {"unit": "page"})["unit"]
     return unit
+
+
+def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
+    """Return whether the documents of a corpus are sentences, as a section says."""
+    given = config[section]["documents_are_sentences"]
+    if isinstance(given, dict):
+        given = given.get(corpus)
+    source = config["corpora"][corpus]["source"]
+    of_trees: bool = source["format"] == "penn" and source.get("document") == "tree"
+    return of_trees if given is None else bool(given)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import Samples
+from beyond_perplexity.planning.semantics import SemanticsPlan
 
 
 class Run:
@@ -29,9 +31,11 @@ class Run:
         The folder of everything the run makes.
     contrastive : ContrastivePlan
     corpora : Corpora
+    evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
     samples : Samples
+    semantics : SemanticsPlan
     report : Report
     """
 
@@ -42,6 +46,8 @@ class Run:
         self.importance = ImportancePlan(config)
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
+        self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
+        self.semantics = SemanticsPlan(config, self.models)
         self.samples = Samples(config, self.models)
         self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 

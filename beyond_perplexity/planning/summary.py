@@ -57,6 +57,7 @@ def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
         f"  brought      {', '.join(run.config['external_samples']) or 'none'}",
         f"  weighed      {run.importance.describe()}",
         f"  contrasted   {run.contrastive.describe()}",
+        f"  understood   {run.semantics.describe()}",
         f"  jobs         {len(jobs):,} to do"
         + "".join(f"\n    {count:>8,}  {rule}" for rule, count in sorted(per_rule.items())),
         f"  GPU-hours    {gpu_hours:,.1f} at most (the run time that each GPU job may take)",

@@ -24,8 +24,10 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
+from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
     SampleSizeOptions,
@@ -127,6 +129,13 @@ def _check_references(config: Config) -> None:
         raise InputError(
             f"vocabularies.{RAW_TEXT}: this name is kept for texts as they are; rename it"
         )
+
+
+def _check_sentences(config: Config) -> None:
+    for section in ("contrastive", "semantics"):
+        named = config[section]["documents_are_sentences"]
+        for name in named if isinstance(named, dict) else ():
+            require(f"{section}.documents_are_sentences", name, config["corpora"], "corpus")
 
 
 def _check_folders(config: Config) -> None:
@@ -276,7 +285,10 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     _check_splits(config)
     _check_values(config)
     _check_references(config)
+    _check_sentences(config)
     _check_evaluated_splits(config)
     _check_lengths(config, schema["$defs"])
     check_latent_models(config, schema["$defs"])
     check_contrastive(config)
+    check_evaluators(config)
+    check_semantics(config)

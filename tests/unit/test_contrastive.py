@@ -29,15 +29,14 @@ from beyond_perplexity.contrastive.scores import (
     make_scorer,
     score_texts,
 )
-from beyond_perplexity.contrastive.sentences import (
-    ContrastUnit,
+from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
+from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
+from beyond_perplexity.corpus.sentences import (
+    CutDocument,
     cut_sentences,
     sentence_item,
     take_units,
-    types_of_split,
 )
-from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
-from beyond_perplexity.contrastive.versions import Substitutes, score_versions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.registry import build
@@ -57,14 +56,14 @@ HALVES = DistortionOptions()
 
 def random_units(
     count: int, seed: int = 0, longest: int = 12, types: int = 43
-) -> list[ContrastUnit]:
+) -> list[CutDocument]:
     """Draw documents of one to three sentences over the words and, from 41 types on, others."""
     rng = np.random.default_rng(seed)
     units = []
     for unit_id in range(count):
         lengths = rng.integers(1, longest, rng.integers(1, 4))
         held = [[f"w{number}" for number in rng.integers(0, types, n)] for n in lengths]
-        units.append(ContrastUnit(unit_id, f"page {unit_id // 2}", held))
+        units.append(CutDocument(unit_id, f"page {unit_id // 2}", held))
     return units
 
 
@@ -108,7 +107,7 @@ def weights(seed: int = 4) -> np.ndarray:
 def write_scores(
     folder: Path,
     scorer: Scorer,
-    units: Sequence[ContrastUnit],
+    units: Sequence[CutDocument],
     *,
     blocks: int = 1,
     draws: int = 100,
@@ -410,7 +409,7 @@ def test_where_lengths_change_there_is_nothing_per_word(tmp_path: Path) -> None:
 
 
 def test_few_documents_impossible_ones_and_what_is_counted(tmp_path: Path) -> None:
-    units = [ContrastUnit(number, None, [["w1"], ["w2", "zzz"]]) for number in range(19)]
+    units = [CutDocument(number, None, [["w1"], ["w2", "zzz"]]) for number in range(19)]
     found = rows_of(read_sums(write_scores(tmp_path / "few", Unigram(weights()), units)))
     row = found["word", "contrastive_entropy", 0.5]
     assert (row["low"], row["high"], row["groups"]) == (None, None, 19)
@@ -426,7 +425,7 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path: Path) -> No
     assert found["word", "cross_entropy", None]["value"] is None
     never = weights()
     never[3] = -math.inf  # not in these texts, but among the substitutes
-    units = [ContrastUnit(number, None, [["w1", "w2"] * 4]) for number in range(30)]
+    units = [CutDocument(number, None, [["w1", "w2"] * 4]) for number in range(30)]
     found = rows_of(read_sums(write_scores(tmp_path / "new", Unigram(never), units)))
     assert "distorted documents impossible" in found["word", "contrastive_entropy", 1.0]["note"]
     assert found["word", "cross_entropy", None]["value"] is not None

@@ -27,7 +27,8 @@ def locked() -> dict[str, str]:
 def declared() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    return [Requirement(r) for r in project["dependencies"] + extras["dev"] + extras["hf"]]
+    listed = project["dependencies"] + [r for extra in extras.values() for r in extra]
+    return [Requirement(r) for r in listed]
 
 
 def test_the_lock_satisfies_every_declared_range():
@@ -46,7 +47,8 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["hf"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["hf"] + extras["pretrained"]
     names = {canonicalize_name(Requirement(r).name) for r in wanted}
     assert set(pinned) == names
     assert pinned == {n: v for n, v in locked().items() if n in names}

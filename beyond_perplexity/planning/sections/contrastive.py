@@ -60,10 +60,10 @@ class Contrastive(Section):
     sentences : int
         Sentences of each corpus that are scored at most: of documents in a random order, the same
         for all models.
-    documents_are_sentences : bool or None
-        Every document is one sentence; null: those of a treebank whose trees are documents are. Of
-        other documents a sentence ends after a run of ``.``, ``!`` and ``?``. Nothing is moved from
-        one sentence to another.
+    documents_are_sentences : bool, dict of str to bool, or None
+        Every document is one sentence (of each corpus named here); null: those of a treebank whose
+        trees are documents are. Of other documents a sentence ends after a run of ``.``, ``!`` and
+        ``?``. Nothing is moved from one sentence to another.
     levels : list of float
         Levels of distortion: the probability that a word is hit.
     draws : int
@@ -92,7 +92,7 @@ class Contrastive(Section):
     models: Names = ()
     split: SplitName = "test"
     sentences: Count = 500
-    documents_are_sentences: bool | None = None
+    documents_are_sentences: bool | dict[str, bool] | None = None
     levels: Annotated[DistortionLevels, Limit(minItems=1)] = (0.1, 0.3, 0.5)
     draws: Count = 10
     curve: DistortionLevels = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

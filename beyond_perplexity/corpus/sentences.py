@@ -1,12 +1,13 @@
-"""Which sentences of a corpus are distorted: a random subset of its documents, cut into sentences.
+"""The sentences of a corpus: what one is, and a random subset of documents that are cut into them.
 
 Documents come in a random order that the seed and their numbers decide alone, so that those of a
-smaller subset are the first of a larger one, and the same for every model.
+smaller subset are the first of a larger one, and the same for every model and every paper.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +16,15 @@ import pyarrow.compute as pc
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream_key
-from beyond_perplexity.perplexity.documents import texts_of_split
 from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.vocabulary import split_words
 
 _PLACES = 20  # bits of a sentence's number in its document
+_ORDER = "contrastive/document"  # of the paper that needed an order first; all share it
 
 
-class ContrastUnit(NamedTuple):
-    """A document that is scored with and without distortions.
+class CutDocument(NamedTuple):
+    """A document and its sentences.
 
     Attributes
     ----------
@@ -67,13 +68,60 @@ def sentence_item(unit_id: int, place: int) -> int:
     return unit_id << _PLACES | place
 
 
-def types_of_split(path: str, split: str) -> list[str]:
-    """List the types of a split in the order of their code points."""
-    found: set[str] = set()
-    for batch in read_rows([path], ["text"], split):
-        for words in pc.split_pattern(batch.column("text"), " ").to_pylist():
-            found.update(words)
-    return sorted(found - {""})
+def order_documents(path: str, split: str, seed: int) -> np.ndarray:
+    """Return the numbers of all documents of a split that have words, in the random order.
+
+    Parameters
+    ----------
+    path : str
+        Parquet file, schema ``documents``.
+    split : str
+    seed : int
+        Of the run.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Raises
+    ------
+    InputError
+        When the split has no words.
+    """
+    ids, keys = array("q"), array("Q")
+    for batch in read_rows([path], ["doc_id", "n_tokens"], split):
+        for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
+            ids.append(doc_id)
+            keys.append(stream_key(seed, f"{_ORDER}/{doc_id}"))
+    if not ids:
+        raise InputError(f"{path}: the split '{split}' has no words; choose another")
+    held = np.asarray(ids)
+    return held[np.lexsort((held, np.asarray(keys)))]
+
+
+def read_documents(
+    path: str, split: str, wanted: Collection[int], *, grouped: bool = False, whole: bool = False
+) -> Iterator[CutDocument]:
+    """Stream some documents of a split, cut, in the order of the file.
+
+    Parameters
+    ----------
+    path : str
+        Parquet file, schema ``documents``.
+    split : str
+    wanted : collection of int
+        Their numbers; what is not there is left out.
+    grouped : bool
+        Whether the documents of a title are a group.
+    whole : bool
+        See `cut_sentences`.
+    """
+    columns = ["doc_id", "title", "text"] if grouped else ["doc_id", "text"]
+    for batch in read_rows([path], columns, split):
+        held = [row for row in batch.select(columns).to_pylist() if row["doc_id"] in wanted]
+        for row in held:
+            group = row["title"] or None if grouped else None
+            yield CutDocument(row["doc_id"], group, cut_sentences(row["text"], whole))
 
 
 def take_units(
@@ -86,7 +134,7 @@ def take_units(
     limit: int | None = None,
     grouped: bool = False,
     whole: bool = False,
-) -> list[ContrastUnit]:
+) -> list[CutDocument]:
     """Take the documents, in their random order, that begin in a range of sentences.
 
     Parameters
@@ -107,7 +155,7 @@ def take_units(
 
     Returns
     -------
-    list of ContrastUnit
+    list of CutDocument
         Documents without words are left out. Empty, where the split has fewer sentences.
 
     Raises
@@ -115,7 +163,9 @@ def take_units(
     InputError
         When the split has no words, or its first document is longer than the limit.
     """
-    order = _random_order(path, split, seed)[: first + count]  # a document has a sentence at least
+    order = order_documents(path, split, seed)[
+        : first + count
+    ]  # a document has a sentence at least
     sizes = _count_sentences(path, split, order, whole)
     ends = np.cumsum(sizes)
     begin = (ends - sizes >= first) & (ends - sizes < first + count)
@@ -125,37 +175,24 @@ def take_units(
             raise InputError(
                 f"{path}: the first document of the split '{split}' (doc_id {order[0]}) has "
                 f"{ends[0]:,} sentences, more than the {limit:,} that are wanted in all; raise "
-                "contrastive.sentences"
+                "`sentences` in the configuration"
             )
     chosen = order[begin].tolist()
-    wanted = set(chosen)
     held = {
-        text.doc_id: ContrastUnit(text.doc_id, text.group, cut_sentences(text.text, whole))
-        for text in texts_of_split(path, split, grouped=grouped)
-        if text.doc_id in wanted
+        unit.unit_id: unit
+        for unit in read_documents(path, split, set(chosen), grouped=grouped, whole=whole)
     }
     return [held[unit_id] for unit_id in chosen]
-
-
-def _random_order(path: str, split: str, seed: int) -> np.ndarray:
-    """Return the numbers of all documents with words, one at least, in the random order."""
-    ids, keys = array("q"), array("Q")
-    for batch in read_rows([path], ["doc_id", "n_tokens"], split):
-        for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
-            ids.append(doc_id)
-            keys.append(stream_key(seed, f"contrastive/document/{doc_id}"))
-    if not ids:
-        raise InputError(f"{path}: the split '{split}' has no words; choose another")
-    held = np.asarray(ids)
-    return held[np.lexsort((held, np.asarray(keys)))]
 
 
 def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> np.ndarray:
     """Count the sentences of documents, int64, in the order of their numbers."""
     sizes, places = np.zeros(len(order), np.int64), np.argsort(order)
     ordered = order[places]
-    for text in texts_of_split(path, split):
-        place = int(np.searchsorted(ordered, text.doc_id))
-        if place < len(ordered) and ordered[place] == text.doc_id:
-            sizes[places[place]] = len(cut_sentences(text.text, whole))
+    for batch in read_rows([path], ["doc_id", "text"], split):
+        ids = batch.column("doc_id").to_numpy()
+        found = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
+        for row in np.flatnonzero(ordered[found] == ids).tolist():
+            text = batch.column("text")[row].as_py()
+            sizes[places[found[row]]] = len(cut_sentences(text, whole))
     return sizes

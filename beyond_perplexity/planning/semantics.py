@@ -1,0 +1,159 @@
+"""What the rules look up for the meaning of predictions: models, blocks, files; what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.latent_checks import require
+from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
+from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
+
+_FOLDER = "<results>/semantics"
+# Files among those of models.
+_FILES = ("differences", "correlations")
+
+
+class SemanticsPlan:
+    """The semantic evaluation of a validated configuration.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration after `validation.validate`.
+    models : Models
+        The models of the run.
+    """
+
+    def __init__(self, config: Config, models: Models) -> None:
+        self._config = config
+        self._models = models
+        self.options: Mapping[str, Any] = config["semantics"]
+
+    def models(self, corpus: str | None = None) -> list[str]:
+        """List the models that are asked (of those trained on a corpus)."""
+        names: list[str] = self.options["models"]
+        return [name for name in names if corpus in (None, self._models.corpus(name))]
+
+    def corpora(self) -> list[str]:
+        """List the corpora whose sentences are predicted."""
+        return list(dict.fromkeys(self._models.corpus(name) for name in self.models()))
+
+    def evaluators(self) -> list[str]:
+        """List what compares texts: the words themselves first."""
+        return [WORDS_EVALUATOR, *self.options["evaluators"]] if self.models() else []
+
+    def describe(self) -> str:
+        """Say in words how much is predicted and by what it is judged."""
+        if not self.models():
+            return "none"
+        given = self.options
+        return (
+            f"{len(self.models())} models on {given['sentences']:,} sentences of each of "
+            f"{', '.join(given['splits'])} at most, by {', '.join(self.evaluators())}"
+        )
+
+    # ---- what a shard is ----
+
+    def blocks(self) -> list[str]:
+        """List the blocks of sentences."""
+        given = self.options
+        return [f"{n:05d}" for n in range(-(-given["sentences"] // given["sentences_per_shard"]))]
+
+    def sentence_range(self, block: str) -> list[int]:
+        """Return the first sentence of a block in each split, and how many they are."""
+        size = self.options["sentences_per_shard"]
+        first = int(block) * size
+        return [first, min(size, self.options["sentences"] - first)]
+
+    def limit(self, block: str) -> list[int]:
+        """Return the number of all sentences, for the last block, which may not go beyond it."""
+        total: int = self.options["sentences"]
+        return [total] if sum(self.sentence_range(block)) == total else []
+
+    def text(self, model: str) -> list[str]:
+        """Return the flags that say what is predicted: splits, their units, what are sentences."""
+        corpus = self._models.corpus(model)
+        whole = documents_are_sentences(self._config, "semantics", corpus)
+        flags = ["--splits", *self.options["splits"]]
+        return [*flags, "--split-unit", self._models.split_unit(model), *["--whole"] * whole]
+
+    def measures(self) -> str:
+        """Return the constants of measures that are given, as JSON."""
+        return as_json(self.options["measures"])
+
+    def prediction_options(self) -> str:
+        """Return what models are asked, as JSON."""
+        return as_json({name: self.options[name] for name in ("samples", "continuation")})
+
+    # ---- files ----
+
+    def prediction_files(self, model: str) -> list[str]:
+        """List the shards of predictions of a model."""
+        return [f"<results>/predictions/{model}/{block}.parquet" for block in self.blocks()]
+
+    def score_files(self, model: str) -> list[str]:
+        """List the scores of a model, evaluator by evaluator."""
+        folder = f"{_FOLDER}/{self._models.corpus(model)}/scores/{model}"
+        return [
+            f"{folder}/{evaluator}/{block}.parquet"
+            for evaluator in self.evaluators()
+            for block in self.blocks()
+        ]
+
+    def all_score_files(self, corpus: str) -> list[str]:
+        """List the scores of all models of a corpus, model by model."""
+        return [file for name in self.models(corpus) for file in self.score_files(name)]
+
+    def probe_files(self, corpus: str) -> list[str]:
+        """List what each evaluator notices in the sentences of a corpus."""
+        return [f"{_FOLDER}/{corpus}/probes/{name}.parquet" for name in self.evaluators()]
+
+    def measure_files(self, corpus: str) -> list[str]:
+        """List the measures of the models of a corpus."""
+        return [f"{_FOLDER}/{corpus}/{name}.parquet" for name in self.models(corpus)]
+
+    def comparison_files(self, corpus: str) -> list[str]:
+        """List what compares the models of a corpus."""
+        several = len(self.models(corpus)) > 1
+        return [f"{_FOLDER}/{corpus}/{name}.parquet" for name in _FILES if several]
+
+    def files(self) -> list[str]:
+        """List all that is measured."""
+        kinds = (self.measure_files, self.comparison_files, self.probe_files)
+        return [file for corpus in self.corpora() for kind in kinds for file in kind(corpus)]
+
+
+def check_semantics(config: Config) -> None:
+    """Check section ``semantics`` against the others.
+
+    Parameters
+    ----------
+    config : dict
+        With all defaults.
+
+    Raises
+    ------
+    InputError
+        Names the key, what is wrong with it and what is allowed.
+    """
+    given = config["semantics"]
+    for name in given["models"]:
+        require("semantics.models", name, config["models"], "model")
+        model = config["models"][name]
+        if FAMILIES[model["family"]].kind in ("latent", "unnormalized"):
+            raise InputError(
+                f"semantics.models: '{name}' ({model['family']}) gives no next word a probability; "
+                "remove it"
+            )
+        if name in _FILES:
+            raise InputError(f"semantics.models: '{name}' is the name of a file; rename the model")
+        for split in given["splits"]:
+            if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
+                raise InputError(
+                    f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is asked "
+                    "about it (semantics.splits)"
+                )

@@ -1,0 +1,1 @@
+"""Whether what models predict means what is there: predictions, measures, evaluators, floors."""

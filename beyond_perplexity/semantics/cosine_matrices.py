@@ -1,0 +1,34 @@
+"""Cosines of all words of one text with all of another."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.semantics.aligned import Vectors
+from beyond_perplexity.semantics.word_ids import NOTHING, Ids
+
+
+def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64]:
+    """Return the cosine of each word of a text with each of another.
+
+    Parameters
+    ----------
+    units : ndarray of float32, shape (V, D)
+        Vectors of length 1.
+    first, second : ndarray of int64, shapes (n,) and (m,)
+        As in `word_ids.WordIds`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, m)
+        From −1 to 1: 1 of a word with itself, 0 where one of two has no vector.
+    """
+    rows, others = units[first], units[second]  # a negative id's is any, and is not used
+    found = (rows @ others.T).astype(np.float64)
+    np.clip(found, -1.0, 1.0, out=found)
+    if first.min() < 0 or second.min() < 0:
+        found[first < 0] = 0.0
+        found[:, second < 0] = 0.0
+    found[(first[:, None] == second) & (first != NOTHING)[:, None]] = 1.0
+    return found

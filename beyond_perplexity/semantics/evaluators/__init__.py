@@ -1,0 +1,1 @@
+"""Evaluators: what gives two texts a similarity; a module a family, a row each in `rows`."""

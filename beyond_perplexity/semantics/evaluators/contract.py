@@ -1,0 +1,213 @@
+"""The contract of evaluators, which give pairs of texts a similarity, and how one is loaded.
+
+Nothing heavy is imported here: a family's module is, by the name in its row, when one is loaded.
+N pairs or texts, D numbers of a text's vector.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.aligned import Floats
+from beyond_perplexity.semantics.averages import row_cosines
+from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
+from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+
+TextPair = tuple[str, str]
+
+
+class Evaluator(ABC):
+    """Gives pairs of texts a similarity, by one measure or several.
+
+    Attributes
+    ----------
+    measures : tuple of str
+        Names of rows of `MEASURES`, in the order of the results.
+    needs_words : bool
+        Some of the measures compare words place by place: undefined where tokens are not words.
+    texts : "tokens" or "raw"
+        What it is made for: tokens of a corpus joined by blanks, or text as people write it.
+    cleaning : Preprocessing
+        What makes its tokens of raw text; nothing but white space where `texts` is ``"raw"``.
+    """
+
+    measures: tuple[str, ...]
+    needs_words: bool = False
+    texts: Literal["tokens", "raw"] = "tokens"
+    cleaning: Preprocessing = WHITE_SPACE_ONLY
+
+    @abstractmethod
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs of texts; on a CPU a pair's scores do not depend on the others.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str)
+            Target, and what is compared with it. Tokens joined by blanks; ``</s>`` and ``<unk>``
+            stand for no word and match nothing.
+
+        Returns
+        -------
+        dict of str to ndarray
+            float64, (N,), by measure. NaN where it is undefined: of a target without words that
+            the evaluator knows. The second text without one has the measure's `nothing`.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what a footer says: SHA-256 of weights, versions, words so far without a vector.
+
+        Returns
+        -------
+        dict
+            JSON-serializable. ``title`` is how tables call it; ``words`` and ``unknown`` count
+            those read so far, where it reads words.
+        """
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors.
+
+    Attributes
+    ----------
+    width : int
+        D.
+    limit : int or None
+        Tokens of a text that are read at most; None: all.
+    truncated : int
+        Texts so far of which not all was read.
+    """
+
+    width: int
+    limit: int | None
+    truncated: int
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
+
+
+class SentenceEvaluator(Evaluator):
+    """The cosine of the vectors that an encoder gives two texts, in [−1, 1].
+
+    Parameters
+    ----------
+    encoder : Encoder
+    """
+
+    measures = ("similarity",)
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: ``similarity``, the cosine."""
+        first, second = self.encode_pairs(pairs)  # 2 x (N, D)
+        return {"similarity": settle("similarity", row_cosines(first, second), first, second)}
+
+    def encode_pairs(self, pairs: Sequence[TextPair]) -> tuple[NDArray[np.float32], ...]:
+        """Return the vectors of the first and of the second texts, 2 x (N, D); each made once."""
+        places: dict[str, int] = {}
+        for text in (text for pair in pairs for text in pair):
+            places.setdefault(text, len(places))
+        vectors = self.encoder.encode(list(places))  # (distinct texts, D)
+        chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
+        return tuple(vectors[chosen.reshape(-1, 2)[:, side]] for side in (0, 1))
+
+
+def settle(
+    measure: str, values: Floats, first: NDArray[np.float32], second: NDArray[np.float32]
+) -> Floats:
+    """Give pairs of which the second text alone has no vector what the measure gives nothing.
+
+    Parameters
+    ----------
+    measure : str
+        A row of `MEASURES`.
+    values : ndarray of float64, shape (N,)
+    first, second : ndarray of float32, shape (N, D)
+        Rows of NaN where there is no vector.
+
+    Returns
+    -------
+    ndarray of float64, shape (N,)
+        NaN where the first text has no vector.
+    """
+    nothing = MEASURES[measure].nothing
+    unknown = [np.isnan(part[:, 0]) for part in (first, second)]
+    found = np.where(unknown[1] & ~unknown[0], np.nan if nothing is None else nothing, values)
+    return np.where(unknown[0], np.nan, found)
+
+
+def known_text(text: str) -> str:
+    """Return the tokens of a text, joined by blanks, without those that stand for no word."""
+    return " ".join(word for word in text.split() if word not in NO_WORDS)
+
+
+def find_evaluator(family: object) -> EvaluatorFamily:
+    """Return the row of a family of evaluators.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    if not isinstance(family, str) or family not in EVALUATORS:
+        raise InputError(f"evaluator: family is {family!r}; allowed are {', '.join(EVALUATORS)}")
+    return EVALUATORS[family]
+
+
+def load_evaluator(
+    options: Mapping[str, Any],
+    measures: Mapping[str, Any] | None = None,
+    device: str = "auto",
+) -> Evaluator:
+    """Load an evaluator.
+
+    Parameters
+    ----------
+    options : mapping
+        ``family`` and what its class reads, all paths local: as `planning.evaluators` gives it.
+    measures : mapping, optional
+        Constants of the measures of word vectors: the fields of `MeasureOptions`.
+    device : str
+        auto, cpu or cuda; for families that have networks.
+
+    Returns
+    -------
+    Evaluator
+
+    Raises
+    ------
+    InputError
+        When the family or an option is wrong, a package or a file is missing, or a file is not what
+        it should be.
+    """
+    load = resolve_name(find_evaluator(options.get("family")).reference)
+    given = {key: value for key, value in options.items() if key != "family"}
+    evaluator: Evaluator = load(given, measures or {}, device)
+    return evaluator
+
+
+def load_encoder(options: Mapping[str, Any], device: str = "auto") -> Encoder:
+    """Load the encoder of an evaluator that compares vectors of texts.
+
+    Parameters and errors are those of `load_evaluator`.
+
+    Raises
+    ------
+    InputError
+        Also when the evaluator has no vectors of texts.
+    """
+    evaluator = load_evaluator(options, device=device)
+    if not isinstance(evaluator, SentenceEvaluator):
+        family = options.get("family")
+        raise InputError(f"encoder: {family} evaluators have no vectors of texts; name another")
+    return evaluator.encoder

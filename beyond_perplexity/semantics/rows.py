@@ -1,0 +1,221 @@
+"""The measures: a row says all that scores, tables and figures know of one.
+
+Nothing heavy is imported here: plans and figures read the rows too.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from beyond_perplexity.options import Rows
+
+Pooling = Literal["sentences", "words", "bleu"]
+Needs = Literal["texts", "model", "word vectors", "sentence encoder"]
+
+UNRELATED = "the same predictions against unrelated sentences of like length"
+BLEU_NAMES = {"bleu_2": 2, "bleu_3": 3, "bleu_4": 4}
+ACCURACY, CROSS_ENTROPY = "accuracy", "cross_entropy"
+# What is printed where a model predicts no word: it never matches.
+NO_WORDS = frozenset({"<unk>", "</s>"})
+
+
+class Measure(NamedTuple):
+    """What is known of a measure of two texts, the target and what is compared with it.
+
+    Attributes
+    ----------
+    title : str
+        What tables and figures call it.
+    words : str
+        What it is, in a line, for README and tables.
+    low, high : float
+        Its range, with the paper's constants; `high` is what identical texts have where it
+        `reaches`.
+    needs : str
+        What it is computed from.
+    equation : str
+        Number in the paper, if it has one.
+    higher : bool
+        Whether more is better.
+    aligned : bool
+        Whether it compares words place by place: null for models whose tokens are no words.
+    pooling : str
+        How values of sentences become one: their mean, their mean weighted by words of the target,
+        or counts that are added up before they are divided (BLEU).
+    nothing : float or None
+        What a prediction scores of which an evaluator knows no word; a target of which it knows
+        none leaves the value undefined. None: is never asked.
+    kernel : bool
+        Whether it is an inner product of something of both texts: then what samples score, less
+        half of what they score among themselves, is a proper scoring rule.
+    reaches : bool
+        Whether identical texts have the most of all texts.
+    floor : str
+        What stands beside it as its floor; empty where it has none.
+    caution : str
+        What it does not say.
+    """
+
+    title: str
+    words: str
+    low: float = 0.0
+    high: float = 1.0
+    needs: Needs = "word vectors"
+    equation: str = ""
+    higher: bool = True
+    aligned: bool = False
+    pooling: Pooling = "sentences"
+    nothing: float | None = 0.0
+    kernel: bool = False
+    reaches: bool = True
+    floor: str = UNRELATED
+    caution: str = ""
+
+    @property
+    def scalable(self) -> bool:
+        """Whether equation 12, which is of values from 0 to 1, applies."""
+        return self.higher and self.low >= 0 and self.high <= 1
+
+
+def _bleu(order: int) -> Measure:
+    return Measure(
+        f"BLEU-{order}",
+        f"matching n-grams of 1 to {order} words over all sentences, their geometric mean with a "
+        "penalty of short texts; the mean of sentences stands beside",
+        needs="texts",
+        pooling="bleu",
+        nothing=None,
+        caution="predictions of one word at a time are no translations: their n-grams follow true "
+        "words that they may not repeat, and the penalty of short texts never applies to them",
+    )
+
+
+MEASURES: Rows[Measure] = {
+    **{name: _bleu(order) for name, order in BLEU_NAMES.items()},
+    ACCURACY: Measure(
+        "Accuracy",
+        "share of the target's words that are predicted",
+        needs="texts",
+        aligned=True,
+        pooling="words",
+        nothing=None,
+        kernel=True,
+        caution="a synonym is as wrong as any other word",
+    ),
+    CROSS_ENTROPY: Measure(
+        "Cross-entropy",
+        "−ln p of the target's words in their document, per word; its power of e is the perplexity "
+        "on these sentences",
+        high=float("inf"),
+        needs="model",
+        higher=False,
+        pooling="words",
+        nothing=None,
+        floor="",
+        caution="of the target alone; vocabularies differ, and <unk> is easy to predict",
+    ),
+    "aligned_cosine": Measure(
+        "Aligned cosine",
+        "mean cosine of the vectors of words in the same place",
+        low=-1.0,
+        aligned=True,
+        kernel=True,
+        caution="frequent words are like one another: two unrelated sentences are far from 0",
+    ),
+    "cosine": Measure(
+        "Cosine",
+        "σ of the mean cosine of the vectors of words in the same place",
+        low=0.2689414213699951,  # σ(−1)
+        high=0.7310585786300049,  # σ(1)
+        equation="10",
+        aligned=True,
+        nothing=0.5,
+        caution="σ leaves values from .27 to .73; some of the paper's Table I lie above",
+    ),
+    "cosine_scaled": Measure(
+        "Cosine, scaled",
+        "1 / (1 + exp(−s/τ + b)) of the mean cosine s of words in the same place",
+        low=1.5229979512760347e-08,  # of s = −1
+        high=0.8807970779778823,  # of s = 1
+        equation="13",
+        aligned=True,
+        nothing=0.0003353501304664781,  # of s = 0
+        caution="a steep curve with a fixed middle (s = τb = .8): with other vectors the same "
+        "texts lie elsewhere on it",
+    ),
+    "pairwise_cosine": Measure(
+        "Pairwise cosine",
+        "cosines of words at most k places apart, weighted by 1 − distance/(k + 1), over the root "
+        "of both texts' own",
+        low=-1.0,
+        equation="11",
+        aligned=True,
+        kernel=True,
+        caution="as printed the equation weighs distant words more, and a text is not the nearest "
+        "to itself",
+    ),
+    "wmd": Measure(
+        "WMD",
+        "1 − d/2, d the least mean distance over which the words of one text, as vectors of length "
+        "1, are moved to those of the other",
+        caution="blind to order",
+    ),
+    "greedy_f1": Measure(
+        "Greedy F1",
+        "each word with its most similar one in the other text: harmonic mean of both directions, "
+        "as BERTScore with vectors that know no context",
+        caution="blind to order; unrelated sentences score high",
+    ),
+    "greedy_precision": Measure(
+        "Greedy precision",
+        "mean over words of the prediction of the cosine with the target's most similar one",
+        low=-1.0,
+        caution="a prediction of one frequent word can score well",
+    ),
+    "greedy_recall": Measure(
+        "Greedy recall",
+        "mean over words of the target of the cosine with the prediction's most similar one",
+        low=-1.0,
+    ),
+    "average": Measure(
+        "Average of vectors",
+        "cosine of the mean vectors of both texts",
+        low=-1.0,
+        kernel=True,
+        caution="blind to order; frequent words dominate, so any two sentences are near",
+    ),
+    "similarity": Measure(
+        "Similarity",
+        "cosine of the vectors of both texts by a sentence encoder",
+        low=-1.0,
+        needs="sentence encoder",
+        kernel=True,
+        caution="what counts as like is what the encoder was trained to tell apart",
+    ),
+    "head": Measure(
+        "Trained head",
+        "the score that a trained classifier gives the vectors u, v, |u − v|, u·v of both texts",
+        needs="sentence encoder",
+        equation="6",
+        reaches=False,
+        caution="of what it was trained on; identical texts need not have the most",
+    ),
+    "inner": Measure(
+        "Inner product",
+        "σ of the mean inner product of both texts' states in the top layers",
+        needs="sentence encoder",
+        equation="9",
+        nothing=0.5,
+        reaches=False,
+        caution="hundreds of units saturate σ; longer vectors score more than equal ones",
+    ),
+    "inner_scaled": Measure(
+        "Inner product by width",
+        "as equation 9, the products divided by the width of the layer",
+        needs="sentence encoder",
+        equation="9",
+        nothing=0.5,
+        reaches=False,
+        caution="longer vectors score more than equal ones",
+    ),
+}

@@ -1,0 +1,84 @@
+"""Words of texts as numbers: rows of a table of vectors, and words that have none.
+
+N texts, T words in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.semantics.rows import NO_WORDS
+
+# Of what is no word: matches nothing, nor itself. Words without a vector are −2, −3, …
+NOTHING = -1
+
+Ids = NDArray[np.int64]
+
+
+class WordIds(NamedTuple):
+    """Texts, as ids of their words one text after the other.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (T,)
+        The row of each word in a table of vectors; `NOTHING` for what is no word; −2 − k for the
+        k-th word without a vector, which is like itself (cosine 1) and nothing else (cosine 0).
+    starts : ndarray of int64, shape (N + 1,)
+        Where each text begins, and the last one ends.
+    """
+
+    ids: Ids
+    starts: Ids
+
+    @property
+    def lengths(self) -> Ids:
+        """Words of each text, (N,)."""
+        return np.diff(self.starts)
+
+    def text(self, index: int) -> Ids:
+        """Return the ids of one text."""
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+
+class WordIndex:
+    """Gives words their ids: both texts of a pair are read by the same one.
+
+    Parameters
+    ----------
+    rows : mapping of str to int
+        The row of each word that has a vector; copied. What is no word has none even so.
+
+    Attributes
+    ----------
+    without : dict of str to int
+        Ids of words without a vector, as they appear.
+    """
+
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        self._rows = {**rows, **dict.fromkeys(NO_WORDS, NOTHING)}
+        self.without: dict[str, int] = {}
+
+    def _new(self, word: str) -> int:
+        return self.without.setdefault(word, -2 - len(self.without))
+
+    def read(self, texts: Sequence[str]) -> WordIds:
+        """Return the ids of texts whose words are separated by blanks."""
+        find, new = self._rows.get, self._new
+        ids: list[int] = []
+        lengths = np.empty(len(texts), np.int64)
+        for place, text in enumerate(texts):
+            words = text.split()
+            lengths[place] = len(words)
+            found = [find(word) for word in words]
+            if None in found:
+                found = [
+                    new(word) if row is None else row
+                    for word, row in zip(words, found, strict=True)
+                ]
+            ids += found  # type: ignore[arg-type]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        return WordIds(np.asarray(ids, np.int64), starts)

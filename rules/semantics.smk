@@ -57,7 +57,9 @@ rule score_semantics:
     """Score a block of predictions by one evaluator, against their targets and unrelated sentences."""
     input:
         predictions="<results>/predictions/{model}/{block}.parquet",
-        evaluator=lambda wildcards: RUN.semantics.evaluator_files(wildcards.evaluator),
+        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
+            wildcards.evaluator, planning=workflow.dryrun
+        ),
     output:
         whole("<results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet"),
     log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -35,6 +36,7 @@ class SemanticsPlan:
         self._config = config
         self._models = models
         self._evaluators = evaluators
+        self._results: str = config.get("pathvars", {}).get("results", "results")
         self.options: Mapping[str, Any] = config["semantics"]
 
     def models(self, corpus: str | None = None) -> list[str]:
@@ -96,9 +98,14 @@ class SemanticsPlan:
 
     # ---- evaluators; that of words needs nothing ----
 
-    def evaluator_files(self, evaluator: str) -> list[str]:
-        """List what must be there before an evaluator is loaded."""
-        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
+    def evaluator_files(self, evaluator: str, *, planning: bool = False) -> list[str]:
+        """List what must be there before an evaluator is loaded.
+
+        In a dry run (`planning`) files of the user's that are not there yet are left out.
+        """
+        found = [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
+        made = ("<results>", f"{self._results}/")
+        return [path for path in found if not planning or path.startswith(made) or exists(path)]
 
     def evaluator_options(self, evaluator: str) -> str:
         """Return what an evaluator is loaded from, as JSON."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
 from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
 
 STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
 
@@ -41,6 +42,8 @@ class Corpora:
         yield from (external["path"] for external in self.config["external_samples"].values())
         yield from (pairs["path"] for pairs in self.config["contrastive"]["pairs"].values())
         yield from (held["path"] for held in self.config["semantics"]["human_scores"].values())
+        for evaluator in self.config["evaluators"].values():
+            yield from evaluator_locations(evaluator)
         yield self.config["tendencies"]["stop_words"]
 
     def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -15,6 +15,7 @@ from beyond_perplexity.semantics.evaluators.rows import (
     EVALUATORS,
     PACKAGES,
     EvaluatorFamily,
+    evaluator_locations,
     evaluator_modules,
 )
 
@@ -184,12 +185,6 @@ class EvaluatorPlan:
         """Say which evaluators score, for the end of a dry run."""
         listed = ", ".join(self.used()) or "none"
         return "; ".join([listed, *self.notes()])
-
-
-def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
-    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
-    keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
-    yield from (given[key] for key in keys if given.get(key) is not None)
 
 
 def _is_official(given: Mapping[str, Any]) -> bool:

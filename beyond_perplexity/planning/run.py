@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
@@ -30,6 +31,7 @@ class Run:
         The folder of everything the run makes.
     contrastive : ContrastivePlan
     corpora : Corpora
+    evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
     samples : Samples
@@ -44,7 +46,8 @@ class Run:
         self.importance = ImportancePlan(config)
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
-        self.semantics = SemanticsPlan(config, self.models)
+        self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
+        self.semantics = SemanticsPlan(config, self.models, self.evaluators)
         self.samples = Samples(config, self.models)
         self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
@@ -26,11 +28,15 @@ class SemanticsPlan:
         The configuration after `validation.validate`.
     models : Models
         The models of the run.
+    evaluators : EvaluatorPlan
+        Its evaluators.
     """
 
-    def __init__(self, config: Config, models: Models) -> None:
+    def __init__(self, config: Config, models: Models, evaluators: EvaluatorPlan) -> None:
         self._config = config
         self._models = models
+        self._evaluators = evaluators
+        self._results: str = config.get("pathvars", {}).get("results", "results")
         self.options: Mapping[str, Any] = config["semantics"]
 
     def models(self, corpus: str | None = None) -> list[str]:
@@ -44,17 +50,18 @@ class SemanticsPlan:
 
     def evaluators(self) -> list[str]:
         """List what compares texts: the words themselves first."""
-        return [WORDS_EVALUATOR, *self.options["evaluators"]] if self.models() else []
+        return [WORDS_EVALUATOR, *self._evaluators.used()] if self.models() else []
 
     def describe(self) -> str:
         """Say in words how much is predicted and by what it is judged."""
         if not self.models():
             return "none"
         given = self.options
-        return (
+        words = (
             f"{len(self.models())} models on {given['sentences']:,} sentences of each of "
             f"{', '.join(given['splits'])} at most, by {', '.join(self.evaluators())}"
         )
+        return "; ".join([words, *self._evaluators.notes()])
 
     # ---- what a shard is ----
 
@@ -88,6 +95,29 @@ class SemanticsPlan:
     def prediction_options(self) -> str:
         """Return what models are asked, as JSON."""
         return as_json({name: self.options[name] for name in ("samples", "continuation")})
+
+    # ---- evaluators; that of words needs nothing ----
+
+    def evaluator_files(self, evaluator: str, *, planning: bool = False) -> list[str]:
+        """List what must be there before an evaluator is loaded.
+
+        In a dry run (`planning`) files of the user's that are not there yet are left out.
+        """
+        found = [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
+        made = ("<results>", f"{self._results}/")
+        return [path for path in found if not planning or path.startswith(made) or exists(path)]
+
+    def evaluator_options(self, evaluator: str) -> str:
+        """Return what an evaluator is loaded from, as JSON."""
+        return "{}" if evaluator == WORDS_EVALUATOR else self._evaluators.options(evaluator)
+
+    def evaluator_code(self, evaluator: str) -> list[str]:
+        """List the source files that running an evaluator depends on."""
+        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.code(evaluator)
+
+    def evaluator_gpus(self, evaluator: str) -> int:
+        """Return how many GPUs a job of an evaluator asks for."""
+        return 0 if evaluator == WORDS_EVALUATOR else self._evaluators.gpus(evaluator)
 
     # ---- files ----
 
@@ -141,6 +171,8 @@ def check_semantics(config: Config) -> None:
         Names the key, what is wrong with it and what is allowed.
     """
     given = config["semantics"]
+    for name in given["evaluators"]:
+        require("semantics.evaluators", name, config["evaluators"], "evaluator")
     for name in given["models"]:
         require("semantics.models", name, config["models"], "model")
         model = config["models"][name]

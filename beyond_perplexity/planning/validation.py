@@ -24,6 +24,7 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
+from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.semantics import check_semantics
@@ -289,4 +290,5 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     _check_lengths(config, schema["$defs"])
     check_latent_models(config, schema["$defs"])
     check_contrastive(config)
+    check_evaluators(config)
     check_semantics(config)

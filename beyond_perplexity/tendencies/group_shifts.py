@@ -86,7 +86,7 @@ class GroupedDocuments:
         return effective_groups(np.repeat(self.tokens, times)) >= EFFECTIVE_GROUPS
 
 
-class _SwapShift(Shift):
+class SwapShift(Shift):
     """A shift that is tested by swaps.
 
     Parameters
@@ -117,7 +117,7 @@ class _SwapShift(Shift):
         """Measure a pair with groups that are drawn so often (2, P)."""
 
 
-class NumberSwapShift(_SwapShift):
+class NumberSwapShift(SwapShift):
     """One number per document: length, or the share of a class of tokens.
 
     Parameters
@@ -161,7 +161,7 @@ class NumberSwapShift(_SwapShift):
         return self._inner.size("ks", x)
 
 
-class LargestSwapShift(_SwapShift):
+class LargestSwapShift(SwapShift):
     """Exchanged words, tested by the largest difference.
 
     Parameters

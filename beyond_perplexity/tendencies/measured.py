@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 MeasureKey = tuple[str, str]  # tendency, measure
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
-DISTANCES = ("ks", "tvd", "max_difference")
+DISTANCES = ("ks", "tvd", "max_difference", "mmd")
 SIGNED = "mean_difference"
 
 

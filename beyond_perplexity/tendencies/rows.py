@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-TendencyKind = Literal["ranks", "types", "words", "length", "share", "vocabulary", "text"]
+TendencyKind = Literal[
+    "ranks", "types", "words", "length", "share", "embedding", "vocabulary", "text"
+]
 LENGTH = "length"
+EMBEDDING = "embedding"
 _CLASSES = "beyond_perplexity.tendencies.word_classes"
-DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max"}
+DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max", "mmd": "MMD"}
 
 
 class Tendency(NamedTuple):
@@ -23,10 +26,11 @@ class Tendency(NamedTuple):
         What tables and figures call it.
     kind : str
         How it is measured: ranks and words (by counts of types), types (of a document, by its
-        length), length and share (one number per document), or vocabulary and text (described, not
-        tested).
+        length), length and share (one number per document), embedding (a vector per document of a
+        few, where an encoder is given), or vocabulary and text (described, not tested).
     distance : str
-        The measure of how far samples are from the reference: 0 for equal distributions, 1 at most.
+        The measure of how far samples are from the reference: 0 for equal distributions, 1 at most
+        (MMD: the root of 2).
     histogram : str
         The statistic that is counted for it; see `statistics`.
     narrow : str
@@ -97,9 +101,15 @@ TENDENCIES = {
         figure="figure_9",
         note="punctuation and numbers",
     ),
+    EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
     "text": Tendency("Text", "text"),
 }
+
+
+def of_counts() -> dict[str, Tendency]:
+    """Return the rows that are measured of every body of text, from what was counted of it."""
+    return {name: row for name, row in TENDENCIES.items() if row.kind != "embedding"}
 
 
 def tendencies_of(*kinds: TendencyKind) -> dict[str, Tendency]:

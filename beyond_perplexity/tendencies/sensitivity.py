@@ -267,8 +267,10 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
     return whole_groups(groups, order, max(most, int(sizes[order[0]])))
 
 
-def _found(shift: Shift, how: SensitivityOptions, seed: int) -> Iterator[tuple[str, int, float]]:
-    """Yield measure, documents and smallest shift."""
+def detected_shifts(
+    shift: Shift, how: SensitivityOptions, seed: int
+) -> Iterator[tuple[str, int, float]]:
+    """Yield measure, documents and the smallest shift that they detect, NaN for none."""
     found: dict[str, float] = {}
     before = how.documents[0]
     for n in how.documents:
@@ -334,13 +336,20 @@ def smallest_shifts(
     if groups is not None:
         assert classes is not None, "groups need the classes that shares are counted by"
         shifts = _group_shifts(list(map(read, held)), counts, groups, classes, seed)
+    return shift_table(shifts, how, seed, source, grouped=groups is not None)
+
+
+def shift_table(
+    shifts: Iterable[Shift], how: SensitivityOptions, seed: int, source: str, *, grouped: bool
+) -> pa.Table:
+    """Find the smallest shifts; a table of schema ``sensitivity``, see `smallest_shifts`."""
     records: list[Mapping[str, object]] = []
     for shift in shifts:
-        for measure, n, x in _found(shift, how, seed):
+        for measure, n, x in detected_shifts(shift, how, seed):
             size, ratio = (None, math.nan) if math.isnan(x) else shift.size(measure, x)
             relative = None if math.isnan(ratio) else ratio
             names = {"source": source, "tendency": shift.tendency, "measure": measure}
             numbers = {"n": n, "shift": size, "relative": relative}
-            wanted = {"level": how.level, "power": how.power, "groups": groups is not None}
+            wanted = {"level": how.level, "power": how.power, "groups": grouped}
             records.append({**names, "unit": shift.unit, **numbers, **wanted})
     return pa.Table.from_pylist(records, SENSITIVITY)

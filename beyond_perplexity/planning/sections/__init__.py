@@ -15,6 +15,7 @@ from beyond_perplexity.options import OMITTED, Limit, Section
 from beyond_perplexity.planning.sections.contrastive import Contrastive
 from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
+from beyond_perplexity.planning.sections.evaluators import EvaluatorSection
 from beyond_perplexity.planning.sections.models import Model, ProposalSection
 from beyond_perplexity.planning.sections.samples import External, Generation
 from beyond_perplexity.planning.sections.semantics import Semantics
@@ -81,6 +82,8 @@ class Configuration(Section):
         How well models tell texts from distortions of them.
     semantics : Semantics
         How near in meaning predictions are to what was written.
+    evaluators : dict of str to the options of a family
+        What gives two texts a similarity, by name; section `semantics` says which of them score.
     """
 
     seed: Annotated[int, Limit(minimum=0)] = 1
@@ -97,3 +100,4 @@ class Configuration(Section):
     importance: Importance = field(default_factory=Importance)
     contrastive: Contrastive = field(default_factory=Contrastive)
     semantics: Semantics = field(default_factory=Semantics)
+    evaluators: dict[str, EvaluatorSection] = field(default_factory=dict)

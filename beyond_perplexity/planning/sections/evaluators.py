@@ -38,9 +38,12 @@ class InferSentSection(Section):
     pairs : Location or None
         File of pairs of sentences with a label or a score that it is trained on instead: JSONL of
         SNLI or MultiNLI, TSV or CSV with a line of names.
-    first, second, label : str or None
-        Names of the columns of that file; null: sentence1, sentence2 and gold_label, or the first
-        two columns and the third.
+    first : str or None
+        Name of the column with the first sentences; null: sentence1, or the first column.
+    second : str or None
+        Name of the column with the second sentences; null: sentence2, or the second column.
+    label : str or None
+        Name of the column with labels or scores; null: gold_label, or the third column.
     valid_pairs : Location or None
         File of pairs that the training is watched on; null: a tenth of those of `pairs`.
     architecture : InferSentOptions

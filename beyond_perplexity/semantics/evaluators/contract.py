@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
-from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
 
-Pair = tuple[str, str]
-Floats = NDArray[np.float64]
+TextPair = tuple[str, str]
 
 
 class Evaluator(ABC):
@@ -44,20 +44,20 @@ class Evaluator(ABC):
     cleaning: Preprocessing = WHITE_SPACE_ONLY
 
     @abstractmethod
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Floats]:
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs of texts; on a CPU a pair's scores do not depend on the others.
 
         Parameters
         ----------
         pairs : sequence of (str, str)
-            Prediction and target. Tokens joined by blanks; ``<s>``, ``</s>`` and ``<unk>`` stand
-            for no word and match nothing.
+            What is compared (a prediction), and the target. Tokens joined by blanks; ``</s>`` and
+            ``<unk>`` stand for no word and match nothing.
 
         Returns
         -------
         dict of str to ndarray
-            float64, (N,), by measure; NaN where it is undefined: a text without words, or without
-            one that the evaluator knows.
+            float64, (N,), by measure. NaN where it is undefined: of a target without words that
+            the evaluator knows. A prediction without one has the measure's `nothing`.
         """
 
     @abstractmethod
@@ -106,19 +106,23 @@ class SentenceEvaluator(Evaluator):
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Floats]:
-        """Score pairs: ``similarity``, the cosine; NaN where a text has no vector."""
-        first, second = self.encode_pairs(pairs)  # 2 x (N, D)
-        return {"similarity": cosines(first, second)}
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: ``similarity``, the cosine."""
+        vectors = self.encode_pairs(pairs)  # 2 x (N, D)
+        known = [has_vector(part) for part in vectors]  # 2 x (N,)
+        return {"similarity": settle("similarity", cosines(*vectors), known)}
 
-    def encode_pairs(self, pairs: Sequence[Pair]) -> tuple[NDArray[np.float32], ...]:
+    def encode_pairs(
+        self, pairs: Sequence[TextPair]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the vectors of the first and of the second texts, 2 x (N, D); each made once."""
         places: dict[str, int] = {}
         for text in (text for pair in pairs for text in pair):
             places.setdefault(text, len(places))
         vectors = self.encoder.encode(list(places))  # (distinct texts, D)
         chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
-        return tuple(vectors[chosen.reshape(-1, 2)[:, side]] for side in (0, 1))
+        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
+        return vectors[first], vectors[second]
 
 
 def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
@@ -128,6 +132,32 @@ def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.einsum("nd,nd->n", *wide) / (norms[0] * norms[1])
     return np.asarray(np.clip(found, -1.0, 1.0), np.float64)
+
+
+def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:
+    """Give predictions of which the evaluator knows no word what the measure gives nothing.
+
+    Parameters
+    ----------
+    measure : str
+        A row of `MEASURES`.
+    values : ndarray of float64, shape (N,)
+    known : two arrays of bool, shape (N,)
+        Whether it knows a word of the prediction, and one of the target.
+
+    Returns
+    -------
+    ndarray of float64, shape (N,)
+        NaN where it knows none of the target.
+    """
+    nothing = MEASURES[measure].nothing
+    found = np.where(known[0], values, np.nan if nothing is None else nothing)
+    return np.where(known[1], found, np.nan)
+
+
+def has_vector(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return which texts an `Encoder` knows a word of, (N,), of its vectors, (N, D)."""
+    return ~np.isnan(vectors[:, 0])
 
 
 def known_text(text: str) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 64  # a multiple of `invariance.quantum.QUANTUM`
+GROUP_ROWS = 64  # a multiple of `invariance.quantum.QUANTUM`
 QUANTUM_OF_ROWS = 16
 
 
 def groups_of_one_length(
-    lengths: Sequence[int] | NDArray[np.int64], step: int = 1, rows: int = ROWS
+    lengths: Sequence[int] | NDArray[np.int64], step: int = 1, rows: int = GROUP_ROWS
 ) -> Iterator[NDArray[np.int64]]:
     """Cut texts into groups whose lengths, rounded up to a multiple of a step, are the same.
 

@@ -6,9 +6,9 @@ names do, by `evaluator_modules`, for the jobs of that family alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from beyond_perplexity.options import Rows
 
@@ -48,7 +48,7 @@ class EvaluatorFamily:
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
 _SECTIONS = "beyond_perplexity.planning.sections.evaluators"
 _OF_WORDS = (
-    *("cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
+    *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
     *("greedy_precision", "greedy_recall", "greedy_f1", "average"),
 )
 
@@ -157,3 +157,9 @@ PACKAGES: Rows[Package] = {
 def evaluator_modules(family: str) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`."""
     return [f"{EVALUATORS[family].reference.split(':')[0].replace('.', '/')}.py"]
+
+
+def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
+    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
+    keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
+    yield from (given[key] for key in keys if given.get(key) is not None)

@@ -47,10 +47,7 @@ class SentenceTransformerEncoder:
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
-        width = self._model.get_sentence_embedding_dimension()
-        if not width:
-            raise InputError(f"{folder}: does not say how wide its vectors are; name another")
-        self.width: int = width
+        self.width = len(self._model.encode("a", convert_to_numpy=True, show_progress_bar=False))
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
 

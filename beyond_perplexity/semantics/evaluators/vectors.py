@@ -19,16 +19,14 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators.contract import NO_WORDS
+from beyond_perplexity.semantics.aligned import Vectors
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.packages import package_folder
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.rows import NO_WORDS
 from beyond_perplexity.storage.provenance import content_hash, hash_bytes
-
-Vectors = NDArray[np.float32]
 
 _KEPT = 100_000  # vectors of a file that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer
@@ -192,7 +190,10 @@ class FileTable(VectorTable):
             return self._kept[word]
         sought = word.encode("utf-8", "surrogatepass")
         key = hash_bytes(sought)
-        first, last = np.searchsorted(self._hashes, key), np.searchsorted(self._hashes, key, "right")
+        first, last = (
+            np.searchsorted(self._hashes, key),
+            np.searchsorted(self._hashes, key, "right"),
+        )
         for place in self._places[first:last]:
             held, vector = self._read(int(place))
             if held == sought:

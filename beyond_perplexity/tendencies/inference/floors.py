@@ -132,14 +132,15 @@ def _split_words(
 
 
 def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:
-    return {key: _floor(drawn) for key, drawn in draws.items() if _is_known(key, drawn)}
+    return {key: floor_of(drawn) for key, drawn in draws.items() if _is_known(key, drawn)}
 
 
 def _is_known(key: MeasureKey, drawn: np.ndarray) -> bool:
     return is_distance(key[1]) and not bool(np.all(np.isnan(drawn)))
 
 
-def _floor(drawn: np.ndarray) -> Floor:
+def floor_of(drawn: np.ndarray) -> Floor:
+    """Summarize the distances (B,) of random splits of human text; those not defined count not."""
     low, high = np.nanquantile(drawn, _BAND)
     return Floor(float(np.nanmean(drawn)), float(low), float(high))
 

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from beyond_perplexity.tendencies.document_draws import documents_within
 from beyond_perplexity.tendencies.document_measures import CellComparison, cell_comparisons
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import (
+    Groups,
     effective_groups,
     group_sums,
     scheme_of,
@@ -58,19 +59,38 @@ def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:
     return codes.astype(np.uint16)
 
 
+class PairOfDocuments(Protocol):
+    """What must be known of two texts to halve one and cut the other: see `pairs.BodyPair`."""
+
+    @property
+    def groups(self) -> Groups:
+        """The group of each document of both, (D,), or None."""
+
+    @property
+    def n_documents(self) -> tuple[int, int]:
+        """Documents of both."""
+
+    @property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each document of both counts, (D,)."""
+
+    def n_groups(self, body: int) -> int | None:
+        """Count the groups of a body; None where it has none."""
+
+
 @dataclass(frozen=True)
 class Halving:
     """How the reference of a pair is halved and its samples are cut.
 
     Attributes
     ----------
-    pair : BodyPair
-        With documents.
+    pair : PairOfDocuments
+        The texts.
     seed : int
         Split b draws from the stream (`seed`, ``"floor/parts"``, b).
     """
 
-    pair: BodyPair
+    pair: PairOfDocuments
     seed: int
 
     @cached_property
@@ -119,7 +139,7 @@ class Halving:
 
     def _dealt(self, body: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Deal a body to n parts, in random order; of documents all parts have as many."""
-        order = rng.permutation(self.pair.bodies[body].n_documents)
+        order = rng.permutation(self.pair.n_documents[body])
         codes = self._codes[body]
         if codes is None:
             size = len(order) // n
@@ -201,10 +221,9 @@ def _count(places: np.ndarray, n: int) -> np.ndarray:
 
 
 def _words(
-    halving: Halving, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
+    pair: BodyPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
 ) -> list[np.ndarray]:
     """Count the types of each part of some splits at equal tokens: (V, w) each."""
-    pair = halving.pair
     assert pair.documents is not None
     held = list(splits)
     sizes = [body.n_documents for body in pair.bodies]
@@ -254,7 +273,7 @@ def half_draws(
         for number, (parts, _) in zip(items, drawn, strict=True):
             for key, both in histograms.distances(parts, number, human).items():
                 against[key] += both if number < excess_splits else []
-        first, second, cut = _words(halving, drawn)
+        first, second, cut = _words(pair, drawn)
         for key, values in compared_words(pair, first, second, options).items():
             human[key] += values.tolist()
         known = max(0, excess_splits - start)

@@ -122,7 +122,7 @@ class ExchangedUnits:
     Attributes
     ----------
     scheme : str
-        ``groups`` or ``swaps``.
+        ``groups`` or ``swaps``; ``documents`` where each is a unit (`single_documents`).
     codes : tuple of two numpy.ndarray of int64, shape (D,)
         The unit of each document of the reference and of the samples.
     n : tuple of two int
@@ -195,6 +195,12 @@ def exchanged_units(
         weights = 1.0, 1.0
         n = n_groups, int(own[1].max(initial=-1)) + 1
     return ExchangedUnits(scheme, (own[0], own[1] + n_groups), n, weights)
+
+
+def single_documents(n_documents: tuple[int, int]) -> ExchangedUnits:
+    """Make every document a unit of its own, where neither text has groups."""
+    n, m = n_documents
+    return ExchangedUnits("documents", (np.arange(n), np.arange(m) + n), (n, m), (1.0, 1.0))
 
 
 def _deal(sizes: np.ndarray, n: int, seed: int) -> np.ndarray:

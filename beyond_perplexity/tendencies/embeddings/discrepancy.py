@@ -1,0 +1,176 @@
+"""The maximum mean discrepancy of two texts, and what documents say of it by which it varies.
+
+MMD is the distance of the mean embeddings of two laws in the space of a kernel k, and for a
+Gaussian kernel 0 only where the laws are the same: MMD^2 = E k(x, x') + E k(y, y') - 2 E k(x, y).
+For k from 0 to 1 it is at most the root of 2.
+
+`distances` has its plug-in value, of the documents as they are: 0 for a text and itself, above 0
+else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out
+pairs of documents of one unit (a document with itself; documents of one group), so that its
+expectation is the squared MMD of the laws whatever the number of documents; it can be negative.
+Its variance comes from leaving out one unit at a time (`inference.jackknife`).
+
+Source: Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012). A kernel two-sample test. JMLR 13.
+N documents in all, n of the reference and m of the samples, w sets of weights at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from beyond_perplexity.tendencies.inference.jackknife import (
+    NOT_DEFINED,
+    StandardError,
+    UnitSums,
+    error_of,
+)
+
+_ROUNDING = 1e-12  # a squared distance below is one of equal texts
+LARGEST = math.sqrt(2)  # MMD of a kernel from 0 to 1
+
+
+def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.ndarray:
+    """Weigh documents so that their weighted sum is the difference of the means of both sides.
+
+    Parameters
+    ----------
+    labels : numpy.ndarray of bool, shape (N, w)
+        Whether a document is on the first side.
+    documents : numpy.ndarray of float64, shape (N,), optional
+        What each document counts in the mean of its side; 1 by default.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (N, w)
+        Those of the first side sum to 1, those of the second one to -1; NaN where one is empty.
+    """
+    first = labels.astype(np.float64)
+    second = 1 - first
+    if documents is not None:
+        first *= documents[:, None]
+        second *= documents[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = first / first.sum(axis=0) - second / second.sum(axis=0)
+    return found
+
+
+def distances(kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute plug-in values of MMD.
+
+    Parameters
+    ----------
+    kernel : numpy.ndarray of float64, shape (N, N)
+        Of all documents.
+    weights : numpy.ndarray of float64, shape (N, w)
+        Each column sums to 0; see `side_weights`.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (w,)
+    """
+    squares = np.einsum("nw,nw->w", weights, kernel @ weights)
+    squares[squares < _ROUNDING] = 0.0
+    found: np.ndarray = np.sqrt(squares)
+    return found
+
+
+class Discrepancy(NamedTuple):
+    """An unbiased estimate of the squared MMD of two laws.
+
+    Attributes
+    ----------
+    value : float
+        The estimate; it can be negative, and is NaN with fewer than two units of a text.
+    error : StandardError
+        Its variance and degrees of freedom.
+    """
+
+    value: float
+    error: StandardError
+
+    def square_limits(self, confidence: float) -> tuple[float, float]:
+        """Return a lower and an upper limit of the squared MMD, each of this confidence."""
+        return self.error.limits(self.value, 2 * confidence - 1)
+
+    def limits(self, confidence: float) -> tuple[float, float]:
+        """Return a lower and an upper limit of MMD itself, each of this confidence."""
+        low, high = (math.sqrt(max(0.0, x)) for x in self.square_limits(confidence))
+        return low, min(high, LARGEST)
+
+
+class _Side(NamedTuple):
+    """The kernel of a text, summed over its units: (U,) each."""
+
+    sizes: np.ndarray  # documents
+    own: np.ndarray  # sum over pairs inside of the unit
+    all: np.ndarray  # sum over pairs with any document of the text
+    across: np.ndarray  # sum over pairs with the other text
+
+    @property
+    def mean(self) -> float:
+        """The mean kernel of documents of different units."""
+        pairs = self.sizes.sum() ** 2 - np.sum(self.sizes**2)
+        return float((self.all.sum() - self.own.sum()) / pairs)
+
+    def means_without(self) -> np.ndarray:
+        """The same without each unit: (U,)."""
+        n = self.sizes.sum()
+        pairs = n**2 - np.sum(self.sizes**2) - 2 * self.sizes * (n - self.sizes)
+        sums = self.all.sum() - self.own.sum() - 2 * (self.all - self.own)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found: np.ndarray = sums / pairs
+        return found
+
+    def error(self, value: float, other: float, m: int) -> StandardError:
+        """The standard error of the estimate, as far as this text's units vary.
+
+        `other` is the mean kernel of the other text, of m documents.
+        """
+        n = self.sizes.sum()
+        across = (self.across.sum() - self.across) / ((n - self.sizes) * m)
+        without = self.means_without() + other - 2 * across
+        ones = np.ones(len(self.sizes))
+        return error_of(value, without, UnitSums(ones, self.sizes, ones[:, None]))
+
+
+def _side(within: np.ndarray, across: np.ndarray, codes: np.ndarray | None) -> _Side:
+    n = len(within)
+    units = np.arange(n) if codes is None else np.unique(codes, return_inverse=True)[1]
+    members = csr_matrix((np.ones(n), (units, np.arange(n))))
+    rows = members @ within  # (U, n)
+    own = np.bincount(units, rows[units, np.arange(n)])
+    return _Side(np.bincount(units).astype(float), own, rows.sum(axis=1), members @ across)
+
+
+def unbiased_square(
+    kernel: np.ndarray, n: int, groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+) -> Discrepancy:
+    """Estimate the squared MMD of the laws of two texts.
+
+    Parameters
+    ----------
+    kernel : numpy.ndarray of float64, shape (N, N)
+        The first n documents are the reference's, the others the samples'.
+    n : int
+        Documents of the reference.
+    groups : tuple of two numpy.ndarray of int, shape (n,) and (m,), or None
+        The group of each document; None where each is a unit of its own.
+    """
+    across = kernel[:n, n:]
+    sides = (
+        _side(kernel[:n, :n], across.sum(axis=1), groups[0]),
+        _side(kernel[n:, n:], across.sum(axis=0), groups[1]),
+    )
+    if min(len(side.sizes) for side in sides) < 2:
+        return Discrepancy(math.nan, NOT_DEFINED)
+    first, second = (side.mean for side in sides)
+    value = first + second - 2 * float(across.mean())
+    errors = (
+        sides[0].error(value, second, across.shape[1]),
+        sides[1].error(value, first, across.shape[0]),
+    )
+    return Discrepancy(value, errors[0].with_another(errors[1]))

@@ -1,0 +1,250 @@
+"""The rows of tendency ``embedding``: how far two texts are in the space of an encoder.
+
+==================== =============================================================================
+measure              meaning
+==================== =============================================================================
+mmd                  maximum mean discrepancy of the documents' vectors (randomization of
+                     documents or groups, one-sided); its limits are of the distance of the laws,
+                     each one-sided, and so can both lie below the value, which is too large
+squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
+                     not grow as documents get fewer, and may be negative
+smallest_shift       the smallest share of documents of one topic that the test finds at these
+                     numbers, at the level and power of `SensitivityOptions`
+bandwidth            of the kernel
+embedded, cut        documents that were embedded, share of them of which the encoder read the
+                     beginning alone (and each with _reference)
+==================== =============================================================================
+
+Groups against independent documents are swapped as for the largest difference (`inference.units`).
+That is sound here, unlike for the total variation: with d_g the difference of the sums over group g
+and its pseudo-group, the squared distance is |sum d_g|^2 up to a factor, a swap changes the sign of
+d_g, and what remains besides the constant sum |d_g|^2 are products of independent terms of mean 0,
+of which random signs keep mean and variance: a degenerate U-statistic under a wild bootstrap
+(Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton 2014). It is asymptotic in the
+number of groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from beyond_perplexity.tendencies.embeddings.discrepancy import (
+    distances,
+    side_weights,
+    unbiased_square,
+)
+from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embeddings.shifts import MMD, TopicShift, TopicSwapShift
+from beyond_perplexity.tendencies.group_shifts import GroupedDocuments
+from beyond_perplexity.tendencies.inference.floors import EXCESS_SPLITS, HUMAN_SPLITS, floor_of
+from beyond_perplexity.tendencies.inference.halves import Halving
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import (
+    effective_groups,
+    exchanged_units,
+    group_sums,
+    scheme_of,
+    single_documents,
+)
+from beyond_perplexity.tendencies.inference.verdicts import EXCHANGED
+from beyond_perplexity.tendencies.measured import Floor, MeasureRow
+from beyond_perplexity.tendencies.notes import REASON_FOLLOWS, joined_facts
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.resampling import permutation_p
+from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.sensitivity import detected_shifts
+from beyond_perplexity.tendencies.shifts import Shift
+
+
+def observed_distance(pair: EmbeddedPair) -> float:
+    """Return the plug-in MMD of a pair."""
+    n, m = pair.n_documents
+    label = np.arange(n + m) < n
+    return float(distances(pair.kernel, side_weights(label[:, None]))[0])
+
+
+def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
+    """Compute the MMD of n randomizations of a pair: float64, shape (n,).
+
+    Documents are permuted, or groups exchanged, as `inference.units` says; number b draws from the
+    stream (`seed`, ``"permutation/units"``, b).
+    """
+    units = exchanged_units(pair.groups, pair.n_documents, seed)
+    units = units or single_documents(pair.n_documents)
+    codes = np.concatenate(units.codes)
+    weights = np.repeat(units.weights, pair.n_documents)
+    drawn = [
+        distances(pair.kernel, side_weights(labels[codes], weights))
+        for labels in units.labels(n, seed)
+    ]
+    return np.concatenate(drawn) if drawn else np.zeros(0)
+
+
+def no_verdict(pair: EmbeddedPair) -> str:
+    """Say why a pair allows no verdict; empty where it does."""
+    if pair.reason:
+        return pair.reason
+    for groups, name in zip(pair.groups, ("reference", "samples"), strict=True):
+        found = math.inf
+        if groups is not None:
+            found = effective_groups(group_sums(groups, np.ones(len(groups))))
+        if found < EFFECTIVE_GROUPS:
+            held = f"{found:.1f} effective groups among the embedded documents of the {name}"
+            return f"{REASON_FOLLOWS}{held}, fewer than {EFFECTIVE_GROUPS}"
+    return ""
+
+
+def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
+    if not permutations:
+        return row
+    if row.value == 0:
+        return row._replace(p_value=1.0)
+    if reason := no_verdict(pair):
+        return row._replace(note=joined_facts(reason, row.note), withheld=True)
+    p_value = permutation_p(row.value, randomized_distances(pair, permutations, seed))
+    scheme = scheme_of(pair.groups)
+    told = "" if scheme == "documents" else EXCHANGED[scheme]
+    return row._replace(p_value=p_value, note=joined_facts(told, row.note))
+
+
+def _drawn(text: EmbeddedText, name: str) -> str:
+    """Say of how many documents a text was embedded, where it was not of all."""
+    if len(text) == text.n_documents:
+        return ""
+    return f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
+
+
+def embedding_rows(
+    pair: EmbeddedPair,
+    options: MeasurementOptions,
+    seed: int,
+    *,
+    floor: Floor | None = None,
+    smallest: float = math.nan,
+) -> Iterator[MeasureRow]:
+    """Measure and test a pair; the rows are listed in the docstring of this module.
+
+    Parameters
+    ----------
+    pair : EmbeddedPair
+        At least two documents of each text.
+    options : MeasurementOptions
+        ``permutations`` and ``confidence`` are used.
+    seed : int
+        Seed of the randomizations.
+    floor : Floor, optional
+        What two human texts as large are apart.
+    smallest : float
+        The smallest shift; see `smallest_topic_share`.
+
+    Yields
+    ------
+    MeasureRow
+        Without adjusted p-values: those depend on the other tests of the body.
+    """
+    texts = {"reference": pair.reference, "samples": pair.samples}
+    estimate = unbiased_square(pair.kernel, len(pair.reference), pair.groups)
+    low, high = estimate.limits(options.confidence)
+    facts = joined_facts(*(_drawn(text, name) for name, text in texts.items()))
+    row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, note=facts)
+    row = _tested(row, pair, options.permutations, seed)
+    if floor is not None:
+        excess = row.value - floor.mean if floor.excess is None else floor.excess
+        row = row._replace(floor=floor.mean, excess=excess)
+        row = row._replace(floor_low=floor.low, floor_high=floor.high)
+    yield row
+    limits = estimate.square_limits(options.confidence)
+    yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
+    yield MeasureRow(EMBEDDING, "smallest_shift", smallest)
+    yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
+    for suffix, text in (("", pair.samples), ("_reference", pair.reference)):
+        yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
+        cut = text.cut / (len(text) + text.left_out)
+        note = f"{text.left_out} documents left out, without a vector" if text.left_out else ""
+        yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, note=note)
+
+
+def further_floor(
+    reference: EmbeddedText, further: EmbeddedText, pair: EmbeddedPair, seed: int
+) -> Floor | None:
+    """Compute the floor of a pair from further human text: as many documents as there are samples.
+
+    Returns
+    -------
+    Floor or None
+        None where there are too few further documents.
+    """
+    m = len(pair.samples)
+    other = further.first(m)
+    enough = 2 * len(other) >= m if reference.groups is not None else len(other) == m
+    if not enough or (reference.groups is None) != (other.groups is None):
+        return None
+    human = replace(pair, reference=reference, samples=other)
+    return floor_of(randomized_distances(human, HUMAN_SPLITS, seed))
+
+
+def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
+    """Compute floor and excess of a pair from halves of the reference; see `inference.halves`.
+
+    Returns
+    -------
+    Floor or None
+        None where a half would have fewer than two documents, or too few groups.
+    """
+    halving = Halving(pair, seed)
+    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+        return None
+    n = len(pair.reference)
+    human, against = [], []
+    for number in range(HUMAN_SPLITS):
+        first, second, samples = halving.parts(number)[0]
+        human.append((first, second))
+        if number < EXCESS_SPLITS:
+            against += [(first, samples + n), (second, samples + n)]
+    floor = floor_of(_between(pair.kernel, human))
+    return floor._replace(excess=float(_between(pair.kernel, against).mean()) - floor.mean)
+
+
+def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Compute the MMD between some sets of documents, two at a time."""
+    weights = np.zeros((len(kernel), len(parts)))
+    for column, (first, second) in enumerate(parts):
+        weights[first, column] = 1 / len(first)
+        weights[second, column] = -1 / len(second)
+    return distances(kernel, weights)
+
+
+def topic_shift(human: EmbeddedPair) -> Shift:
+    """Make the shift of a population of human documents, of groups where it has them.
+
+    Parameters
+    ----------
+    human : EmbeddedPair
+        The documents of the population; those of both texts are taken, with the groups of both.
+    """
+    inner = TopicShift(human.kernel)
+    first, second = human.groups
+    if first is None:
+        return inner
+    codes = first if second is None else np.concatenate([first, second + first.max() + 1])
+    if len(codes) < len(human.kernel):
+        inner = TopicShift(human.kernel[: len(codes), : len(codes)])
+    return TopicSwapShift(inner, GroupedDocuments(codes, np.ones(len(codes))))
+
+
+def smallest_topic_share(
+    shift: Shift, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
+) -> float:
+    """Find the smallest share of documents of one topic that so many documents show.
+
+    Texts of n and m documents count as two of 2 n m / (n + m).
+    """
+    n, m = n_documents
+    size = max(2, round(2 * n * m / (n + m)))
+    found = detected_shifts(shift, replace(how, documents=(size,)), seed)
+    shares: Mapping[str, float] = {measure: x for measure, _, x in found}
+    return shares[MMD]

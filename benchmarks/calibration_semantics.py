@@ -110,8 +110,8 @@ def _means(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
         for rate in (RATE, FLOOR)
     ]
     truths = [_true_mean(rate) for rate in (RATE, FLOOR)]
-    sizes = np.bincount(pages.owner).astype(float)
-    parts = [Fraction(np.bincount(pages.owner, held), sizes) for held in values]
+    sizes = _by_page(pages, np.ones(len(pages.owner)))
+    parts = [Fraction(_by_page(pages, held), sizes) for held in values]
     found = fraction_intervals(parts[0], parts[1])
     return _holds(found.value, truths[0]), _holds(found.excess, truths[0] - truths[1])
 

@@ -71,10 +71,8 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
                          f"{known}, or give a path")  # fmt: skip
     evaluators = Run(config).evaluators
     found: dict[str, Any] = json.loads(evaluators.options(name))
-    made = evaluators.folder(name).replace(
-        "<results>", config.get("pathvars", {}).get("results", "results")
-    )
-    if evaluators.is_trained(name) and not Path(made, "evaluator.json").is_file():
+    made = found.get("path", "")
+    if evaluators.is_trained(name) and not Path(made, DESCRIPTION).is_file():
         raise InputError(
             f"{made}: is not trained yet; run: snakemake --profile profiles/default "
             f"--configfile {config_path} {made}/{DESCRIPTION}"

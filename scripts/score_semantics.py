@@ -7,37 +7,16 @@ target and against an unrelated sentence, which gives the floor.
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Any
 
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import PREDICTIONS, SEMANTIC_SCORES, WORDS_EVALUATOR
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, load_evaluator
-from beyond_perplexity.semantics.measure_options import MeasureOptions
+from beyond_perplexity.semantics.opening import open_evaluator, set_threads
 from beyond_perplexity.semantics.scores import BATCH, score_predictions
-from beyond_perplexity.semantics.words import WordEvaluator
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
-
-
-def open_evaluator(
-    name: str, options: dict[str, Any], measures: dict[str, Any], device: str
-) -> Evaluator:
-    """Return the evaluator of words, or load another."""
-    parse_options(MeasureOptions, measures, "measures")
-    if name == WORDS_EVALUATOR:
-        return WordEvaluator()
-    return load_evaluator(options, measures, device)
-
-
-def set_threads(threads: int) -> None:
-    """Let torch use so many threads, where an evaluator has imported it."""
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(threads)
 
 
 def main() -> None:

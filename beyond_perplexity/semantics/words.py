@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.bleu import bleu_of, bleu_statistics
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, Pair
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
 from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, NO_WORDS
 
 
-def count_matches(pairs: Sequence[Pair]) -> NDArray[np.int64]:
+def count_matches(pairs: Sequence[TextPair]) -> NDArray[np.int64]:
     """Count what BLEU-4 is made of for each pair, (N, 10); see `bleu.bleu_statistics`."""
     found = [bleu_statistics(predicted, target) for predicted, target in pairs]
     return np.array(found, np.int64).reshape(len(pairs), -1)
 
 
-def accuracies(pairs: Sequence[Pair]) -> Floats:
+def accuracies(pairs: Sequence[TextPair]) -> Floats:
     """Return the share of words that are the same in the same place, (N,); NaN of an empty text.
 
     It is a share of the words of the longer text. What is no word is never the same.
@@ -40,7 +40,7 @@ class WordEvaluator(Evaluator):
     measures = (*BLEU_NAMES, ACCURACY)
     needs_words = True
 
-    def score(self, pairs: Sequence[Pair]) -> dict[str, Floats]:
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: BLEU of each by itself, orders longer than the text left out; accuracy."""
         counts = count_matches(pairs)
         scores = {

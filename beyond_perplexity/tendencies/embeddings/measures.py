@@ -215,6 +215,26 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
     return distances(kernel, weights)
 
 
+def rows_of_pair(
+    pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
+) -> list[MeasureRow]:
+    """Measure a pair without further human text: floor and shift are those of the reference.
+
+    Returns
+    -------
+    list of MeasureRow
+        Empty where a text has fewer than two documents with a vector.
+    """
+    if min(pair.n_documents) < 2:
+        return []
+    floor = half_floor(pair, seed) if options.permutations else None
+    smallest = math.nan  # groups on both sides have no shift
+    if scheme_of(pair.groups) != "groups" and not pair.reason:
+        shift = human_shift(pair.reference)
+        smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
+    return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))
+
+
 def human_shift(*texts: EmbeddedText) -> Shift:
     """Make the shift of a population of human documents, of groups where they have them.
 

@@ -38,8 +38,8 @@ PUBLISHED_FAULTS = (
     "In Table II BLEU-4 of GRU, LSTM and LSTM-SS is the same in both splits (4.09/4.68), and "
     "SkipThought of GRU is Transformer of GRU-SS (81.27/79.43). The caption of Table I says that "
     "perplexity is left out, but it stands there. The text says that the supervised evaluator "
-    "scores lower: InferSent is below SkipThought in 15 of 20 cells, below Transformer in 11. Where "
-    "the text has a cosine of .82 become .8, equation 13 makes .55 of it, and .88 of 1."
+    "scores lower: InferSent is below SkipThought in 15 of 20 cells, below Transformer in 11. The "
+    "text has a cosine of .82 become .8; equation 13 makes .55 of it, and .88 of 1."
 )
 
 
@@ -86,7 +86,7 @@ def is_scheduled(description: Mapping[str, Any]) -> bool:
 
 
 def scheduled_pairs(models: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Pair models with those that differ in scheduled sampling alone: without it, with it.
+    """Pair models of one architecture and vocabulary: without scheduled sampling, with it.
 
     Parameters
     ----------

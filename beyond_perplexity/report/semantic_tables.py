@@ -51,7 +51,7 @@ PAPER_COLUMNS: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 def paper_names(rows: pd.DataFrame, labels: Labels) -> dict[str, MeasureName]:
     """Find what the run has for each column of the paper; of several evaluators the first."""
-    found = {}
+    found: dict[str, MeasureName] = {}
     for column, (_, families, measure) in PAPER_COLUMNS.items():
         for evaluator in dict.fromkeys(rows.loc[rows["measure"] == measure, "evaluator"]):
             if evaluator_family(evaluator, labels) in families:
@@ -132,8 +132,8 @@ def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -
         f"Each cell: {' / '.join(SPLIT_TITLES.get(s, s) for s in splits)}. Predictions: the "
         "likeliest word at each place after the true words before it. Similarities times 100; "
         "BLEU over all sentences; Cosine by equation 13, Transformer by equation 9; perplexity of "
-        f"these sentences' words in their documents. {evaluators}. Without floors these numbers say "
-        "little: see the table of all measures. Other data and other evaluators than the paper's: "
+        f"these sentences' words in their documents. {evaluators}. Without floors these numbers "
+        "say little: see the table of all measures. Other data and evaluators than the paper's: "
         f"compare the pattern, not the digits. In the paper: {PUBLISHED_FAULTS}"
     )
     tidy = _paper_tidy(rows, names, models)

@@ -59,6 +59,7 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     assert jobs["score_semantics"] == jobs["predict_words"] * evaluators
     assert jobs["measure_semantics"] == len(semantics["models"])
     assert jobs["probe_evaluator"] == evaluators
+    assert jobs["train_evaluator"] == len(semantics["evaluators"])
     printed = checkout.snakemake("--dry-run", *SMOKE).stdout
     assert f"documents    {sources * generation['documents']:,}" in printed
     neural = {name for name in models if config["models"][name]["family"] not in COUNTED}
@@ -72,7 +73,7 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     networks = {"infersent", "skipthought"} & set(semantics["evaluators"])
     hours += len(neural & set(semantics["models"])) * parts * 1.5  # predictions
     hours += len(networks) * len(semantics["models"]) * parts * 1.5  # and their scores
-    hours += len(networks) * 1  # probes
+    hours += len(networks) * (1 + 12)  # probes and trainings
     assert f"GPU-hours    {hours:,.1f}" in printed
     assert f"understood   {len(semantics['models'])} models on" in printed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -113,7 +114,8 @@ class EvaluatorPlan:
         return found
 
     def _local(self, value: Any) -> Any:
-        return self._corpora.local_path(value) if isinstance(value, dict) else value
+        is_address = isinstance(value, dict) and "url" in value
+        return self._corpora.local_path(value) if is_address else value
 
     def table(self, name: str) -> str:
         """Return the evaluator whose word vectors one reads, or what stands in for it.
@@ -196,13 +198,17 @@ class EvaluatorPlan:
             return []
         return [f"<results>/vocabularies/{given['corpus']}/{given['vocabulary']}.json"]
 
-    def training_files(self, name: str) -> list[str]:
-        """List what else a training reads: word vectors, files of pairs."""
+    def training_files(self, name: str, *, planning: bool = False) -> list[str]:
+        """List what else a training reads: word vectors, files of pairs.
+
+        In a dry run (`planning`) files of the user's that are not there yet are left out.
+        """
         given = self.config["evaluators"][name]
         found = self._given_files(given)
         if given.get("vectors"):
             found += self.files(self.table(name))
-        return found
+        made = ("<results>", f"{self._corpora.results}/")
+        return [path for path in found if not planning or path.startswith(made) or exists(path)]
 
     def training_code(self, name: str) -> list[str]:
         """List the source files that the training of an evaluator depends on."""

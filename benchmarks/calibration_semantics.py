@@ -81,7 +81,7 @@ def _statistics(rng: np.random.Generator, pages: Pages, rate: float) -> np.ndarr
 @cache
 def _true_bleu(rate: float, order: int) -> float:
     """Return BLEU of the population: expected matches, given words and ease of many pages."""
-    pages = _pages(np.random.default_rng(9), 400_000)
+    pages = _pages(np.random.default_rng(9), 200_000)
     totals = [np.maximum(0, pages.words - n + 1) for n in range(1, ORDERS + 1)]
     matches = [
         held @ (rate * pages.ease) ** n
@@ -118,7 +118,7 @@ def _means(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
 
 @cache
 def _true_mean(rate: float) -> float:
-    pages = _pages(np.random.default_rng(8), 400_000)
+    pages = _pages(np.random.default_rng(8), 200_000)
     first, second = rate * 6 * pages.ease + 0.01, 6 * (1 - rate * pages.ease / 2)
     return float(np.mean(first / (first + second)))
 

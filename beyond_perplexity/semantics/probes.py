@@ -44,6 +44,7 @@ _AUXILIARIES = frozenset(
 )
 _NEGATIONS = frozenset({"not", "n't", "n’t"})
 
+_Row = dict[str, Any]
 Words = list[str]
 Change = Callable[[Words, np.random.Generator], Words | None]
 
@@ -176,12 +177,27 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.int64]) -> _Row:
+    """Return how far a change is on the way to an unrelated sentence, with an interval."""
+    names = ("effect", "effect_low", "effect_high")
+    known = ~np.isnan(values + own + unrelated)
+    lost, most = (own - held for held in (values, unrelated))
+    if not known.any():
+        return dict.fromkeys(names)
+    sums, sizes = sum_groups(groups[known], lost[known], most[known])
+    if sizes.sum() <= NOTICED * known.sum():
+        return dict.fromkeys(names)
+    found = ratio_interval(sums, sizes)
+    return dict(zip(names, (found.value, _number(found.low), _number(found.high)), strict=True))
+
+
 def _probe_row(
-    measure: str, probe: str, values: Floats, own: Floats, sentences: ProbedSentences
-) -> dict[str, Any]:
+    measure: str, probe: str, scores: Mapping[str, Floats], sentences: ProbedSentences
+) -> _Row:
+    values, own = scores[probe], scores[IDENTICAL]
     there = np.array([text is not None for text in sentences.versions[probe]], bool)
     known = ~np.isnan(values) & ~np.isnan(own)
-    row = {
+    row: _Row = {
         "measure": measure,
         "probe": probe,
         "sentences": int(known.sum()),
@@ -197,6 +213,7 @@ def _probe_row(
     if probe != IDENTICAL:
         limits = (_number(noticed.low), _number(noticed.high))
         row |= {"noticed": noticed.value, "noticed_low": limits[0], "noticed_high": limits[1]}
+        row |= _effect(values, own, scores[UNRELATED], sentences.groups)
     few = found.effective < EFFECTIVE_GROUPS
     note = joined_facts(
         f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
@@ -205,7 +222,7 @@ def _probe_row(
     return row | {"groups": found.groups, "note": note}
 
 
-def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[dict[str, Any]]:
+def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[_Row]:
     """Measure what an evaluator notices.
 
     Parameters
@@ -223,9 +240,9 @@ def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[dic
         for probe, versions in sentences.versions.items()
     }
     for measure in evaluator.measures:
-        own = scores[IDENTICAL][measure]
-        for probe, found in scores.items():
-            yield _probe_row(measure, probe, found[measure], own, sentences)
+        found = {probe: held[measure] for probe, held in scores.items()}
+        for probe in found:
+            yield _probe_row(measure, probe, found, sentences)
 
 
 def probe_evaluator(evaluator: Evaluator, sentences: ProbedSentences, name: str) -> pa.Table:

@@ -152,3 +152,50 @@ rule compare_semantics:
             --correlations {output.correlations:q} \
             2>&1 | tee -a {log:q}
         """
+
+
+rule probe_evaluator:
+    """Say what an evaluator notices in sentences of a corpus, and how it agrees with people."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
+            wildcards.evaluator, planning=workflow.dryrun
+        ),
+        human=RUN.semantics.human_files(planning=workflow.dryrun),
+    output:
+        probes=whole("<results>/semantics/{corpus}/probes/{evaluator}.parquet"),
+        human=whole("<results>/semantics/{corpus}/human/{evaluator}.parquet"),
+        pairs=whole("<results>/semantics/{corpus}/human_scores/{evaluator}.parquet"),
+    log:
+        "<logs>/probe_evaluator/{corpus}/{evaluator}.log",
+    benchmark:
+        "<benchmarks>/probe_evaluator/{corpus}/{evaluator}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+    params:
+        code=evaluator_fingerprint("scripts/probe_evaluator.py"),
+        text=lambda wildcards: RUN.semantics.probe_flags(wildcards.corpus),
+        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        measures=RUN.semantics.measures(),
+        human=RUN.semantics.human_scores(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.probe_evaluator {params.text} \
+            --documents {input.documents:q} \
+            --evaluator {wildcards.evaluator} \
+            --options {params.options:q} \
+            --measures {params.measures:q} \
+            --human {params.human:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output.probes:q} \
+            --correlations {output.human:q} \
+            --pair-scores {output.pairs:q} \
+            2>&1 | tee -a {log:q}
+        """

@@ -14,6 +14,7 @@ from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.report.compare import run
 from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +52,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--maximum-tokens", type=int, help="tokens that are read of a document")
     parser.add_argument(
+        "--embedding",
+        help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
+        "compared by their vectors",
+    )
+    parser.add_argument(
+        "--embedding-documents",
+        type=int,
+        default=EmbeddingOptions.documents,
+        help=f"documents of each text for it, at random (default: {EmbeddingOptions.documents})",
+    )
+    parser.add_argument(
         "--training", help="text that the samples' model was trained on, to find copies of it"
     )
     return parser
@@ -73,6 +85,8 @@ def main() -> None:
         minimum_tokens=given.minimum_tokens,
         maximum_tokens=given.maximum_tokens,
         training=given.training,
+        embedding=given.embedding,
+        embedding_documents=given.embedding_documents,
     )
     print(run(options, given.out))
     print(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

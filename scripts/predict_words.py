@@ -52,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _options(values: Mapping[str, Any]) -> PredictionOptions:
+def read_options(values: Mapping[str, Any]) -> PredictionOptions:
+    """Read what a model is asked; raise `InputError` for what is unknown or wrong."""
     held = dict(values)
     if held.get("continuation") is not None:
         where = "options.continuation"
@@ -75,7 +76,7 @@ def _take(given: argparse.Namespace, split: str) -> list[CutDocument]:
 def main() -> None:
     given = _parser().parse_args()
     torch.set_num_threads(given.threads)
-    options = _options(given.options)
+    options = read_options(given.options)
     model, vocabulary, _ = load_model(given.model, given.device)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     record = run_record(

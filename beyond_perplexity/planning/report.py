@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
-from beyond_perplexity.figures.labels import EXTERNAL, VOCABULARY_SUFFIXES
+from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.contrastive import DIFFERENCES, ContrastivePlan
@@ -52,7 +52,7 @@ class Paper(NamedTuple):
 
 def _titles(models: Iterable[str]) -> tuple[str, ...]:
     """List the rows with the titles that `figures.labels` prints of models named like a family."""
-    endings = ("", *VOCABULARY_SUFFIXES)
+    endings = ("", *NAME_SUFFIXES)
     names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
     return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
 

@@ -47,7 +47,7 @@ class Run:
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
-        self.semantics = SemanticsPlan(config, self.models, self.evaluators)
+        self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -40,10 +41,14 @@ from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.inference.floors import reference_floors
 from beyond_perplexity.tendencies.inference.multiple import star_warning
 from beyond_perplexity.tendencies.inference.verdicts import exchanged_told
+from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
+
+if TYPE_CHECKING:
+    from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
@@ -88,6 +93,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(options.stop_words)
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
     main = next(iter(views))
+    embedding = _embedding(options)
     if options.vocabulary and main == RAW_TEXT:
         _say(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
@@ -103,7 +109,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         reference, samples = bodies
         _say("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
-        tables, exchanged = _measured(reference, samples, views, classes, options)
+        others = embedding.rows(reference, samples, views[main], _say) if embedding else []
+        tables, exchanged = _measured(reference, samples, views, classes, options, others)
         measurement = options.measurement()
         own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
         reference_curves = curves(reference.statistics, measurement, REFERENCE)
@@ -114,7 +121,19 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         )
         raw = tables[RAW_TEXT] if main != RAW_TEXT else None
         groups = _group_count(reference), _group_count(samples)
-        yield Comparison(reference, samples, tables[main], both, labels, raw, groups, exchanged)
+        encoder = embedding.title if embedding else ""
+        yield Comparison(
+            reference, samples, tables[main], both, labels, raw, groups, exchanged, encoder
+        )
+
+
+def _embedding(options: CompareOptions) -> EmbeddingComparison | None:
+    """Load the encoder, where one is given."""
+    if not options.embedding:
+        return None
+    from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
+
+    return EmbeddingComparison(options)
 
 
 def _group_count(body: Body) -> int | None:
@@ -146,8 +165,12 @@ def _measured(
     views: Mapping[str, TextView],
     classes: ClassOptions,
     options: CompareOptions,
+    others: Sequence[MeasureRow],
 ) -> tuple[dict[str, pd.DataFrame], str]:
-    """Measure the samples in every reading: a table each, and what the tests exchange."""
+    """Measure the samples in every reading: a table each, and what the tests exchange.
+
+    `others` are further rows of the first reading.
+    """
     measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
@@ -161,7 +184,8 @@ def _measured(
         with comparison.pair(name, pair_of_bodies) as pair:
             exchanged = exchanged_told(pair, groups[1]) if measurement.permutations else ""
             floors = reference_floors(pair, measurement, options.seed)
-            rows = measure_rows(pair, measurement, options.seed, floors=floors)
+            more = others if place == 0 else ()
+            rows = measure_rows(pair, measurement, options.seed, floors=floors, others=more)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
                 _say(f"warning: {warning}")
             rows += comparison.text_rows(name, pair_of_bodies)

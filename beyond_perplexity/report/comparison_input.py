@@ -16,6 +16,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers, found_groups
+from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
@@ -103,6 +104,11 @@ class CompareOptions:
         Tokens of a document that are read.
     training : str or None
         File with the text that the samples' model was trained on, to find copies of it.
+    embedding : str or None
+        Encoder that documents are also compared by: ``minilm``, or a folder of
+        sentence-transformers.
+    embedding_documents : int
+        Documents of each text that are embedded at most.
     """
 
     reference: str
@@ -119,6 +125,8 @@ class CompareOptions:
     minimum_tokens: int = 0
     maximum_tokens: int | None = None
     training: str | None = None
+    embedding: str | None = None
+    embedding_documents: int = EmbeddingOptions.documents
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
@@ -140,6 +148,19 @@ class CompareOptions:
         name = path.stem if path.stem != RAW_TEXT else path.name
         name = name if name != RAW_TEXT else f"{RAW_TEXT} words"  # a file without a suffix
         return {name: replace(raw, words=words), RAW_TEXT: raw}
+
+    def most_embedded(self) -> int:
+        """Return how many documents of each text are embedded at most.
+
+        Raises
+        ------
+        InputError
+            When the number is not allowed.
+        """
+        try:
+            return EmbeddingOptions("", self.embedding_documents).documents
+        except ValueError as error:
+            raise InputError(f"--embedding-documents: {error}") from error
 
     def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""
@@ -168,6 +189,8 @@ class Comparison:
         Groups of the reference and of the samples; None: documents are not grouped.
     exchanged : str
         What the tests exchange, or why there are none.
+    encoder : str
+        What documents were embedded by; empty where they were not.
     """
 
     reference: Body
@@ -178,6 +201,7 @@ class Comparison:
     raw: pd.DataFrame | None = None
     groups: tuple[int | None, int | None] = (None, None)
     exchanged: str = ""
+    encoder: str = ""
 
 
 class _Fields:

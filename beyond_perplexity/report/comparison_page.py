@@ -39,7 +39,7 @@ from beyond_perplexity.report.layout import (
 from beyond_perplexity.report.text_shares import TEXT_TITLES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.inference.multiple import needed_draws
-from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, LENGTH, SHARES
+from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
 
 
 class MainRow(NamedTuple):
@@ -60,6 +60,7 @@ MAIN_ROWS = (
     MainRow("Bigram types by length: β", "type_token_bigrams", "heaps_beta", "ks_empirical"),
     MainRow("Unigrams", "unigram", None, "tvd"),
     MainRow("Unigrams, largest difference", "unigram", None, "max_difference", 4),
+    MainRow("Embeddings of documents", EMBEDDING, None, "mmd"),
 )
 
 WIDE = ("distances", "vocabulary")
@@ -107,8 +108,8 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
     note = (
-        "Distance: 0 for the same distribution, 1 at most. Floor: that of halves of the "
-        "reference, cut to as many documents as the samples have. Excess: what as many samples "
+        "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Floor: that of halves of "
+        "the reference, cut to as many documents as the samples have. Excess: what as many samples "
         "have from such halves on average, above the floor. Distances fall with the documents, so "
         f"it is not the distance minus the floor. {STAR_NOTE}."
     )
@@ -254,7 +255,10 @@ def _reach(measures: pd.DataFrame, permutations: int) -> str:
 
 
 def _settings(
-    options: CompareOptions, described: Mapping[str, object], measures: pd.DataFrame
+    options: CompareOptions,
+    described: Mapping[str, object],
+    measures: pd.DataFrame,
+    encoder: str,
 ) -> str:
     cleaning = "none (the texts are tokens already)"
     if not options.tokenized:
@@ -262,10 +266,12 @@ def _settings(
             "punctuation normalized, non-printing characters removed, Moses tokenizer "
             f"({options.language}), lower case, accents removed"
         )
+    embedded = f"{encoder}; at most {options.embedding_documents:,} documents of each text"
     entries = {
         "Cleaning": cleaning,
         "Stop words": f"list '{described['stop_words']}'",
         "Symbols": "tokens of punctuation, numbers and other symbols only",
+        **({"Embeddings": embedded} if encoder else {}),
         "Permutations": f"{options.permutations:,}{_reach(measures, options.permutations)}",
         "Bootstrap resamples": f"{options.bootstrap:,}",
         "Seed": str(options.seed),
@@ -323,6 +329,6 @@ def comparison_page(
         f"<details><summary>Show all {len(comparison.measures)} measures</summary>",
         to_html_table(all_measures_table(comparison.measures)),
         "</details>",
-        _settings(options, described, comparison.measures),
+        _settings(options, described, comparison.measures, comparison.encoder),
     ]
     return html_page(title, "\n".join(parts))

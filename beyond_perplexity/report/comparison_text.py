@@ -50,7 +50,18 @@ document of <em>l</em> tokens has about α<em>l</em><sup>β</sup> distinct ones.
 (Kolmogorov-Smirnov): the largest difference of the two cumulative distributions. <b>TVD</b> (total
 variation): half of the sum of all differences of word probabilities, so the share of tokens that
 would have to change. <b>max</b>: the largest difference for a single word, which the note
-names.</dd>
+names. <b>MMD</b> (maximum mean discrepancy, 1.41 at most): the distance of the mean embeddings of
+the documents' vectors.</dd>
+<dt>Embeddings</dt>
+<dd>Where an encoder is given, each of some random documents becomes a vector, and MMD with a
+Gaussian kernel says how far the vectors of both texts are apart; the kernel's width is the median
+distance of all of them, which no exchange of documents changes. There are no clusters and no seed
+but that of the documents and of their exchanges. It sees what the encoder sees, which is what a
+text is about more than how well it is written, and only the beginning of a long document (row
+<em>cut</em>); unknown words are left out. Its limits are for endless texts, each on one side, and
+can both lie below the distance, which is too large for few documents. <em>squared_mmd</em> is not
+too large on average, and may be negative. <em>smallest_shift</em> is the share of documents of a
+single topic that the test finds in 80% of cases at p &lt; 0.005, unadjusted.</dd>
 <dt>Floor, excess</dt>
 <dd>Two texts of one author are never 0 apart: the fewer documents, the farther. The <b>floor</b> is
 the mean distance of two random halves of the reference, cut to as many documents as the samples

@@ -102,6 +102,7 @@ class SwapShift(Shift):
         self._groups = groups
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw pairs; those with too few effective groups have no verdict."""
         parts = []
         for item in range(how.pairs):
             rng = stream(how.seed, how.purpose, item)

@@ -45,6 +45,8 @@ vocabulary           documents, tokens, types (and each with _reference)
 vocabulary           novel_types          share of the samples' types that the reference lacks
 vocabulary           coverage             share of the reference's tokens whose type the samples
 have
+embedding            mmd and what stands beside it: where documents are embedded, see
+`embeddings.measures`
 ==================== ==================== ========================================================
 
 Values and limits of rank_frequency and unigram are at equal tokens (`equal_tokens`), those of all
@@ -154,6 +156,7 @@ def measure_rows(
     *,
     floors: Mapping[MeasureKey, Floor] | None = None,
     bodies: int = 1,
+    others: Sequence[MeasureRow] = (),
 ) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
@@ -169,10 +172,12 @@ def measure_rows(
         What two human texts as large are apart.
     bodies : int
         Bodies of text whose tests are one family.
+    others : sequence of MeasureRow
+        Further rows of the same body, tested elsewhere: p-values are adjusted for all.
     """
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
-    rows = adjusted_rows(rows, options.permutations, bodies)
+    rows = adjusted_rows([*rows, *others], options.permutations, bodies)
     return [_above_floor(row, floors or {}) for row in rows]
 
 

@@ -14,7 +14,13 @@ TendencyKind = Literal[
 LENGTH = "length"
 EMBEDDING = "embedding"
 _CLASSES = "beyond_perplexity.tendencies.word_classes"
-DISTANCE_NAMES = {"ks": "KS", "ks_empirical": "KS", "tvd": "TVD", "max_difference": "max", "mmd": "MMD"}
+DISTANCE_NAMES = {
+    "ks": "KS",
+    "ks_empirical": "KS",
+    "tvd": "TVD",
+    "max_difference": "max",
+    "mmd": "MMD",
+}
 
 
 class Tendency(NamedTuple):

@@ -101,16 +101,21 @@ class SentenceEvaluator(Evaluator):
     encoder : Encoder
     """
 
-    measures = ("similarity",)
+    measures: tuple[str, ...] = ("similarity",)
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: ``similarity``, the cosine."""
-        vectors = self.encode_pairs(pairs)  # 2 x (N, D)
-        known = [has_vector(part) for part in vectors]  # 2 x (N,)
-        return {"similarity": settle("similarity", cosines(*vectors), known)}
+        return self.score_vectors(*self.encode_pairs(pairs))
+
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> dict[str, Floats]:
+        """Score vectors of texts, two (N, D)."""
+        known = [has_vector(part) for part in (first, second)]  # 2 x (N,)
+        return {"similarity": settle("similarity", cosines(first, second), known)}
 
     def encode_pairs(
         self, pairs: Sequence[TextPair]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 MODULES = "modules.json"
+PADDED = 32  # tokens: texts are filled up to a multiple, as few groups as are worth their rows
 _OWN = "sentence_transformers."
 _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
@@ -62,13 +63,36 @@ class SentenceTransformerEncoder:
         if self.limit is not None:
             self.truncated += int((lengths > self.limit).sum())
             lengths = np.minimum(lengths, self.limit)
-        for group in groups_of_one_length(lengths):
+        step = PADDED if self._pads else 1
+        for group in groups_of_one_length(lengths, step):
             chosen = places[group]
-            rows = [read[place] for place in chosen]
-            found[chosen] = self._model.encode(
-                rows, batch_size=len(rows), show_progress_bar=False, convert_to_numpy=True
-            )
+            width = -(-int(lengths[group].max()) // step) * step
+            found[chosen] = self._vectors([read[place] for place in chosen], width)
         return found
+
+    @property
+    def _pads(self) -> bool:
+        """Whether texts can be filled up to a width: those of a plain encoder of tokens."""
+        model = self._model
+        plain = type(model[0]).__name__ == "Transformer" and callable(model.tokenizer)
+        return plain and self.limit is not None and model.default_prompt_name is None
+
+    def _vectors(self, texts: list[str], width: int) -> NDArray[np.float32]:
+        """Return the vectors of texts of as many tokens, or filled up to a width, (N, D)."""
+        if not self._pads:
+            return self._model.encode(
+                texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True
+            )
+        most = min(width, self.limit or width)
+        features = self._model.tokenizer(
+            texts, truncation=True, padding="max_length", max_length=most, return_tensors="pt"
+        )
+        import torch
+
+        with torch.inference_mode():
+            held = {name: value.to(self._model.device) for name, value in features.items()}
+            vectors = self._model.forward(held)["sentence_embedding"]
+        return np.asarray(vectors.float().cpu().numpy(), np.float32)
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Return the tokens of texts, int64, (N,), those that are cut off among them."""

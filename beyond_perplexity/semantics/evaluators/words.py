@@ -5,7 +5,6 @@ N pairs of texts, V words of a block of texts, D numbers of a vector.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair, settle
+from beyond_perplexity.semantics.evaluators.job import DESCRIPTION, read_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.vector_measures import measure_vectors
-from beyond_perplexity.semantics.word_ids import WordIds, WordIndex
-
-DESCRIPTION = "evaluator.json"
+from beyond_perplexity.semantics.word_ids import TextIds, WordIndex
 
 
 class WordVectorEvaluator(Evaluator):
@@ -74,7 +72,7 @@ class WordVectorEvaluator(Evaluator):
         return {**self._about, "words": self._words, "unknown": self._unknown}
 
 
-def _has_known(texts: WordIds) -> NDArray[np.bool_]:
+def _has_known(texts: TextIds) -> NDArray[np.bool_]:
     """Return which texts have a word with a vector, (N,)."""
     counts = np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]
     return np.diff(counts) > 0
@@ -141,30 +139,3 @@ def load_word2vec(
         raise InputError(f"{table.path}: is not the file that {DESCRIPTION} describes; train again")
     cleaning = Preprocessing.from_config(held["preprocessing"])
     return WordVectorEvaluator(table, about, measure_options(measures), cleaning)
-
-
-def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
-    """Read what a folder of a trained evaluator says of it.
-
-    Parameters
-    ----------
-    folder : Path
-    family : str, optional
-        What it has to be of.
-
-    Raises
-    ------
-    InputError
-        When the folder is no such folder, or of another family.
-    """
-    path = folder / DESCRIPTION
-    try:
-        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = held["family"]
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no evaluator: it has no {DESCRIPTION}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not describe an evaluator ({error!r})") from error
-    if family not in (None, found):
-        raise InputError(f"{path}: is of family {found}, expected {family}")
-    return held

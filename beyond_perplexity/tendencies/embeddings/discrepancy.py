@@ -117,7 +117,7 @@ class _Side(NamedTuple):
         return float((self.all.sum() - self.own.sum()) / pairs)
 
     def means_without(self) -> np.ndarray:
-        """The same without each unit: (U,)."""
+        """Return the same without each unit: (U,)."""
         n = self.sizes.sum()
         pairs = n**2 - np.sum(self.sizes**2) - 2 * self.sizes * (n - self.sizes)
         sums = self.all.sum() - self.own.sum() - 2 * (self.all - self.own)
@@ -126,7 +126,7 @@ class _Side(NamedTuple):
         return found
 
     def error(self, value: float, other: float, m: int) -> StandardError:
-        """The standard error of the estimate, as far as this text's units vary.
+        """Return the standard error of the estimate, as far as this text's units vary.
 
         `other` is the mean kernel of the other text, of m documents.
         """

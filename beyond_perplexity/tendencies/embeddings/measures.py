@@ -38,6 +38,7 @@ from beyond_perplexity.tendencies.embeddings.discrepancy import (
     unbiased_square,
 )
 from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.embeddings.shifts import MMD, TopicShift, TopicSwapShift
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments
 from beyond_perplexity.tendencies.inference.floors import EXCESS_SPLITS, HUMAN_SPLITS, floor_of
@@ -168,9 +169,7 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, note=note)
 
 
-def further_floor(
-    reference: EmbeddedText, further: EmbeddedText, pair: EmbeddedPair, seed: int
-) -> Floor | None:
+def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor | None:
     """Compute the floor of a pair from further human text: as many documents as there are samples.
 
     Returns
@@ -178,13 +177,11 @@ def further_floor(
     Floor or None
         None where there are too few further documents.
     """
-    m = len(pair.samples)
-    other = further.first(m)
-    enough = 2 * len(other) >= m if reference.groups is not None else len(other) == m
-    if not enough or (reference.groups is None) != (other.groups is None):
+    m, other = len(pair.samples), further.first(len(pair.samples))
+    enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
+    if not enough or (pair.reference.groups is None) != (other.groups is None):
         return None
-    human = replace(pair, reference=reference, samples=other)
-    return floor_of(randomized_distances(human, HUMAN_SPLITS, seed))
+    return floor_of(randomized_distances(replace(pair, samples=other), HUMAN_SPLITS, seed))
 
 
 def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
@@ -218,21 +215,41 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
     return distances(kernel, weights)
 
 
-def topic_shift(human: EmbeddedPair) -> Shift:
-    """Make the shift of a population of human documents, of groups where it has them.
+def rows_of_pair(
+    pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
+) -> list[MeasureRow]:
+    """Measure a pair without further human text: floor and shift are those of the reference.
+
+    Returns
+    -------
+    list of MeasureRow
+        Empty where a text has fewer than two documents with a vector.
+    """
+    if min(pair.n_documents) < 2:
+        return []
+    floor = half_floor(pair, seed) if options.permutations else None
+    smallest = math.nan  # groups on both sides have no shift
+    if scheme_of(pair.groups) != "groups" and not pair.reason:
+        shift = human_shift(pair.reference)
+        smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
+    return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))
+
+
+def human_shift(*texts: EmbeddedText) -> Shift:
+    """Make the shift of a population of human documents, of groups where they have them.
 
     Parameters
     ----------
-    human : EmbeddedPair
-        The documents of the population; those of both texts are taken, with the groups of both.
+    *texts : EmbeddedText
+        The texts that the population is made of, all with groups or none.
     """
-    inner = TopicShift(human.kernel)
-    first, second = human.groups
-    if first is None:
+    vectors = np.concatenate([text.vectors for text in texts])
+    inner = TopicShift(gaussian_kernel(vectors, median_distance(vectors)))
+    groups = [text.groups for text in texts if text.groups is not None]
+    if len(groups) < len(texts):
         return inner
-    codes = first if second is None else np.concatenate([first, second + first.max() + 1])
-    if len(codes) < len(human.kernel):
-        inner = TopicShift(human.kernel[: len(codes), : len(codes)])
+    starts = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in groups)])
+    codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
     return TopicSwapShift(inner, GroupedDocuments(codes, np.ones(len(codes))))
 
 

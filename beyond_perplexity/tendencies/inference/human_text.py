@@ -79,7 +79,7 @@ def split_histogram(
     return parts
 
 
-def _wanted(groups: np.ndarray | None, n: int) -> np.ndarray:
+def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
     """Say which documents make n: the first ones, or the first whole groups: bool, (D,)."""
     if groups is None:
         return np.ones(n, bool)
@@ -90,15 +90,27 @@ def _wanted(groups: np.ndarray | None, n: int) -> np.ndarray:
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]
 
 
-def _as_read(human: HumanText, wanted: np.ndarray) -> Iterator[pa.Array]:
-    """Yield the wanted documents as they are read, their tokens joined by blanks."""
+def texts_as_read(
+    batches: Iterable[pa.Array], read: Callable[[pa.Array], TokenBatch], wanted: np.ndarray
+) -> Iterator[pa.Array]:
+    """Yield documents of a stream as they are read, their tokens joined by blanks.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.StringArray
+        The documents; no more are asked for than are wanted.
+    read : callable
+        Makes tokens of a batch.
+    wanted : numpy.ndarray of bool, shape (D,)
+        Which of the first D documents are wanted.
+    """
     start = 0
-    for texts in human.texts:
+    for texts in batches:
         chosen = wanted[start : start + len(texts)]
         start += len(texts)
         taken = texts.slice(0, len(chosen)).filter(pa.array(chosen))
         if len(taken):
-            batch = human.read(taken)
+            batch = read(taken)
             words = batch.types.take(pa.array(batch.ids))
             offsets = pa.array(batch.offsets, pa.int32())
             yield pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
@@ -123,9 +135,9 @@ def _stored_again(path: Path) -> Iterator[pa.Array]:
 
 def _count_further(human: HumanText, wanted: np.ndarray, folder: Path) -> Statistics | None:
     """Count the wanted documents and keep them in the folder; None where they are not there."""
-    found = 0
+    found, as_read = 0, texts_as_read(human.texts, human.read, wanted)
     with StatisticsCounter(human.classes.stop_words, human.classes.count_s_symbols) as counter:
-        for texts in _stored(_as_read(human, wanted), folder / _TEXTS):
+        for texts in _stored(as_read, folder / _TEXTS):
             counter.add(texts)
             found += len(texts)
         if found == 0 or found < wanted.sum():
@@ -154,7 +166,7 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
     """
     assert pair.documents is not None
     grouped = pair.groups[0] is not None
-    wanted = _wanted(human.groups if grouped else None, pair.samples.n_documents)
+    wanted = first_documents(human.groups if grouped else None, pair.samples.n_documents)
     lacking = grouped and (human.groups is None or 2 * wanted.sum() < pair.samples.n_documents)
     with tempfile.TemporaryDirectory(prefix="human-") as name:
         further = None if lacking else _count_further(human, wanted, Path(name))
@@ -227,7 +239,7 @@ def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
         return
     assert further.documents is not None
     kept = np.zeros(len(codes), bool)
-    wanted = _wanted(codes, n)
+    wanted = first_documents(codes, n)
     kept[: len(wanted)] = wanted
     places = np.zeros(further.reference.n_documents, int), np.where(kept, 1, -1)
     with further.documents.selected(places) as documents:

@@ -1,0 +1,58 @@
+"""Folders of trained networks: weights in safetensors, and what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import safetensors.torch
+from safetensors import SafetensorError
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device
+from beyond_perplexity.models.contract import TrainedModel, check_finite
+from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.semantics.evaluators.job import (
+    DESCRIPTION,
+    read_description,
+)
+from beyond_perplexity.storage.provenance import content_hash
+
+Network = TypeVar("Network", bound=TrainedModel)
+
+
+def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Network, dict[str, Any]]:
+    """Read the folder of a trained network.
+
+    Parameters
+    ----------
+    folder : Path
+        Written by `courses.train_network`.
+    kind : type
+        Class of the network.
+    device : str
+        auto, cpu or cuda.
+
+    Returns
+    -------
+    network : TrainedModel
+        In evaluation mode.
+    description : dict
+
+    Raises
+    ------
+    InputError
+        When a file is missing, foreign or damaged, the files do not belong together, or a weight is
+        no finite number.
+    """
+    held = read_description(folder)
+    weights = folder / WEIGHTS
+    refuse_foreign(weights)
+    if content_hash(weights) != held.get("sha256"):
+        raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
+    try:
+        network = kind.from_tensors(held["config"], safetensors.torch.load_file(weights))
+    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
+        raise InputError(f"{weights}: does not fit {DESCRIPTION} ({error})") from error
+    check_finite(network, weights)
+    return network.to(choose_device(device)).eval(), held

@@ -1,0 +1,96 @@
+"""Embed documents of the samples that are compared with a corpus, and of its human text."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.semantics.encoders import encoder_of
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
+from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedText, TextEncoder
+from beyond_perplexity.tendencies.embeddings.reading import embedded_documents, further_documents
+from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, TextKey, embeddings_table
+from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--encoder", type=json_object, required=True, help="JSON object: an evaluator with vectors")
+    add("--reference-documents", nargs="+", required=True, help="Parquet files of the corpus")
+    add("--reference-split", default="test", help="split that is the reference")
+    add("--pool-split", default="train", help="split with further human documents, for floors")
+    add("--first", type=int, help="documents of the reference: so many, the first ones")
+    add("--group-column", help="column of the reference with the group of a document")
+    add("--samples", nargs="+", required=True, help="shards, {model}/{decoding}/{shard}.parquet")
+    add("--readings", type=json_object, default={}, help="JSON: vocabulary by model/decoding")
+    add("--vocabularies", nargs="*", default=[], help="files {vocabulary}.txt, one word a line")
+    add("--maximum-tokens", type=int, help="tokens that are read of a document")
+    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
+    add("--documents", type=int, required=True, help="documents of each text, at most")
+    add("--seed", type=int, default=0, help="seed of the choice of documents")
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--output", required=True, help="vectors to write")
+    given = parser.parse_args()
+    evaluator = load_evaluator(given.encoder, device=given.device)
+    record = run_record("scripts/embed.py", vars(given), seed=given.seed)
+    record["evaluator"] = evaluator.describe()
+    with ShardWriter(given.output, EMBEDDINGS, record) as writer:
+        for key, text in _texts(given, encoder_of(evaluator)):
+            writer.write(embeddings_table(key, text))
+
+
+def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
+    raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
+    paths = {Path(path).stem: path for path in given.vocabularies}
+    views = {name: TextView(vocabulary_words(path), *_ends(raw)) for name, path in paths.items()}
+    views[RAW_TEXT] = raw
+    files = DocumentFiles(
+        given.reference_documents, given.reference_split, given.first, raw, given.group_column
+    )
+    groups = files.groups()
+    n = sum(batch.num_rows for batch in files.rows("text"))
+    places = chosen_documents((n, 0), (groups, None), given.documents, given.seed)[0]
+    further = further_documents(
+        files, given.pool_split, len(places), given.documents, grouped=groups is not None
+    )
+    sources = _sources(given.samples)
+    read_in = {source: str(given.readings.get(source, RAW_TEXT)) for source in sources}
+    for vocabulary in dict.fromkeys(read_in.values()):
+        read = views[vocabulary].batch
+        yield (HUMAN, vocabulary), embedded_documents(files, places, n, groups, read, encoder)
+        others, chosen, own = further
+        text = embedded_documents(others, chosen, len(chosen), own, read, encoder)
+        yield (FURTHER, vocabulary), text
+    for source, shards in sources.items():
+        samples = DocumentFiles(tuple(shards), view=raw)
+        m = sum(batch.num_rows for batch in samples.rows("text"))
+        chosen = chosen_documents((0, m), (None, None), given.documents, given.seed)[1]
+        read = views[read_in[source]].batch
+        text = embedded_documents(samples, chosen, m, None, read, encoder)
+        yield (source, read_in[source]), text
+
+
+def _ends(view: TextView) -> tuple[int | None, int]:
+    return view.maximum_tokens, view.minimum_tokens
+
+
+def _sources(shards: list[str]) -> dict[str, list[str]]:
+    """Gather shards by the body of text that their folders name."""
+    found: dict[str, list[str]] = {}
+    for path in shards:
+        found.setdefault("/".join(Path(path).resolve().parts[-3:-1]), []).append(path)
+    return found
+
+
+if __name__ == "__main__":
+    run_command(main)

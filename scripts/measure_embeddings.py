@@ -1,0 +1,104 @@
+"""Compare samples with human text in the space of an encoder; join the rows to other measures."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from functools import cache
+
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embeddings.joined import joined_measures, of_source
+from beyond_perplexity.tendencies.embeddings.measures import (
+    embedding_rows,
+    further_floor,
+    human_shift,
+    smallest_topic_share,
+)
+from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, read_embeddings
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.sensitivity import shift_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--embeddings", required=True, help="vectors of all bodies of text of a corpus")
+    add("--measures", nargs="+", required=True, help="measures of these bodies")
+    add("--sensitivity", help="smallest shifts of the other tendencies of the corpus")
+    add("--bodies", type=int, default=1, help="bodies of text that share one family of tests")
+    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
+    add("--seed", type=int, default=0, help="seed of all draws")
+    add("--output", required=True, help="measures of all bodies, with those of embeddings")
+    add("--output-sensitivity", help="smallest shifts, with those of embeddings")
+    given = parser.parse_args()
+    record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
+    tables = _read(given.measures, TENDENCY_MEASURES)
+    measured = _Comparisons(given)
+    joined = [measured.joined(of_source(tables, name)) for name in _sources(tables)]
+    write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
+    if given.output_sensitivity:
+        found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []
+        table = pa.concat_tables([*found, measured.sensitivity()])
+        write_shard(given.output_sensitivity, SENSITIVITY, table, record)
+
+
+def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(list(read_batches(paths, schema, schema.names)), schema)
+
+
+def _sources(tables: pa.Table) -> list[str]:
+    return list(dict.fromkeys(tables["source"].to_pylist()))
+
+
+class _Comparisons:
+    """The comparisons of a file of vectors."""
+
+    def __init__(self, given: Namespace) -> None:
+        self._texts = read_embeddings(given.embeddings)
+        self._path, self._seed, self._bodies = given.embeddings, given.seed, given.bodies
+        self._options = MeasurementOptions.from_config(given.options)
+        self._how = SensitivityOptions.from_config(given.sensitivity_options)
+        self._smallest = cache(self._find_smallest)
+
+    def _human(self, vocabulary: str) -> tuple[EmbeddedText, EmbeddedText]:
+        return self._texts[HUMAN, vocabulary], self._texts[FURTHER, vocabulary]
+
+    def joined(self, table: pa.Table) -> pa.Table:
+        """Join the rows of embeddings of a body to its measures."""
+        first = table.slice(0, 1).to_pylist()[0]
+        key = str(first["source"]), str(first["vocabulary"])
+        if key not in self._texts:
+            raise InputError(f"{self._path}: has no vectors of {' in '.join(key)}; embed it anew")
+        rows = []
+        (reference, further), samples = self._human(key[1]), self._texts[key]
+        if min(len(reference), len(samples)) >= 2:
+            pair = EmbeddedPair.of(reference, samples, further)
+            floor = further_floor(further, pair, self._seed) if self._options.permutations else None
+            smallest = self._smallest(key[1], pair.n_documents)
+            rows = [
+                *embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest)
+            ]
+        return joined_measures(table, rows, self._options.permutations, self._bodies)
+
+    def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
+        shift = human_shift(*self._human(vocabulary))
+        return smallest_topic_share(shift, n_documents, self._how, self._seed)
+
+    def sensitivity(self) -> pa.Table:
+        """Find the smallest shifts of the numbers of documents that are asked for, in raw text."""
+        readings = [vocabulary for source, vocabulary in self._texts if source == HUMAN]
+        human = self._human(min(readings, key=lambda name: name != "raw"))
+        shift, grouped = human_shift(*human), human[0].groups is not None
+        return shift_table([shift], self._how, self._seed, HUMAN, grouped=grouped)
+
+
+if __name__ == "__main__":
+    run_command(main)

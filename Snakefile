@@ -20,6 +20,8 @@ include: "rules/train.smk"
 include: "rules/generate.smk"
 include: "rules/importance.smk"
 include: "rules/contrastive.smk"
+include: "rules/evaluators.smk"
+include: "rules/semantics.smk"
 include: "rules/tendencies.smk"
 include: "rules/report.smk"
 
@@ -40,6 +42,8 @@ wildcard_constraints:
     samples="[0-9]{5}",
     shard="[0-9]{5}",
     units="[0-9]{5}",
+    block="[0-9]{5}",
+    evaluator=NAME,
     draws="[0-9]{5}",
     pairs=NAME,
     resample="[0-9]{3}",
@@ -57,6 +61,7 @@ localrules:
     perplexity,
     importance,
     contrastive,
+    semantics,
 
 
 rule all:
@@ -65,6 +70,7 @@ rule all:
     input:
         SAMPLES,
         CONTRASTS,
+        SEMANTICS,
         REPORTED,
         OVERVIEW,
 
@@ -104,6 +110,13 @@ rule contrastive:
     input:
         CONTRASTS,
         RUN.report.files("contrastive"),
+
+
+rule semantics:
+    """The meaning of predictions: measures, differences and probes, their tables and figures."""
+    input:
+        SEMANTICS,
+        RUN.report.files("semantics"),
 
 
 rule tendencies:

@@ -57,6 +57,22 @@ class Vocabulary(ABC):
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Turn texts into ids, int32, one array a text, without ``<s>`` and ``</s>``."""
 
+    def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
+        """Turn texts that are cut between words into ids, int32, one array a piece.
+
+        Parameters
+        ----------
+        texts : sequence of sequence of str
+            Pieces, none of them empty; joined by one blank they are the text.
+
+        Returns
+        -------
+        list of list of ndarray
+            Joined, those of a text are the ids that `encode` gives it.
+        """
+        ids = iter(self.encode([piece for text in texts for piece in text]))
+        return [[next(ids) for _ in text] for text in texts]
+
     @abstractmethod
     def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
         """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""

@@ -37,9 +37,16 @@ MEASURES = [
 ]
 PERPLEXITIES = expand(
     "<results>/perplexity/{model}.json",
-    model=dict.fromkeys([*RUN.models.scored(), *RUN.contrastive.normalized()]),
+    model=dict.fromkeys(
+        [
+            *RUN.models.scored(),
+            *RUN.contrastive.normalized(),
+            *RUN.semantics.models(),
+        ]
+    ),
 )
 CONTRASTS = RUN.contrastive.files()
+SEMANTICS = RUN.semantics.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
@@ -68,6 +75,13 @@ def growing(megabytes):
 def family_fingerprint(script):
     """The code of a script with that of the family of the model that it runs."""
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
+
+
+def evaluator_fingerprint(script):
+    """The code of a script with that of the family of the evaluator that it runs."""
+    return lambda wildcards: fingerprint(
+        script, *RUN.semantics.evaluator_code(wildcards.evaluator)
+    )
 
 
 def documents_of_model(wildcards):
@@ -136,5 +150,6 @@ LOCAL_TARGETS = {
     "perplexity",
     "importance",
     "contrastive",
+    "semantics",
 }
 atexit.register(print_summary)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariance.quantum import QUANTUM, padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.perplexity.scores import (
     POOL,
@@ -30,8 +30,6 @@ from beyond_perplexity.perplexity.scores import (
 )
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
-# Texts of n words are filled up to a multiple of the first number that n reaches; see `_width`.
-_STEPS = ((512, 128), (128, 32), (0, 8))
 BATCH_POSITIONS = 8192
 
 Text = Sequence[str]
@@ -130,7 +128,7 @@ class DocumentScorer(Scorer):
 
     def width(self, piece: ScoreWindow) -> int:
         """Return the width of a window; no model sees more than its context."""
-        wide = _width(len(piece.tokens) - 1)
+        wide = padded_width(len(piece.tokens) - 1)
         return wide if self._context is None else min(wide, self._context)
 
     def run(self, pieces: Sequence[ScoreWindow], width: int) -> np.ndarray:
@@ -163,7 +161,7 @@ class SentenceScorer(Scorer):
 
     def width(self, piece: np.ndarray) -> int:
         """Return the width of a sentence."""
-        return _width(len(piece))
+        return padded_width(len(piece))
 
     def run(self, pieces: Sequence[np.ndarray], width: int) -> np.ndarray:
         """Score sentences."""
@@ -198,15 +196,6 @@ def make_scorer(model: TrainedModel, vocabulary: Vocabulary, name: object) -> Sc
     raise InputError(f"{name}: has latent variables, its scores are estimates; leave it out")
 
 
-def _width(length: int) -> int:
-    step = next(step for least, step in _STEPS if length > least or not least)
-    return max(1, -(-length // step)) * step
-
-
-def _rows(width: int, positions: int) -> int:
-    return max(1, positions // width // QUANTUM) * QUANTUM
-
-
 @torch.no_grad()
 def score_texts(
     scorer: Scorer, texts: Iterable[Text], batch_positions: int = BATCH_POSITIONS
@@ -237,7 +226,7 @@ def score_texts(
                 width = scorer.width(piece)
                 waiting[width].append((len(scores), piece))
                 scores.append(0.0)
-                if len(waiting[width]) == _rows(width, batch_positions):
+                if len(waiting[width]) == rows_of_batch(width, batch_positions):
                     _run(scorer, waiting.pop(width), width, scores)
     for width, left in waiting.items():
         _run(scorer, left, width, scores)

@@ -204,9 +204,18 @@ class InstanceStore:
         return (self[place] for place in range(len(self)))
 
     @property
+    def ids(self) -> np.ndarray:
+        """Number of each instance, int64."""
+        return np.asarray(self._ids)
+
+    @property
     def lengths(self) -> np.ndarray:
         """Words of each instance, int64."""
-        return np.diff(self._ends[TOKENS], prepend=0)
+        return self.lengths_of(TOKENS)
+
+    def lengths_of(self, name: str) -> np.ndarray:
+        """Return the entries of an array of each instance, int64."""
+        return np.diff(self._ends[name], prepend=0)
 
 
 def _write_arrays(base: Path, name: str, instances: Iterable[Instance]) -> int:

@@ -10,6 +10,19 @@ from torch import Tensor, cat
 from torch.nn import functional
 
 QUANTUM = 16  # rows
+# Rows of n places are filled up to a multiple of the first number that n reaches.
+_STEPS = ((512, 128), (128, 32), (0, 8))
+
+
+def padded_width(length: int) -> int:
+    """Return how many places a row is filled up to: a matter of its length alone."""
+    step = next(step for least, step in _STEPS if length > least or not least)
+    return max(1, -(-length // step)) * step
+
+
+def rows_of_batch(width: int, positions: int) -> int:
+    """Return how many rows of a width have about so many positions: whole quanta, one at least."""
+    return max(1, positions // width // QUANTUM) * QUANTUM
 
 
 def round_up(rows: Tensor) -> Tensor:

@@ -339,3 +339,26 @@ class LanguageModel(TrainedModel):
             logits, state = self.step(inputs[:, place], state)  # (B, V)
             columns.append(chosen_log_probs(logits, targets[:, place]))
         yield torch.stack(columns, 1).flatten()
+
+    def next_logits(self, inputs: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield the logits of the next token after every prefix, float32, (n, V), in chunks.
+
+        Parameters
+        ----------
+        inputs : Tensor
+            int64, (B, T).
+        most : int
+            Positions of a chunk at most. They follow each other row by row.
+        """
+        places = inputs.shape[1]
+        if places <= most:
+            yield from (self(rows).flatten(0, 1) for rows in inputs.split(most // places))
+            return
+        for row in inputs:
+            state = self.initial_state(1, places)
+            for part in row.split(most):
+                columns = []
+                for token in part:
+                    logits, state = self.step(token[None], state)  # (1, V)
+                    columns.append(logits)
+                yield torch.cat(columns)

@@ -146,6 +146,11 @@ class FactoredModel(LanguageModel):
             part = slice(start, start + most)
             yield self.output.log_probs(features[part], targets.flatten()[part])
 
+    def next_logits(self, inputs: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield the logits after every prefix, (n, V), in chunks; see `LanguageModel`."""
+        features = self.features(inputs).flatten(0, 1)  # (B T, D)
+        yield from (self.output.logits(part) for part in features.split(most))
+
 
 class FactoredNetwork(ConfiguredModel, FactoredModel):
     """A factored model that is made untrained from the options of its family.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,10 @@ class RecurrentOptions(Limited):
         Probability of dropping a word's embedding wherever it is in a batch, in training.
     tie_weights : bool
         The output layer shares the embedding's matrix; when H is not E, a projection goes between.
+    initialization : "torch" or "xavier"
+        Weights before training. torch: uniform within 1/√H in the layers, normal with variance 1/E
+        in the embedding. xavier: uniform within √(6 / (inputs + outputs)) for each matrix, each
+        gate's by itself (Glorot & Bengio 2010), and no bias.
     """
 
     layers: Count = 1
@@ -48,6 +52,7 @@ class RecurrentOptions(Limited):
     locked_dropout: bool = False
     embedding_dropout: Dropout = 0.0
     tie_weights: bool = True
+    initialization: Literal["torch", "xavier"] = "torch"
 
 
 class RecurrentModel(FactoredNetwork):
@@ -87,6 +92,18 @@ class RecurrentModel(FactoredNetwork):
         nn.init.zeros_(self.output.bias)
         if options.tie_weights:
             self.output.weight = self.embedding.weight
+        if options.initialization == "xavier":
+            self._initialize_xavier()
+
+    def _initialize_xavier(self) -> None:
+        gates = {id(weight) for weight in self.layers.parameters()}
+        for weight in self.parameters():
+            if weight.dim() == 1:
+                nn.init.zeros_(weight)
+                continue
+            height = self.options.hidden_size if id(weight) in gates else len(weight)
+            for part in weight.split(height):  # a view
+                nn.init.xavier_uniform_(part)
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or H), for tokens (B, T)."""

@@ -43,6 +43,16 @@ def _drawn_sums(columns: np.ndarray, flips: int, seed: int) -> Iterator[np.ndarr
             left -= count
 
 
+def flipped_sums(columns: np.ndarray, flips: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield the sums of columns (G, M) over groups with other signs, some at a time; (n, M).
+
+    Of at most `EXACT_GROUPS` groups all 2^G signs, the given ones first, else `flips` drawn ones.
+    All columns of a flip share their signs.
+    """
+    exact = len(columns) <= EXACT_GROUPS
+    return _all_sums(columns) if exact else _drawn_sums(columns, flips, seed)
+
+
 def sign_flip_p_values(
     columns: np.ndarray, pairs: Sequence[tuple[int, int]], flips: int, seed: int
 ) -> list[float]:
@@ -78,11 +88,9 @@ def sign_flip_p_values(
     sizes = np.abs(centred).sum(axis=0)
     seen = np.abs((centred[:, first] - centred[:, second]).sum(axis=0))
     least = seen - TIE * (sizes[first] + sizes[second])
-    exact = len(columns) <= EXACT_GROUPS
-    sums = _all_sums(centred) if exact else _drawn_sums(centred, flips, seed)
     larger, drawn = np.zeros(len(pairs), np.int64), 0
-    for part in sums:
+    for part in flipped_sums(centred, flips, seed):
         larger += np.count_nonzero(np.abs(part[:, first] - part[:, second]) >= least, axis=0)
         drawn += len(part)
-    own = 0 if exact else 1
+    own = 0 if len(columns) <= EXACT_GROUPS else 1
     return [float((count + own) / (drawn + own)) for count in larger]

@@ -49,7 +49,7 @@ class Run:
         self.models = Models(config, self.importance)
         self.contrastive = ContrastivePlan(config, self.models)
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
-        self.semantics = SemanticsPlan(config, self.models)
+        self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
         self.report = Report(

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
+from beyond_perplexity.planning.parameters import (
+    Config,
+    as_json,
+    documents_are_sentences,
+    split_unit,
+)
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 
+PROBED = 500  # sentences at most that show what an evaluator notices
 _FOLDER = "<results>/semantics"
 # Files among those of models.
 _FILES = ("differences", "correlations")
@@ -26,11 +35,19 @@ class SemanticsPlan:
         The configuration after `validation.validate`.
     models : Models
         The models of the run.
+    evaluators : EvaluatorPlan
+        Its evaluators.
+    corpora : Corpora
+        Knows where downloads are.
     """
 
-    def __init__(self, config: Config, models: Models) -> None:
+    def __init__(
+        self, config: Config, models: Models, evaluators: EvaluatorPlan, corpora: Corpora
+    ) -> None:
         self._config = config
         self._models = models
+        self._evaluators = evaluators
+        self._corpora = corpora
         self.options: Mapping[str, Any] = config["semantics"]
 
     def models(self, corpus: str | None = None) -> list[str]:
@@ -44,17 +61,18 @@ class SemanticsPlan:
 
     def evaluators(self) -> list[str]:
         """List what compares texts: the words themselves first."""
-        return [WORDS_EVALUATOR, *self.options["evaluators"]] if self.models() else []
+        return [WORDS_EVALUATOR, *self._evaluators.used()] if self.models() else []
 
     def describe(self) -> str:
         """Say in words how much is predicted and by what it is judged."""
         if not self.models():
             return "none"
         given = self.options
-        return (
+        words = (
             f"{len(self.models())} models on {given['sentences']:,} sentences of each of "
             f"{', '.join(given['splits'])} at most, by {', '.join(self.evaluators())}"
         )
+        return "; ".join([words, *self._evaluators.notes()])
 
     # ---- what a shard is ----
 
@@ -76,10 +94,17 @@ class SemanticsPlan:
 
     def text(self, model: str) -> list[str]:
         """Return the flags that say what is predicted: splits, their units, what are sentences."""
-        corpus = self._models.corpus(model)
+        return ["--splits", *self.options["splits"], *self._units(self._models.corpus(model))]
+
+    def probe_flags(self, corpus: str) -> list[str]:
+        """Return the flags that say which sentences are changed: of the last split."""
+        count = min(self.options["sentences"], PROBED)
+        flags = ["--split", self.options["splits"][-1], "--sentences", str(count)]
+        return [*flags, *self._units(corpus)]
+
+    def _units(self, corpus: str) -> list[str]:
         whole = documents_are_sentences(self._config, "semantics", corpus)
-        flags = ["--splits", *self.options["splits"]]
-        return [*flags, "--split-unit", self._models.split_unit(model), *["--whole"] * whole]
+        return ["--split-unit", split_unit(self._config, corpus), *["--whole"] * whole]
 
     def measures(self) -> str:
         """Return the constants of measures that are given, as JSON."""
@@ -88,6 +113,42 @@ class SemanticsPlan:
     def prediction_options(self) -> str:
         """Return what models are asked, as JSON."""
         return as_json({name: self.options[name] for name in ("samples", "continuation")})
+
+    # ---- evaluators; that of words needs nothing ----
+
+    def evaluator_files(self, evaluator: str, *, planning: bool = False) -> list[str]:
+        """List what must be there before an evaluator is loaded.
+
+        In a dry run (`planning`) files of the user's that are not there yet are left out.
+        """
+        found = [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
+        return self._present(found, planning)
+
+    def evaluator_options(self, evaluator: str) -> str:
+        """Return what an evaluator is loaded from, as JSON."""
+        return "{}" if evaluator == WORDS_EVALUATOR else self._evaluators.options(evaluator)
+
+    def evaluator_code(self, evaluator: str) -> list[str]:
+        """List the source files that running an evaluator depends on."""
+        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.code(evaluator)
+
+    def evaluator_gpus(self, evaluator: str) -> int:
+        """Return how many GPUs a job of an evaluator asks for."""
+        return 0 if evaluator == WORDS_EVALUATOR else self._evaluators.gpus(evaluator)
+
+    def human_scores(self) -> str:
+        """Return the files of pairs that people scored, and the column of each, as JSON."""
+        given = self.options["human_scores"].items()
+        return as_json({k: [self._corpora.local_path(v["path"]), v["gold"]] for k, v in given})
+
+    def human_files(self, *, planning: bool = False) -> list[str]:
+        """List these files; in a dry run those that are there, or will be."""
+        given = self.options["human_scores"].values()
+        return self._present([self._corpora.local_path(held["path"]) for held in given], planning)
+
+    def _present(self, paths: Sequence[str], planning: bool) -> list[str]:
+        made = ("<results>", f"{self._corpora.results}/")
+        return [path for path in paths if not planning or path.startswith(made) or exists(path)]
 
     # ---- files ----
 
@@ -111,6 +172,12 @@ class SemanticsPlan:
     def probe_files(self, corpus: str) -> list[str]:
         """List what each evaluator notices in the sentences of a corpus."""
         return [f"{_FOLDER}/{corpus}/probes/{name}.parquet" for name in self.evaluators()]
+
+    def people_files(self, corpus: str, pairs: bool = False) -> list[str]:
+        """List how each evaluator agrees with people, or its scores of their pairs."""
+        folder = "human_scores" if pairs else "human"
+        asked = self.evaluators() if self.options["human_scores"] else []
+        return [f"{_FOLDER}/{corpus}/{folder}/{name}.parquet" for name in asked]
 
     def measure_files(self, corpus: str) -> list[str]:
         """List the measures of the models of a corpus."""
@@ -141,6 +208,8 @@ def check_semantics(config: Config) -> None:
         Names the key, what is wrong with it and what is allowed.
     """
     given = config["semantics"]
+    for name in given["evaluators"]:
+        require("semantics.evaluators", name, config["evaluators"], "evaluator")
     for name in given["models"]:
         require("semantics.models", name, config["models"], "model")
         model = config["models"][name]

@@ -10,7 +10,8 @@ import pyarrow as pa
 from beyond_perplexity.schemas.columns import columns
 
 # What is compared with the target or, to see what chance gives, with that of an unrelated sentence.
-# `sampled` is the mean over the samples, `spread` that over their pairs.
+# `sampled` is the mean over the samples, `spread` that over their pairs, of measures
+# that add up places.
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
 PARTNER_OF = {
     PREDICTED: "partner",
@@ -105,6 +106,8 @@ PROBES = columns(
     low=pa.float64(),
     high=pa.float64(),
     noticed=pa.float64(),
+    noticed_low=pa.float64(),
+    noticed_high=pa.float64(),
     sentences=pa.int64(),
     undefined=pa.int64(),
     groups=pa.int64(),

@@ -64,7 +64,8 @@ def _shifted(
         second.ids[second.starts[pairs] + begin + shift + within],
     )
     cosines = np.ones(len(pairs)) if own and not shift else word_cosines(units, *ids)
-    return np.bincount(pairs, cosines, minlength=len(counts)), counts
+    sums = np.asarray(np.bincount(pairs, cosines, minlength=len(counts)), np.float64)
+    return sums, counts
 
 
 def aligned_cosines(units: Vectors, first: WordIds, second: WordIds) -> Floats:

@@ -38,17 +38,3 @@ def mean_vectors(vectors: NDArray[np.float32], texts: WordIds) -> NDArray[np.flo
         sums = np.add.reduceat(vectors[ids[low:high]], counts[part] - low, axis=0)
         found[part] = sums / sizes[part, None]
     return found
-
-
-def row_cosines(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the cosine of each row (N, D) with the other in its place, (N,).
-
-    NaN where a row is not finite or has length 0: a text of which an encoder knows nothing.
-    """
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    products = np.einsum("nd,nd->n", first, second)
-    lengths = np.sqrt(np.einsum("nd,nd->n", first, first) * np.einsum("nd,nd->n", second, second))
-    with np.errstate(invalid="ignore"):  # of rows that are not finite
-        defined = np.isfinite(products) & (lengths > 0)
-    found = np.divide(products, lengths, out=np.full(len(products), np.nan), where=defined)
-    return np.clip(found, -1.0, 1.0)

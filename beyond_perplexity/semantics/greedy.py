@@ -22,29 +22,29 @@ class GreedyScores(NamedTuple):
     f1: Floats
 
 
-def greedy_alignments(units: Vectors, first: WordIds, second: WordIds) -> GreedyScores:
+def greedy_alignments(units: Vectors, predicted: WordIds, target: WordIds) -> GreedyScores:
     """Align texts greedily, as BERTScore does, without weights of words.
 
-    Recall is the mean over words of the first text, the target, of the greatest cosine with a word
-    of the second; precision likewise over words of the second. F1 is their harmonic mean, each of
+    Precision is the mean over words of the prediction of the greatest cosine with a word of the
+    target; recall likewise over words of the target. F1 is their harmonic mean, each of
     them at least 0.
 
     Parameters
     ----------
     units : ndarray of float32, shape (V, D)
         Vectors of length 1. The same in every context, other than BERTScore's.
-    first, second : WordIds
+    predicted, target : WordIds
         N texts each.
 
     References
     ----------
     Zhang et al. (2020). BERTScore: evaluating text generation with BERT, equations 1 and 2.
     """
-    precision, recall = np.full((2, len(first.lengths)), np.nan)
-    for pair in np.flatnonzero(np.minimum(first.lengths, second.lengths)).tolist():
-        cosines = cosine_matrix(units, first.text(pair), second.text(pair))
-        recall[pair] = cosines.max(axis=1).mean()
-        precision[pair] = cosines.max(axis=0).mean()
+    precision, recall = np.full((2, len(target.lengths)), np.nan)
+    for pair in np.flatnonzero(np.minimum(predicted.lengths, target.lengths)).tolist():
+        cosines = cosine_matrix(units, predicted.text(pair), target.text(pair))
+        precision[pair] = cosines.max(axis=1).mean()
+        recall[pair] = cosines.max(axis=0).mean()
     p, r = np.maximum(precision, 0.0), np.maximum(recall, 0.0)
     f1 = np.divide(2 * p * r, p + r, out=np.where(np.isnan(p), np.nan, 0.0), where=p + r > 0)
     return GreedyScores(precision, recall, f1)

@@ -1,13 +1,16 @@
 """Word Mover's Distance: the least mean distance over which words of one text become the other's.
 
-Source: Kusner et al. (2015). From word embeddings to document distances. The network simplex is
-that of POT; Flamary et al. (2021). POT: Python Optimal Transport.
+Texts of as many words are an assignment of words to words (Birkhoff); others a transport between
+distinct words, by the network simplex of POT.
+
+Sources: Kusner et al. (2015). From word embeddings to document distances. Flamary et al. (2021).
+POT: Python Optimal Transport.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.aligned import Vectors
-from beyond_perplexity.semantics.cosine_matrices import cosine_matrix
-from beyond_perplexity.semantics.word_ids import NOTHING, Ids, WordIds
+from beyond_perplexity.semantics.surplus import Surplus, surpluses
+from beyond_perplexity.semantics.word_ids import Ids, WordIds
 
 Floats = NDArray[np.float64]
-_STEPS = 1_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000
-_OPTIMAL = 1  # POT's code
+STEPS = 10_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000
+OPTIMAL = 1  # POT's code
+CELLS = 1 << 20  # costs that are held at once
 
 
 @cache
@@ -33,46 +37,68 @@ def _network_simplex() -> Any:
     return emd_c
 
 
-def _excess(first: Ids, second: Ids) -> tuple[list[int], list[int], list[float], list[float]]:
-    """Return the words of which each text has more than the other, and how much, shares of it.
+@cache
+def _assignment() -> Any:
+    from scipy.optimize import linear_sum_assignment
 
-    What both have stays where it is: no plan is shorter, as distances obey the triangle inequality.
-    What is no word never stays. Words are in the order of the text, whatever their ids are.
-    """
-    own, other = Counter(first.tolist()), Counter(second.tolist())
-    n, m = len(first), len(second)
-    surplus = [
-        {
-            word: count / size - (held.get(word, 0) / others if word != NOTHING else 0.0)
-            for word, count in counts.items()
-            # exact in integers, so that no surplus is rounding alone
-            if word == NOTHING or count * others > held.get(word, 0) * size
-        }
-        for counts, size, held, others in ((own, n, other, m), (other, m, own, n))
-    ]
-    return (
-        list(surplus[0]),
-        list(surplus[1]),
-        list(surplus[0].values()),
-        list(surplus[1].values()),
-    )
+    return linear_sum_assignment
 
 
-def _distance(units: Vectors, first: Ids, second: Ids) -> float:
-    here, there, supply, demand = _excess(first, second)
-    if not here:
-        return 0.0
-    cosines = cosine_matrix(units, np.array(here), np.array(there))
-    costs = np.sqrt(np.maximum(0.0, 2.0 - 2.0 * cosines))
-    if 1 in costs.shape:  # one way to go
-        return float(np.array(supply) @ costs @ np.array(demand)) / sum(supply)
-    mass, wanted = np.array(supply), np.array(demand)
-    total = mass.sum()
-    wanted *= total / wanted.sum()
-    plan, cost, _, _, code = _network_simplex()(mass, wanted, costs, _STEPS, 1)
-    if code != _OPTIMAL:
-        raise RuntimeError(f"the network simplex ended with code {code} after {_STEPS:,} steps")
+def _costs(units: Vectors, first: Ids, second: Ids) -> Floats:
+    """Return the distances of words (B, n) from words (B, m), none of which are the same."""
+    # each of B by itself; of a negative id a row is taken that is not used
+    rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
+    products = rows @ others.transpose(0, 2, 1)
+    if first.min() < 0 or second.min() < 0:  # without a vector: as if orthogonal to all others
+        products[(first[:, :, None] < 0) | (second[:, None] < 0)] = 0.0
+    squares = 2.0 - 2.0 * products.astype(np.float64)
+    np.maximum(squares, 0.0, out=squares)
+    return np.sqrt(squares, out=squares)
+
+
+def _blocks(units: Vectors, words: Sequence[WordIds], pairs: Ids) -> Iterator[tuple[Ids, Floats]]:
+    """Yield pairs (B,) whose texts are of one shape, and their costs (B, n, m)."""
+    sizes = [side.lengths[pairs] for side in words]
+    keys = sizes[0] * (1 + sizes[1].max(initial=0)) + sizes[1]
+    order = np.argsort(keys, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+        n, m = (int(held[group[0]]) for held in sizes)
+        step = max(1, CELLS // (n * m))
+        for begin in range(0, len(group), step):
+            block = pairs[group[begin : begin + step]]
+            first, second = (
+                side.ids[side.starts[block][:, None] + np.arange(size)]
+                for side, size in zip(words, (n, m), strict=True)
+            )
+            yield block, _costs(units, first, second)
+
+
+def _transport(supply: Ids, demand: Ids, costs: Floats) -> float:
+    """Return what the cheapest plan costs, masses being integers of one total."""
+    if 1 in costs.shape:  # there is one plan
+        return float(np.vdot(supply if costs.shape[1] == 1 else demand, costs))
+    masses = supply.astype(np.float64), demand.astype(np.float64)
+    _, cost, _, _, code = _network_simplex()(*masses, costs, STEPS, 1)
+    if code != OPTIMAL:
+        raise RuntimeError(f"POT's network simplex ended with code {code} after {STEPS:,} steps")
     return float(cost)
+
+
+def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: Floats) -> None:
+    """Write what it costs to move the surplus of some pairs."""
+    words = [side.words for side in sides]
+    for block, costs in _blocks(units, words, pairs):
+        for pair, held in zip(block.tolist(), costs, strict=True):
+            supply, demand = (side.of(pair) for side in sides)
+            found[pair] = _transport(supply, demand, held)
+
+
+def _assigned(units: Vectors, words: Sequence[WordIds], pairs: Ids, found: Floats) -> None:
+    """Write what it costs to assign the words of some pairs, as many on either side."""
+    assign = _assignment()
+    for block, costs in _blocks(units, words, pairs):
+        columns = np.array([assign(held)[1] for held in costs])
+        found[block] = np.take_along_axis(costs, columns[:, :, None], axis=2).sum(axis=(1, 2))
 
 
 def movers_distances(units: Vectors, first: WordIds, second: WordIds) -> Floats:
@@ -93,7 +119,15 @@ def movers_distances(units: Vectors, first: WordIds, second: WordIds) -> Floats:
     ndarray of float64, shape (N,)
         From 0 to 2; NaN where a text is empty.
     """
-    found = np.full(len(first.lengths), np.nan)
-    for pair in np.flatnonzero(np.minimum(first.lengths, second.lengths)).tolist():
-        found[pair] = _distance(units, first.text(pair), second.text(pair))
-    return found
+    lengths = first.lengths, second.lengths
+    found = np.zeros(len(lengths[0]))
+    sides = list(surpluses(first, second))
+    moving = sides[0].words.lengths > 0
+    equal = lengths[0] == lengths[1]
+    if (moving & equal).any():
+        words = [side.repeated(lengths[0]) for side in sides]  # right where lengths are equal
+        _assigned(units, words, np.flatnonzero(moving & equal), found)
+    if (moving & ~equal).any():
+        _moved(units, sides, np.flatnonzero(moving & ~equal), found)
+    found /= np.maximum(1, np.where(equal, lengths[0], lengths[0] * lengths[1]))
+    return np.where(np.minimum(*lengths) == 0, np.nan, found)

@@ -15,8 +15,8 @@ Needs = Literal["texts", "model", "word vectors", "sentence encoder"]
 UNRELATED = "the same predictions against unrelated sentences of like length"
 BLEU_NAMES = {"bleu_2": 2, "bleu_3": 3, "bleu_4": 4}
 ACCURACY, CROSS_ENTROPY = "accuracy", "cross_entropy"
-# What is printed where a model predicts no word: it never matches.
-NO_WORDS = frozenset({"<unk>", "</s>"})
+# What is printed where a model predicts no word: it matches nothing, not even itself.
+NO_WORDS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 class Measure(NamedTuple):
@@ -43,11 +43,11 @@ class Measure(NamedTuple):
         How values of sentences become one: their mean, their mean weighted by words of the target,
         or counts that are added up before they are divided (BLEU).
     nothing : float or None
-        What a prediction scores of which an evaluator knows no word; a target of which it knows
-        none leaves the value undefined. None: is never asked.
-    kernel : bool
-        Whether it is an inner product of something of both texts: then what samples score, less
-        half of what they score among themselves, is a proper scoring rule.
+        What a prediction scores that is empty, or of which an evaluator knows no word; a target of
+        which it knows none leaves the value undefined. None: is of no prediction.
+    by_place : bool
+        Whether it adds up inner products of the words of each place. Then what samples score, less
+        half of what they score among themselves, is a proper scoring rule; see `summary`.
     reaches : bool
         Whether identical texts have the most of all texts.
     floor : str
@@ -66,7 +66,7 @@ class Measure(NamedTuple):
     aligned: bool = False
     pooling: Pooling = "sentences"
     nothing: float | None = 0.0
-    kernel: bool = False
+    by_place: bool = False
     reaches: bool = True
     floor: str = UNRELATED
     caution: str = ""
@@ -84,7 +84,6 @@ def _bleu(order: int) -> Measure:
         "penalty of short texts; the mean of sentences stands beside",
         needs="texts",
         pooling="bleu",
-        nothing=None,
         caution="predictions of one word at a time are no translations: their n-grams follow true "
         "words that they may not repeat, and the penalty of short texts never applies to them",
     )
@@ -98,8 +97,7 @@ MEASURES: Rows[Measure] = {
         needs="texts",
         aligned=True,
         pooling="words",
-        nothing=None,
-        kernel=True,
+        by_place=True,
         caution="a synonym is as wrong as any other word",
     ),
     CROSS_ENTROPY: Measure(
@@ -119,7 +117,7 @@ MEASURES: Rows[Measure] = {
         "mean cosine of the vectors of words in the same place",
         low=-1.0,
         aligned=True,
-        kernel=True,
+        by_place=True,
         caution="frequent words are like one another: two unrelated sentences are far from 0",
     ),
     "cosine": Measure(
@@ -150,7 +148,6 @@ MEASURES: Rows[Measure] = {
         low=-1.0,
         equation="11",
         aligned=True,
-        kernel=True,
         caution="as printed the equation weighs distant words more, and a text is not the nearest "
         "to itself",
     ),
@@ -181,7 +178,6 @@ MEASURES: Rows[Measure] = {
         "Average of vectors",
         "cosine of the mean vectors of both texts",
         low=-1.0,
-        kernel=True,
         caution="blind to order; frequent words dominate, so any two sentences are near",
     ),
     "similarity": Measure(
@@ -189,7 +185,6 @@ MEASURES: Rows[Measure] = {
         "cosine of the vectors of both texts by a sentence encoder",
         low=-1.0,
         needs="sentence encoder",
-        kernel=True,
         caution="what counts as like is what the encoder was trained to tell apart",
     ),
     "head": Measure(

@@ -49,8 +49,11 @@ for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_stat
     note(script)
 for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
     note(script)
-for script in ("compare_perplexity", "compare_contrast"):
+for script in ("compare_perplexity", "compare_contrast", "measure_semantics", "compare_semantics"):
     note(script)
+for evaluator in run.semantics.evaluators():
+    for script in ("score_semantics", "probe_evaluator"):
+        note(script, *run.semantics.evaluator_code(evaluator), what=evaluator)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
 note("import_samples", run.corpora.external_code("own"))
@@ -63,6 +66,7 @@ for model in config["models"]:
     if run.models.row(model).kind == "unnormalized":
         continue
     note("measure_perplexity", *run.models.code(model), what=model)
+    note("predict_words", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
         code = run.samples.decoding_code(decoding)
         note("generate", *run.models.code(model), code, what=f"{model}/{decoding}")

@@ -1,7 +1,7 @@
 """The recurrent families, LSTM and GRU, and the kinds of dropout.
 
 Oracles: torch's fused layers and linear layers, composed here by hand; parameter counts in closed
-form; the expectation of dropout.
+form; the expectation of dropout; bounds and variances of initial weights.
 """
 
 from __future__ import annotations
@@ -127,12 +127,37 @@ def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
         ({"layers": "two"}, "architecture.layers: is 'two', expected int"),
         ({"layers": True}, "architecture.layers: is True"),
         ({"dropout": 1.0}, "dropout: is 1.0"),
+        ({"initialization": "he"}, "initialization: is 'he', expected one of 'torch', 'xavier'"),
         (3, "expected an object"),
     ],
 )
 def test_wrong_options_are_named(architecture, words):
     with pytest.raises(InputError, match=words):
         make(architecture)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_by_xavier(family, tied):
+    """Oracle: the bound and variance of Glorot & Bengio (2010), for every gate by itself."""
+    sizes = {"layers": 2, "embedding_size": 60, "hidden_size": 90, "tie_weights": tied}
+    model = make({**sizes, "initialization": "xavier"}, size=300, family=family)
+    model.requires_grad_(False)
+    matrices = [model.embedding.weight, model.output.weight]
+    matrices += [] if model.narrow is None else [model.narrow.weight]
+    for name, weight in model.layers.named_parameters():
+        matrices += weight.chunk(FAMILIES[family]) if "weight" in name else []
+    for matrix in matrices:
+        limit = (6 / sum(matrix.shape)) ** 0.5
+        assert 0.98 * limit < matrix.abs().max() <= limit
+        assert float(matrix.var()) == pytest.approx(limit**2 / 3, rel=0.05)
+    biases = [weight for weight in model.parameters() if weight.dim() == 1]
+    assert len(biases) == 5 + (model.narrow is not None)
+    assert not any(bias.any() for bias in biases)
+    plain = make({**sizes, "initialization": "torch"}, size=300, family=family)
+    default = make(sizes, size=300, family=family)
+    for one, other in zip(plain.parameters(), default.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_unknown_family_is_named():

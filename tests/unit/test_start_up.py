@@ -57,6 +57,7 @@ NEEDS = {
     "merge_statistics": set(),
     "perplexity": {"torch", "scipy"},
     "plot": {"pandas", "matplotlib"},
+    "predict_words": {"torch"},
     "reduce_weights": set(),
     "score_contrast": {"torch"},
     "tabulate": {"pandas"},

@@ -110,6 +110,23 @@ class HuggingFaceVocabulary(Vocabulary):
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._ours[np.array(encoding.ids, np.int64)] for encoding in encodings]
 
+    def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
+        """Turn texts that are cut between words into ids, one array a piece; see `Vocabulary`.
+
+        A token belongs to the piece that its last character is in.
+        """
+        joined = [" ".join(text) for text in texts]
+        found = []
+        for text, encoding in zip(
+            texts, self._tokenizer.encode_batch(joined, add_special_tokens=False), strict=True
+        ):
+            ids = self._ours[np.array(encoding.ids, np.int64)]
+            ends = np.array([end for _, end in encoding.offsets], np.int64)
+            # a blank between two pieces belongs to the second
+            borders = np.cumsum([len(piece) + 1 for piece in text])[:-1] - 1
+            found.append(np.split(ids, np.searchsorted(ends, borders, side="right")))
+        return found
+
     def decode(self, batch: Sequence[np.ndarray]) -> list[str]:
         """Turn ids into texts of words joined by one blank; ``<s>``, ``</s>`` leave no trace."""
         theirs = [self._to_theirs(np.asarray(ids)) for ids in batch]

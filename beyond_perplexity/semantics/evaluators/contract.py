@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.averages import row_cosines
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
 from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
 
@@ -51,14 +50,14 @@ class Evaluator(ABC):
         Parameters
         ----------
         pairs : sequence of (str, str)
-            Target, and what is compared with it. Tokens joined by blanks; ``</s>`` and ``<unk>``
-            stand for no word and match nothing.
+            What is compared (a prediction), and the target. Tokens joined by blanks; ``</s>`` and
+            ``<unk>`` stand for no word and match nothing.
 
         Returns
         -------
         dict of str to ndarray
             float64, (N,), by measure. NaN where it is undefined: of a target without words that
-            the evaluator knows. The second text without one has the measure's `nothing`.
+            the evaluator knows. A prediction without one has the measure's `nothing`.
         """
 
     @abstractmethod
@@ -102,48 +101,68 @@ class SentenceEvaluator(Evaluator):
     encoder : Encoder
     """
 
-    measures = ("similarity",)
+    measures: tuple[str, ...] = ("similarity",)
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: ``similarity``, the cosine."""
-        first, second = self.encode_pairs(pairs)  # 2 x (N, D)
-        return {"similarity": settle("similarity", row_cosines(first, second), first, second)}
+        return self.score_vectors(*self.encode_pairs(pairs))
 
-    def encode_pairs(self, pairs: Sequence[TextPair]) -> tuple[NDArray[np.float32], ...]:
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> dict[str, Floats]:
+        """Score vectors of texts, two (N, D)."""
+        known = [has_vector(part) for part in (first, second)]  # 2 x (N,)
+        return {"similarity": settle("similarity", cosines(first, second), known)}
+
+    def encode_pairs(
+        self, pairs: Sequence[TextPair]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the vectors of the first and of the second texts, 2 x (N, D); each made once."""
         places: dict[str, int] = {}
         for text in (text for pair in pairs for text in pair):
             places.setdefault(text, len(places))
         vectors = self.encoder.encode(list(places))  # (distinct texts, D)
         chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
-        return tuple(vectors[chosen.reshape(-1, 2)[:, side]] for side in (0, 1))
+        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
+        return vectors[first], vectors[second]
 
 
-def settle(
-    measure: str, values: Floats, first: NDArray[np.float32], second: NDArray[np.float32]
-) -> Floats:
-    """Give pairs of which the second text alone has no vector what the measure gives nothing.
+def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
+    """Return the cosines of rows, float64, (N,), of two (N, D); NaN where one has no direction."""
+    wide = [np.asarray(part, np.float64) for part in (first, second)]
+    norms = [np.sqrt(np.einsum("nd,nd->n", part, part)) for part in wide]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.einsum("nd,nd->n", *wide) / (norms[0] * norms[1])
+    return np.asarray(np.clip(found, -1.0, 1.0), np.float64)
+
+
+def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:
+    """Give predictions of which the evaluator knows no word what the measure gives nothing.
 
     Parameters
     ----------
     measure : str
         A row of `MEASURES`.
     values : ndarray of float64, shape (N,)
-    first, second : ndarray of float32, shape (N, D)
-        Rows of NaN where there is no vector.
+    known : two arrays of bool, shape (N,)
+        Whether it knows a word of the prediction, and one of the target.
 
     Returns
     -------
     ndarray of float64, shape (N,)
-        NaN where the first text has no vector.
+        NaN where it knows none of the target.
     """
     nothing = MEASURES[measure].nothing
-    unknown = [np.isnan(part[:, 0]) for part in (first, second)]
-    found = np.where(unknown[1] & ~unknown[0], np.nan if nothing is None else nothing, values)
-    return np.where(unknown[0], np.nan, found)
+    found = np.where(known[0], values, np.nan if nothing is None else nothing)
+    return np.where(known[1], found, np.nan)
+
+
+def has_vector(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return which texts an `Encoder` knows a word of, (N,), of its vectors, (N, D)."""
+    return ~np.isnan(vectors[:, 0])
 
 
 def known_text(text: str) -> str:

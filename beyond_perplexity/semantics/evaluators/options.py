@@ -23,8 +23,6 @@ class InferSentOptions(Limited):
         How the states of the words become the vector of a sentence: equation 7, or 8.
     attention_size : int
         Width of the hidden layer of the attention.
-    head_size : int
-        Width of the hidden layer of the classifier of equation 6; official weights have 512.
     dropout : float
         Probability of dropping an element of the word vectors, and of what the classifier reads,
         in training.
@@ -34,7 +32,6 @@ class InferSentOptions(Limited):
     hidden_size: Count = 128
     pooling: Literal["max", "mean", "attention"] = "max"
     attention_size: Count = 64
-    head_size: Count = 128
     dropout: Dropout = 0.1
 
 
@@ -50,11 +47,14 @@ class SkipThoughtOptions(Limited):
         E, the width of the vectors of words.
     hidden_size : int
         H, the width of the vector of a sentence; the paper has 2400.
+    decoder_size : int
+        Units of each decoder; the paper has 2400.
     """
 
     directions: Literal["uni", "bi"] = "bi"
     embedding_size: Count = 100
     hidden_size: int = 256
+    decoder_size: Count = 128
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +72,9 @@ class EvaluatorTraining(TrainingOptions):
     ----------
     maximum_length : int
         Words of a sentence that are read; the rest is cut off.
+    sentences : "cut" or "documents"
+        What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each is one
+        and the next document is the next sentence.
     """
 
     batch_tokens: Count = 2048
@@ -80,6 +83,7 @@ class EvaluatorTraining(TrainingOptions):
     learning_rate: float = 0.003
     warmup_steps: Natural = 20
     weight_decay: Amount = 0.0
+    sentences: Literal["cut", "documents"] = "cut"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,9 +97,9 @@ class PairTraining(EvaluatorTraining):
 
     Attributes
     ----------
-    labels : "auto", "classes", "scores" or "none"
-        What the labels of a file of pairs are; auto: scores where all are numbers. Cosines are
-        taken where there are none.
+    labels : "auto", "classes" or "scores"
+        What the labels of a file of pairs are; auto: scores where all are numbers. One of the
+        classes is entailment.
     """
 
-    labels: Literal["auto", "classes", "scores", "none"] = "auto"
+    labels: Literal["auto", "classes", "scores"] = "auto"

@@ -60,6 +60,19 @@ class VectorTable(ABC):
                 found[place] = vector
         return found
 
+    def find_exactly(self, words: Sequence[str]) -> Vectors:
+        """Return the vectors of words as they are written, (words, D); NaN where there is none."""
+        found = np.full((len(words), self.width), np.nan, np.float32)
+        for place, word in enumerate(words):
+            vector = self._vector(word)
+            if vector is not None:
+                found[place] = vector
+        return found
+
+    def symbol(self, word: str) -> Vectors | None:
+        """Return the vector, (D,), of a mark such as ``</s>``; None where there is none."""
+        return self._vector(word)
+
     @property
     def sha256(self) -> str:
         """SHA-256 of the file."""

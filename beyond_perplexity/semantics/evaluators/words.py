@@ -5,34 +5,24 @@ N pairs of texts, V words of a block of texts, D numbers of a vector.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.aligned import (
-    aligned_cosines,
-    pairwise_cosines,
-    unit_rows,
-)
-from beyond_perplexity.semantics.averages import mean_vectors, row_cosines
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair, settle
+from beyond_perplexity.semantics.evaluators.job import DESCRIPTION, read_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
-from beyond_perplexity.semantics.greedy import greedy_alignments
 from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.rows import MEASURES
-from beyond_perplexity.semantics.scaling import logistic, movers_similarity, scaled_cosine
+from beyond_perplexity.semantics.vector_measures import measure_vectors
 from beyond_perplexity.semantics.word_ids import WordIds, WordIndex
-
-DESCRIPTION = "evaluator.json"
 
 
 class WordVectorEvaluator(Evaluator):
@@ -69,47 +59,23 @@ class WordVectorEvaluator(Evaluator):
         rows = np.flatnonzero(~np.isnan(vectors[:, 0])) if words else np.zeros(0, np.int64)
         vectors = vectors[rows]
         index = WordIndex({words[row]: place for place, row in enumerate(rows)})
-        first, second = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
-        for texts in (first, second):
+        predicted, target = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
+        for texts in (predicted, target):
             self._words += len(texts.ids)
             self._unknown += int((texts.ids < -1).sum())
-        found = self._measure(vectors, first, second)
-        return {name: _settled(name, found[name], first, second) for name in self.measures}
-
-    def _measure(self, vectors: np.ndarray, first: WordIds, second: WordIds) -> dict[str, Floats]:
-        options, units = self._options, unit_rows(vectors)
-        aligned = aligned_cosines(units, first, second)
-        greedy = greedy_alignments(units, first, second)
-        means = [mean_vectors(vectors, texts) for texts in (first, second)]
-        moved = movers_distances(units, first, second)
-        return {
-            "aligned_cosine": aligned,
-            "cosine": logistic(aligned),
-            "cosine_scaled": scaled_cosine(aligned, options.temperature, options.bias),
-            "pairwise_cosine": pairwise_cosines(
-                units, first, second, options.window, options.weighting
-            ),
-            "wmd": movers_similarity(moved, options),
-            "greedy_f1": greedy.f1,
-            "greedy_precision": greedy.precision,
-            "greedy_recall": greedy.recall,
-            "average": row_cosines(*means),
-        }
+        found = measure_vectors(vectors, predicted, target, self._options)
+        known = [_has_known(texts) for texts in (predicted, target)]
+        return {name: settle(name, found[name], known) for name in self.measures}
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256, versions, and how many words so far had no vector."""
         return {**self._about, "words": self._words, "unknown": self._unknown}
 
 
-def _settled(measure: str, values: Floats, first: WordIds, second: WordIds) -> Floats:
-    """Give what a measure gives nothing to pairs whose second text alone has no known word."""
-    known = []
-    for texts in (first, second):
-        counts = np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]
-        known.append(np.diff(counts) > 0)
-    nothing = MEASURES[measure].nothing
-    found = np.where(~known[1], np.nan if nothing is None else nothing, values)
-    return np.where(known[0], found, np.nan)
+def _has_known(texts: WordIds) -> NDArray[np.bool_]:
+    """Return which texts have a word with a vector, (N,)."""
+    counts = np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]
+    return np.diff(counts) > 0
 
 
 def measure_options(given: Mapping[str, Any]) -> MeasureOptions:
@@ -173,30 +139,3 @@ def load_word2vec(
         raise InputError(f"{table.path}: is not the file that {DESCRIPTION} describes; train again")
     cleaning = Preprocessing.from_config(held["preprocessing"])
     return WordVectorEvaluator(table, about, measure_options(measures), cleaning)
-
-
-def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
-    """Read what a folder of a trained evaluator says of it.
-
-    Parameters
-    ----------
-    folder : Path
-    family : str, optional
-        What it has to be of.
-
-    Raises
-    ------
-    InputError
-        When the folder is no such folder, or of another family.
-    """
-    path = folder / DESCRIPTION
-    try:
-        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = held["family"]
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no evaluator: it has no {DESCRIPTION}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not describe an evaluator ({error!r})") from error
-    if family not in (None, found):
-        raise InputError(f"{path}: is of family {found}, expected {family}")
-    return held

@@ -1,0 +1,63 @@
+"""Average linkage: which things are alike, as a tree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Merge(NamedTuple):
+    """Two clusters become one.
+
+    Attributes
+    ----------
+    first, second : int
+        The leaves are 0 to n − 1, the cluster of merge k is n + k; that which holds the leaf with
+        the lowest number comes first.
+    height : float
+        Mean distance of the leaves of one to those of the other.
+    """
+
+    first: int
+    second: int
+    height: float
+
+
+def average_linkage(distances: np.ndarray) -> list[Merge]:
+    """Cluster by the mean distance of leaves.
+
+    Parameters
+    ----------
+    distances : ndarray, shape (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    list of Merge
+        n − 1, from the nearest on; of equal distances that of the lower leaves is first.
+
+    References
+    ----------
+    Sokal, Michener (1958). A statistical method for evaluating systematic relationships.
+    """
+    members = {leaf: [leaf] for leaf in range(len(distances))}
+    merges: list[Merge] = []
+    while len(members) > 1:
+        names = sorted(members, key=lambda name: members[name])
+        pairs = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :]]
+        heights = [float(distances[np.ix_(members[a], members[b])].mean()) for a, b in pairs]
+        nearest = int(np.argmin(heights))
+        first, second = pairs[nearest]
+        merges.append(Merge(first, second, heights[nearest]))
+        joined = members.pop(first) + members.pop(second)
+        members[len(distances) + len(merges) - 1] = joined
+    return merges
+
+
+def leaf_order(merges: list[Merge], leaves: int) -> list[int]:
+    """Return the leaves as they stand in the tree, so that no two branches cross."""
+    members = {leaf: [leaf] for leaf in range(leaves)}
+    for place, merge in enumerate(merges):
+        members[leaves + place] = members.pop(merge.first) + members.pop(merge.second)
+    return [leaf for held in members.values() for leaf in held]

@@ -1,0 +1,167 @@
+"""A matrix of correlations with their intervals, in the order of a tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from beyond_perplexity.figures.clusters import Merge, average_linkage, leaf_order
+from beyond_perplexity.figures.numbers import MINUS
+
+_COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
+_CELL, _LABELS = 0.36, 2.2  # inches
+_TREE = 1.1
+_LINE = 28  # characters of a line of a title
+_DARK = 0.65  # from here on ink is white
+_UNSURE = "#6A6A6A"
+
+
+class Correlation(NamedTuple):
+    """A correlation with its interval; NaN where it is not known."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether its interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+
+UNKNOWN_CORRELATION = Correlation(math.nan, math.nan, math.nan)
+Correlations = Mapping[tuple[str, str], Correlation]
+
+
+def either_way(held: Correlations, first: str, second: str) -> Correlation:
+    """Find the correlation of two measures, in whichever order they stand."""
+    return held.get((first, second), held.get((second, first), UNKNOWN_CORRELATION))
+
+
+def cluster_measures(held: Correlations, names: Sequence[str]) -> tuple[list[Merge], list[int]]:
+    """Cluster measures by 1 − |correlation|; an unknown one counts as 0.
+
+    Returns
+    -------
+    merges : list of Merge
+    order : list of int
+        Places in `names`.
+    """
+    size = [[abs(either_way(held, one, two).value) for two in names] for one in names]
+    distances = 1 - np.nan_to_num(np.array(size).reshape(len(names), len(names)))
+    np.fill_diagonal(distances, 0)
+    merges = average_linkage(distances)
+    return merges, leaf_order(merges, len(names))
+
+
+def _digits(value: float, digits: int) -> str:
+    """Write a correlation without a zero before the point."""
+    rounded = round(value, digits)
+    if abs(rounded) in (0, 1):
+        return f"{MINUS if rounded < 0 else ''}{abs(rounded):.0f}"
+    return f"{MINUS if rounded < 0 else ''}{abs(rounded):.{digits}f}".replace("0.", ".", 1)
+
+
+def _interval(found: Correlation) -> str:
+    if math.isnan(found.low):
+        return ""
+    digits = 2 if found.high - found.low < 0.4 else 1
+    texts = [_digits(limit, digits) for limit in (found.low, found.high)]
+    return ", ".join(texts) if texts[0] != texts[1] else ""
+
+
+def _draw_correlation(axis: Axes, place: tuple[int, int], found: Correlation) -> None:
+    row, column = place
+    if math.isnan(found.value):
+        axis.text(column, row, "·", fontsize=6, color=_UNSURE, ha="center", va="center")
+        return
+    if found.sure:
+        colour = colormaps[_COLOURS]((found.value + 1) / 2)
+        axis.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, linewidth=0))
+    ink = "#FFFFFF" if abs(found.value) > _DARK else "#000000"
+    ink = ink if found.sure else _UNSURE
+    interval = _interval(found)
+    height = row - 0.14 if interval else row
+    axis.text(
+        column, height, _digits(found.value, 2), fontsize=6.2, color=ink, ha="center", va="center"
+    )
+    axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, ha="center", va="center")
+
+
+def matrix_figure(measures: int, *, tree: bool = False) -> tuple[Figure, list[Axes]]:
+    """Lay out a matrix of so many measures, with room for a tree on its left or without."""
+    side = _CELL * max(measures, 4)
+    widths = [_TREE, _LABELS + side] if tree else [_LABELS + side]
+    figure = Figure(figsize=(sum(widths), side + 0.95), layout="constrained")
+    axes = figure.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})
+    return figure, list(axes[0])
+
+
+def draw_correlations(
+    axis: Axes,
+    titles: Sequence[str],
+    below: Sequence[Sequence[Correlation]],
+    above: Sequence[Sequence[Correlation]],
+) -> None:
+    """Draw a matrix whose lower and upper triangle are of two kinds.
+
+    Parameters
+    ----------
+    axis : Axes
+    titles : sequence of str, length n
+        Of the measures, in the order of the rows; columns have their numbers.
+    below, above : sequences of shape (n, n)
+        Of which the lower and the upper triangle are drawn. A cell is coloured where the interval
+        leaves 0 out.
+    """
+    n = len(titles)
+    for row in range(n):
+        for column in range(n):
+            if row != column:
+                kind = below if row > column else above
+                _draw_correlation(axis, (row, column), kind[row][column])
+    for place in range(n):
+        axis.add_patch(
+            Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#D9D9D9", linewidth=0)
+        )
+    axis.set_xlim(-0.5, n - 0.5)
+    axis.set_ylim(n - 0.5, -0.5)
+    axis.set_aspect("equal")
+    rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles, start=1)]
+    axis.set_yticks(range(n), rows)
+    axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+
+
+def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None:
+    """Draw a tree whose leaves are the rows of a matrix, its root on the left."""
+    places = {leaf: float(row) for row, leaf in enumerate(order)}
+    heights = dict.fromkeys(places, 0.0)
+    for number, merge in enumerate(merges, start=len(order)):
+        rows = [places[one] for one in (merge.first, merge.second)]
+        ends = [heights[one] for one in (merge.first, merge.second)]
+        axis.plot(
+            [ends[0], merge.height, merge.height, ends[1]],
+            [rows[0], rows[0], rows[1], rows[1]],
+            color="#333333",
+            linewidth=0.8,
+            solid_capstyle="round",
+        )
+        places[number], heights[number] = sum(rows) / 2, merge.height
+    axis.set_ylim(len(order) - 0.5, -0.5)
+    axis.set_xlim(1, 0)
+    axis.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+    axis.set_yticks([])
+    axis.spines["left"].set_visible(False)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("1 − |correlation|")

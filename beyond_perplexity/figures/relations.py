@@ -1,0 +1,96 @@
+"""The rank correlations of the measures of all papers, and the tree that they make."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.correlation_matrix import (
+    Correlation,
+    cluster_measures,
+    draw_correlations,
+    draw_tree,
+    either_way,
+    matrix_figure,
+)
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.semantic_rows import measure_title
+from beyond_perplexity.figures.style import package_style
+from beyond_perplexity.relations.correlations import ROWS, WITHIN
+
+
+def relation_titles(measures: pd.DataFrame, labels: Labels) -> dict[str, str]:
+    """Return the printed label of every related measure, by its key.
+
+    Parameters
+    ----------
+    measures : pandas.DataFrame
+        Schema ``relation_measures``.
+    labels : Labels
+        Names of evaluators.
+    """
+    found = {}
+    for row in measures.drop_duplicates("measure").to_dict("records"):
+        key, title = row["measure"], row["title"]
+        if row["subject"] == "semantics":
+            evaluator, _, measure = key.removeprefix("semantics/").partition(".")
+            title = measure_title((evaluator, measure), labels)
+        found[key] = title
+    return found
+
+
+def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the rank correlations of all measures with the tree of their clusters.
+
+    Parameters
+    ----------
+    measures : pandas.DataFrame
+        Schema ``relation_measures``.
+    correlations : pandas.DataFrame
+        Schema ``relation_correlations``.
+    labels : Labels
+        Names of evaluators.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Below the diagonal over all rows, above it within decodings.
+
+    Raises
+    ------
+    InputError
+        When there are fewer than two measures.
+    """
+    titles = relation_titles(measures, labels)
+    pairs = {(row["first"], row["second"]) for row in correlations.to_dict("records")}
+    names = [key for key in titles if any(key in pair for pair in pairs)]
+    if len(names) < 2:
+        raise InputError("there are fewer than two measures to correlate")
+    held = {
+        scope: {
+            (row["first"], row["second"]): Correlation(row["value"], row["low"], row["high"])
+            for row in correlations[correlations["scope"] == scope].to_dict("records")
+        }
+        for scope in (ROWS, WITHIN)
+    }
+    merges, order = cluster_measures(held[WITHIN], names)
+    sorted_names = [names[place] for place in order]
+    below, above = (
+        [[either_way(held[scope], one, two) for two in sorted_names] for one in sorted_names]
+        for scope in (ROWS, WITHIN)
+    )
+    with package_style():
+        figure, (left, axis) = matrix_figure(len(names), tree=True)
+        draw_correlations(axis, [titles[name] for name in sorted_names], below, above)
+        draw_tree(left, merges, order)
+        models = int(measures["model"].nunique())
+        rows = len(measures[["model", "decoding"]].drop_duplicates())
+        few = "few models: intervals are wide. " if models < 10 else ""
+        axis.set_xlabel(
+            f"Spearman's correlation; more is better in all. {models} models, {rows} rows, "
+            f"{few}\nBelow the diagonal: over all rows; above: over models within decodings. "
+            "Coloured where\nthe 95% interval, which counts models and not rows, leaves 0 out",
+            fontsize=7,
+        )
+    return figure

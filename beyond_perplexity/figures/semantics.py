@@ -1,0 +1,179 @@
+"""Figures 1 to 3 of the semantic evaluation paper: correlations of measures, scaled similarity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.correlation_matrix import (
+    Correlation,
+    cluster_measures,
+    draw_correlations,
+    either_way,
+    matrix_figure,
+)
+from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.semantic_rows import (
+    SHORT_OF,
+    SPLIT_TITLES,
+    measure_title,
+    pick_predicted,
+    shown_split,
+    sort_measures,
+)
+from beyond_perplexity.figures.style import (
+    COLUMN_WIDTH,
+    handle,
+    legend_below,
+    single_panel,
+    styled,
+)
+from beyond_perplexity.semantics.measure_options import MeasureOptions
+from beyond_perplexity.semantics.scaling import exponential_scaling, scaled_cosine
+
+_OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
+
+
+def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
+    rows = table[table["over"] == over]
+    split = shown_split(rows["split"])
+    rows = rows[rows["split"] == split]
+    first = list(zip(rows["first_evaluator"], rows["first_measure"], strict=True))
+    second = list(zip(rows["second_evaluator"], rows["second_measure"], strict=True))
+    names = [name for name in sort_measures([*first, *second]) if name[1] not in SHORT_OF]
+    keys = ["\x1f".join(name) for name in names]
+    held = {}
+    for method in ("pearson", "spearman"):
+        held[method] = {
+            ("\x1f".join(one), "\x1f".join(two)): Correlation(value, low, high)
+            for one, two, of, value, low, high in zip(
+                first, second, rows["method"], rows["value"], rows["low"], rows["high"], strict=True
+            )
+            if of == method
+        }
+    _, order = cluster_measures(held["spearman"], keys)
+    titles = [measure_title(names[place], labels) for place in order]
+    keys = [keys[place] for place in order]
+    below, above = (
+        [[either_way(held[method], one, two) for two in keys] for one in keys]
+        for method in ("pearson", "spearman")
+    )
+    figure, (axis,) = matrix_figure(len(keys))
+    draw_correlations(axis, titles, below, above)
+    n = int(rows["n"].max())
+    axis.set_xlabel(
+        f"Over {n:,} {_OVER[over]} of the {SPLIT_TITLES.get(split, split)} split.\n"
+        "Below the diagonal: Pearson; above: Spearman. Small: 95% interval;\n"
+        "grey on white: it holds 0, or there is none",
+        fontsize=7,
+    )
+    return figure
+
+
+@styled
+def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the correlations of measures over models (the paper's Figures 1 and 2).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``semantic_correlations``.
+    labels : Labels
+        Names of evaluators.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the order of a tree by Spearman's correlation.
+
+    Raises
+    ------
+    InputError
+        When the table has none.
+    """
+    return _draw_over(table, labels, "models")
+
+
+@styled
+def correlations_over_sentences(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the correlations of measures over sentences; see `correlations_over_models`."""
+    return _draw_over(table, labels, "sentences")
+
+
+@styled
+def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw what scaling does to similarities (the paper's Figure 3), and where the models are.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Schema ``semantics``.
+    labels : Labels
+        Names and order.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Equations 12 and 13 with the paper's constants; on the latter the mean cosine of each
+        model, where aligned words were compared.
+
+    Raises
+    ------
+    InputError
+        When the table is empty.
+    """
+    if table.empty:
+        raise InputError("there are no semantic measures to show")
+    constants = MeasureOptions()
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.3)
+    x = np.linspace(0, 1, 201)
+    curves = (
+        (x, "identity", "#8A8A8A", ":"),
+        (exponential_scaling(x), "equation 12: 1 − (1 − s)·2^s", "#000000", "--"),
+        (
+            scaled_cosine(x, constants.temperature, constants.bias),
+            f"equation 13, τ = {constants.temperature:g}, b = {constants.bias:g}",
+            "#000000",
+            "-",
+        ),
+    )
+    entries = []
+    for y, title, colour, style in curves:
+        axis.plot(x, y, color=colour, linestyle=style)
+        entries.append(handle(title, colour, None, style))
+    _mark_paper(axis, constants)
+    rows = pick_predicted(table, shown_split(table["split"]))
+    rows = rows[rows["measure"] == "aligned_cosine"].dropna(subset="value")
+    rows = rows[rows["evaluator"] == rows["evaluator"].iloc[0]] if len(rows) else rows
+    looks = Looks(labels, [f"{name}/-" for name in rows["model"]])
+    values = dict(zip(rows["model"], rows["value"], strict=True))
+    for model in labels.sort_models(values):
+        at = scaled_cosine(values[model], constants.temperature, constants.bias)
+        axis.plot(values[model], at, marker=looks.marker(model), color=looks.colour(model), ms=5)
+        title = f"{labels.model(model)}: mean cosine"
+        entries.append(handle(title, looks.colour(model), looks.marker(model), "none"))
+    axis.set_xlabel("Similarity s")
+    axis.set_ylabel("Scaled similarity")
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1.02)
+    legend_below(figure, entries)
+    return figure
+
+
+def _mark_paper(axis: Axes, constants: MeasureOptions) -> None:
+    """Mark what the paper reads off its curve, and what its equation gives there."""
+    at = float(scaled_cosine(0.82, constants.temperature, constants.bias))
+    axis.plot([0.82, 0.82], [at, 0.8], color="#D55E00", linewidth=0.8)
+    axis.plot(0.82, 0.8, marker="x", color="#D55E00", ms=5)
+    axis.annotate(
+        f"the paper's text:\n.82 becomes .8;\nits equation: {at:.2f}",
+        (0.82, 0.8),
+        (0.44, 0.83),
+        fontsize=7,
+        color="#D55E00",
+        va="center",
+        ha="center",
+    )

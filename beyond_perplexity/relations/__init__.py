@@ -1,0 +1,1 @@
+"""How the measures of all papers go together, and what perplexity misses."""

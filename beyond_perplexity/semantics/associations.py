@@ -1,0 +1,153 @@
+"""Correlations with intervals, also of items that come in groups, such as sentences of documents.
+
+N items, G groups. The error is that of the influence of each item (the infinitesimal jackknife),
+summed within groups; limits are on Fisher's scale, where they keep within −1 and 1. Fisher's own
+error, 1/√(N − 3), supposes normal variables; scores have bounds, ties and tails.
+
+Source: Fisher (1921). On the probable error of a coefficient of correlation. Efron (1982). The
+jackknife, the bootstrap and other resampling plans, chapter 6. Borkowf (2002) on Spearman's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.units import effective_groups
+from beyond_perplexity.tendencies.resampling import student_quantile
+
+Floats = NDArray[np.float64]
+
+
+class Correlation(NamedTuple):
+    """A correlation with its interval.
+
+    Attributes
+    ----------
+    value : float
+        NaN where it is not defined: fewer than two items, or a column that does not vary.
+    low, high : float
+        NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
+    standard_error : float
+        Of `value`.
+    items : int
+        N.
+    effective : float
+        Effective number of groups.
+    influences : ndarray of float64, shape (N,)
+        N · the change of the value by one item; their sum is 0.
+    """
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+    items: int
+    effective: float
+    influences: Floats
+
+
+def pearson(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None) -> Correlation:
+    """Return Pearson's correlation with its interval.
+
+    Parameters
+    ----------
+    first, second : array, shape (N,)
+        Finite.
+    groups : array of int, shape (N,), optional
+        Key of the group of each item; None: each is by itself.
+    """
+    x, y = _standard(first), _standard(second)
+    value = float(np.mean(x * y)) if len(x) else math.nan
+    influences = x * y - value / 2 * (x * x + y * y)
+    return _interval(value, influences, groups)
+
+
+def spearman(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None) -> Correlation:
+    """Return Spearman's correlation of ranks, ties having their mean rank, with its interval.
+
+    The influence of an item is that on the ranks of all others too. Parameters are those of
+    `pearson`.
+    """
+    x, y = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if len(x) < 2:
+        return _interval(math.nan, np.full(len(x), math.nan), groups)
+    grades = [_grades(column) - 0.5 for column in (x, y)]
+    shared = _moment((x, grades[0]), (y, grades[1]))
+    pairs = zip((x, y), grades, strict=True)
+    own = [_moment(pair, pair) for pair in pairs]
+    scale = math.sqrt(own[0][0] * own[1][0])
+    if not scale > 0:
+        return _interval(math.nan, np.full(len(x), math.nan), groups)
+    value = shared[0] / scale
+    influences = shared[1] / scale - value / 2 * sum(part[1] / part[0] for part in own)
+    return _interval(value, influences, groups)
+
+
+def _standard(values: ArrayLike) -> Floats:
+    held = np.asarray(values, np.float64)
+    if len(held) < 2 or np.ptp(held) == 0:
+        return np.full(len(held), np.nan)
+    centred = held - held.mean()
+    found: Floats = centred / math.sqrt(np.mean(centred**2))
+    return found
+
+
+def _grades(values: Floats) -> Floats:
+    """Return the share of items below each one, and half of those like it; their mean is 1/2."""
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, "left")
+    return (below + np.searchsorted(ordered, values, "right")) / (2 * len(values))
+
+
+def _moment(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[float, Floats]:
+    """Return the mean product of centred grades, and the influence of each item on it."""
+    (x, u), (y, v) = first, second
+    value = float(np.mean(u * v))
+    moved = _above(x, v) - value + _above(y, u) - value
+    return value, u * v - value + moved
+
+
+def _above(values: Floats, weights: Floats) -> Floats:
+    """Return the mean weight of items above each one, and half of those like it."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    after = [sums[-1] - sums[np.searchsorted(ordered, values, side)] for side in ("left", "right")]
+    found: Floats = (after[0] + after[1]) / (2 * len(values))
+    return found
+
+
+def _grouped(influences: Floats, groups: ArrayLike | None) -> tuple[Floats, float]:
+    """Sum influences over groups, and return these sums and the effective number of groups."""
+    if groups is None:
+        return influences, float(len(influences))
+    _, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    sums = np.asarray(np.bincount(codes, influences), np.float64)
+    return sums, effective_groups(sizes)
+
+
+def _interval(value: float, influences: Floats, groups: ArrayLike | None) -> Correlation:
+    items = len(influences)
+    if not math.isfinite(value):
+        return Correlation(math.nan, math.nan, math.nan, math.nan, items, 0.0, influences)
+    sums, effective = _grouped(influences, groups)
+    count = len(sums)
+    if count < 2:
+        error = math.nan
+    else:
+        error = math.sqrt(count / (count - 1) * float(np.sum(sums**2))) / items
+    value = min(1.0, max(-1.0, value))
+    low = high = math.nan
+    if effective >= EFFECTIVE_GROUPS and abs(value) < 1:
+        half = float(student_quantile((1 + INTERVAL_LEVEL) / 2, effective - 1))
+        half *= error / (1 - value**2)
+        low, high = (math.tanh(math.atanh(value) + side * half) for side in (-1, 1))
+    elif effective >= EFFECTIVE_GROUPS:
+        low = high = value
+    return Correlation(value, low, high, error, items, effective, influences)

@@ -1,0 +1,80 @@
+"""Which texts are compared for a sentence: what was predicted with the target, and with chance's.
+
+N sentences, P pairs of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.schemas.semantics import (
+    CONTINUED,
+    PARTNER_OF,
+    PREDICTED,
+    SAMPLED,
+    SPREAD,
+)
+
+KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
+
+
+class Comparisons(NamedTuple):
+    """Pairs of texts of some sentences.
+
+    Attributes
+    ----------
+    pairs : list of (str, str)
+        A prediction, and what it is compared with; (P,).
+    owners : ndarray of int64, shape (P,)
+        The sentence of each pair.
+    kinds : ndarray of int64, shape (P,)
+        Of `KINDS`, by number.
+    """
+
+    pairs: list[tuple[str, str]]
+    owners: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+
+
+def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
+    """List kind, prediction and what it is compared with."""
+    continued = row["continued"]
+    told = {
+        PREDICTED: [row["predicted"]],
+        SAMPLED: row["samples"] or [],
+        CONTINUED: [] if continued is None else [continued],
+    }
+    for kind, texts in told.items():
+        for text in texts:
+            yield kind, text, row["target"]
+            if row["partner"] is not None:
+                yield PARTNER_OF[kind], text, row["partner"]
+    if spread:
+        yield from ((SPREAD, *pair) for pair in combinations(told[SAMPLED], 2))
+
+
+def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> Comparisons:
+    """List the pairs of texts of sentences.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Rows of schema ``predictions``.
+    spread : bool
+        Whether samples are compared with one another.
+    """
+    numbers = {kind: number for number, kind in enumerate(KINDS)}
+    pairs: list[tuple[str, str]] = []
+    owners: list[int] = []
+    kinds: list[int] = []
+    for owner, row in enumerate(rows):
+        for kind, text, other in _of_sentence(row, spread):
+            pairs.append((text, other))
+            owners.append(owner)
+            kinds.append(numbers[kind])
+    return Comparisons(pairs, np.array(owners, np.int64), np.array(kinds, np.int64))

@@ -1,0 +1,173 @@
+"""How the measures go together: over sentences, and over models.
+
+N sentences, C measures, M models, B blocks of groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.perplexity.intervals import jackknife_interval
+from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
+from beyond_perplexity.schemas.semantics import PREDICTED
+from beyond_perplexity.semantics.differences import model_values
+from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
+from beyond_perplexity.semantics.rank_correlations import (
+    LEAST_ITEMS,
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+
+CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
+BLOCKS = 50  # of groups, that are left out one by one
+_METHODS = {"pearson": False, "spearman": True}
+_Key = tuple[str, str]
+_Row = dict[str, Any]
+
+
+def _blocks(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Deal groups (N,) to blocks: the block of each sentence, and the sentences of each block."""
+    _, code = np.unique(groups, return_inverse=True)  # keys are hashes, so that this is at random
+    block = code % BLOCKS
+    return block, np.bincount(block)
+
+
+def _mean_matrices(
+    values: Sequence[np.ndarray], kept: Sequence[np.ndarray], *, ranks: bool
+) -> np.ndarray:
+    """Average the correlations of models; values (N, C) of each, of which rows are kept."""
+    parts = [own[rows] for own, rows in zip(values, kept, strict=True)]
+    found = [correlation_matrix(average_ranks(p) if ranks else p) for p in parts if len(p) > 1]
+    if not found:
+        return np.full((values[0].shape[1],) * 2, math.nan)
+    total: np.ndarray = np.mean(found, axis=0)
+    return total
+
+
+def _sentence_values(held: SentenceValues) -> tuple[list[_Key], list[np.ndarray]]:
+    """Choose the measures that all models have, and the models' values of them.
+
+    A measure that some model lacks altogether (of aligned words, for a model of subwords) is
+    correlated over the others: the models that have fewer measures than most are left out.
+    """
+    known = {key: np.isfinite(found).any(axis=0) for key, found in held.values.items()}
+    keys = [key for key, has in known.items() if has.any()]
+    most = max((sum(known[key][m] for key in keys) for m in range(len(held.models))), default=0)
+    models = [m for m in range(len(held.models)) if sum(known[k][m] for k in keys) == most > 0]
+    keys = [key for key in keys if all(known[key][m] for m in models)]
+    return keys, [
+        np.stack([held.values[key][:, m] for key in keys], 1) for m in models
+    ] if keys else []
+
+
+def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
+    keys, values = _sentence_values(held)
+    if not values:
+        return
+    complete = [np.isfinite(own).all(axis=1) for own in values]
+    block, sizes = _blocks(held.groups)
+    counts = {
+        "n": max(int(own.sum()) for own in complete),
+        "groups": len(np.unique(held.groups)),
+    }
+    for method, ranks in _METHODS.items():
+        whole = _mean_matrices(values, complete, ranks=ranks)
+        without = np.stack(
+            [
+                _mean_matrices(values, [own & (block != left) for own in complete], ranks=ranks)
+                for left in range(len(sizes))
+            ]
+        )
+        for one, two in combinations(range(len(keys)), 2):
+            found = _interval(whole[one, two], without[:, one, two], sizes)
+            counts = {
+                "n": int(sum(map(sum, complete)) / len(values)),
+                "groups": len(set(held.groups)),
+            }
+            yield {**_pair(keys[one], keys[two]), "method": method, **found, **counts}
+
+
+def _interval(value: float, without: np.ndarray, sizes: np.ndarray) -> _Row:
+    """Give a correlation an interval on Fisher's scale, from those without each block."""
+    if not math.isfinite(value):
+        return {"value": None, "low": None, "high": None, "note": "a measure does not vary"}
+    if abs(value) > 1 - 1e-12 or (np.abs(without) > 1 - 1e-12).any():
+        return {"value": value, "low": value, "high": value, "note": "one follows from the other"}
+    found = jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
+    if math.isnan(found.low):
+        few = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
+        return {"value": value, "low": None, "high": None, "note": few}
+    return {"value": value, "low": math.tanh(found.low), "high": math.tanh(found.high), "note": ""}
+
+
+def _pair(first: _Key, second: _Key) -> _Row:
+    return {
+        "first_evaluator": first[0],
+        "first_measure": first[1],
+        "second_evaluator": second[0],
+        "second_measure": second[1],
+    }
+
+
+def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
+    """Correlate measures over models: (evaluator, measure) to the value of each model."""
+    for first, second in combinations(values, 2):
+        shared = [
+            model
+            for model in values[first]
+            if math.isfinite(values[first][model])
+            and math.isfinite(values[second].get(model, math.nan))
+        ]
+        columns = np.array([[values[key][model] for key in (first, second)] for model in shared])
+        few = f"fewer than {LEAST_ITEMS} models: no interval" if len(shared) < LEAST_ITEMS else ""
+        for method, ranks in _METHODS.items():
+            value = math.nan
+            if len(shared) > 2:
+                held = average_ranks(columns) if ranks else columns
+                value = float(correlation_matrix(held)[0, 1])
+            low, high = few_items_interval(value, len(shared), ranks=ranks)
+            numbers = {"value": value, "low": low, "high": high}
+            known = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+            yield {
+                **_pair(first, second),
+                "method": method,
+                **known,
+                "n": len(shared),
+                "groups": None,
+                "note": few,
+            }
+
+
+def correlate_measures(paired: PairedScores) -> pa.Table:
+    """Correlate all pairs of measures of predictions, over sentences and over models.
+
+    Parameters
+    ----------
+    paired : PairedScores
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``semantic_correlations``. Over sentences: the mean over models of the correlation
+        of their sentences, with a 95% interval over documents or groups of them (at most `BLOCKS`
+        blocks of these are left out one by one, on Fisher's scale). Over models: see
+        `few_items_interval`; corpus BLEU and means of all other measures.
+    """
+    rows: list[_Row] = []
+    for split, held in paired.sentences.items():
+        rows += [{"split": split, "over": "sentences", **row} for row in _over_sentences(held)]
+        values = {
+            (key.evaluator, key.measure): dict(zip(sums.models, model_values(sums), strict=True))
+            for key, sums in paired.sums.items()
+            if key.split == split and key.kind == PREDICTED
+        }
+        rows += [{"split": split, "over": "models", **row} for row in _over_models(values)]
+    return pa.Table.from_pylist(rows, SEMANTIC_CORRELATIONS)

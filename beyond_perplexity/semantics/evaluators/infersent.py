@@ -1,0 +1,308 @@
+"""InferSent evaluators: official weights, or networks that were trained here.
+
+N texts or pairs, D numbers of a text's vector, E of a word's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.contract import check_finite
+from beyond_perplexity.semantics.evaluators.contract import (
+    Floats,
+    SentenceEvaluator,
+    TextPair,
+    has_vector,
+    settle,
+)
+from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
+from beyond_perplexity.semantics.evaluators.networks import load_network
+from beyond_perplexity.semantics.evaluators.packages import package_version
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
+from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.storage.provenance import content_hash
+
+ENTAILMENT = "entailment"
+# What the official program puts around a sentence, by version of the weights.
+SYMBOLS = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
+_GATES = 4
+_PAIR_BLOCK = 4096  # pairs that the classifier scores at once
+
+
+class InferSentEncoder:
+    """Turns texts into vectors by an InferSent network over word vectors.
+
+    Words without a vector are left out, as the official program does; a text without any has no
+    vector, where that program reads it as ``</s>``.
+
+    Parameters
+    ----------
+    network : InferSentNetwork
+        In evaluation mode.
+    table : VectorTable
+        As wide as the network's inputs.
+    symbols : pair of str, optional
+        What stands before and after each text, where the table has vectors of them.
+    """
+
+    limit: int | None = None
+    truncated = 0
+
+    def __init__(
+        self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
+    ) -> None:
+        self._network, self._table = network, table
+        self._symbols = [table.symbol(word) for word in symbols]
+        self.width = 2 * network.options.hidden_size
+        self.words = self.unknown = 0
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
+        split = [[word for word in text.split() if word not in NO_WORDS] for text in texts]
+        words = sorted({word for row in split for word in row})
+        vectors = self._table.find(words)  # (V, E)
+        known = has_vector(vectors) if words else np.zeros(0, bool)
+        ids = {word: place for place, word in enumerate(words) if known[place]}
+        rows = [[ids[word] for word in row if word in ids] for row in split]
+        self.words += sum(map(len, split))
+        self.unknown += sum(map(len, split)) - sum(map(len, rows))
+        before, after = self._around(len(words))
+        rows = [[*before, *row, *after] if row else [] for row in rows]
+        own = [vector for vector in self._symbols if vector is not None]
+        vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
+        return encode_groups(rows, vectors, self.width, self._network.encode, self._network.device)
+
+    def _around(self, first: int) -> tuple[list[int], list[int]]:
+        """Return the rows of the symbols before and after a text, numbered from `first`."""
+        found: list[list[int]] = []
+        for vector in self._symbols:
+            found.append([] if vector is None else [first])
+            first += vector is not None
+        return (found[0], found[1]) if found else ([], [])
+
+    def scores(
+        self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
+    ) -> Floats:
+        """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
+
+        Parameters
+        ----------
+        first, second : ndarray of float32
+        place : int or None
+            The class whose probability is wanted; None: the score.
+        """
+        found = np.full(len(first), np.nan)
+        there = np.flatnonzero(has_vector(first) & has_vector(second))
+        device = self._network.device
+        for start in range(0, len(there), _PAIR_BLOCK):
+            rows = there[start : start + _PAIR_BLOCK]
+            one, other = (torch.from_numpy(part[rows]).to(device) for part in (first, second))
+            with torch.inference_mode():
+                both = [self._chance(*order, place) for order in ((one, other), (other, one))]
+            found[rows] = ((both[0] + both[1]) / 2).cpu().numpy()
+        return found
+
+    def _chance(self, first: Tensor, second: Tensor, place: int | None) -> Tensor:
+        # float64 and a sum by hand: a product of matrices would round by the number of rows.
+        parts = torch.cat([first, second, (first - second).abs(), first * second], 1).double()
+        weight, bias = (part.double() for part in self._network.head.parameters())
+        logits = torch.stack([(parts * row).sum(1) for row in weight], 1) + bias  # (N, C)
+        return logits[:, 0].sigmoid() if place is None else logits.softmax(1)[:, place]
+
+
+class InferSentEvaluator(SentenceEvaluator):
+    """The cosine of two texts' vectors; and the trained classifier's score where it is of likeness.
+
+    Parameters
+    ----------
+    encoder : InferSentEncoder
+    about : mapping
+        For `describe`.
+    classes : sequence of str or None
+        Of the classifier; an empty one: it gives scores; None: none that says how alike texts are.
+    cleaning : Preprocessing
+    """
+
+    def __init__(
+        self,
+        encoder: InferSentEncoder,
+        about: Mapping[str, Any],
+        classes: Sequence[str] | None,
+        cleaning: Preprocessing,
+    ) -> None:
+        super().__init__(encoder)
+        self._about, self._classes, self.cleaning = about, classes, cleaning
+        self._encoder = encoder
+        self.measures = ("similarity",) if classes is None else ("similarity", "head")
+
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: ``similarity`` and, where it was trained on labels, ``head``.
+
+        The head's score of a pair is the mean of that in both orders.
+        """
+        vectors = self.encode_pairs(pairs)  # 2 x (N, D)
+        found = self.score_vectors(*vectors)
+        if self._classes is not None:
+            place = self._classes.index(ENTAILMENT) if self._classes else None
+            scores = self._encoder.scores(*vectors, place)
+            found["head"] = settle("head", scores, [has_vector(part) for part in vectors])
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256, versions, and how many words so far had no vector."""
+        counts = {"words": self._encoder.words, "unknown": self._encoder.unknown}
+        return {**self._about, **counts}
+
+
+def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
+    """Read official weights (infersent1.pkl, infersent2.pkl): a state dict of torch.
+
+    Parameters
+    ----------
+    path : path
+    width : int
+        E of the word vectors.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Weights of the recurrent layer, float32, by torch's names.
+
+    Raises
+    ------
+    InputError
+        When the file is a page of HTML, holds anything but tensors, has not the layout, or is made
+        for vectors of another width.
+    """
+    refuse_page(path)
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of torch, pickle and zipfile
+        reason = str(error).strip().split("\n")[0][:200]
+        raise InputError(
+            f"{path}: is no file of weights alone, and nothing else is unpickled ({reason}); fetch "
+            "infersent1.pkl or infersent2.pkl again"
+        ) from error
+    prefix = "enc_lstm."
+    wanted = [
+        f"{part}_l0{side}"
+        for side in ("", "_reverse")
+        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    ]
+    names = {f"{prefix}{name}" for name in wanted}
+    if not isinstance(held, dict) or not names <= set(held):
+        raise InputError(
+            f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
+        )
+    found = {name: held[f"{prefix}{name}"].float() for name in wanted}
+    inputs = found["weight_ih_l0"].shape[1]
+    if inputs != width:
+        raise InputError(
+            f"{path}: reads word vectors of {inputs} numbers, but those of the table have {width}; "
+            "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
+        )
+    return found
+
+
+def load_official(
+    path: str | os.PathLike[str], table: VectorTable, version: int, pooling: str, device: str
+) -> InferSentEncoder:
+    """Load official weights.
+
+    Parameters
+    ----------
+    path : path
+    table : VectorTable
+    version : int
+        1 or 2.
+    pooling : str
+        max, as in the official program's defaults, or mean.
+    device : str
+
+    Raises
+    ------
+    InputError
+        As `read_official`; and when a weight is no finite number.
+    """
+    tensors = read_official(path, table.width)
+    hidden = len(tensors["weight_ih_l0"]) // _GATES
+    options = {"cell": "lstm", "hidden_size": hidden, "pooling": pooling}
+    network = InferSentNetwork(table.width, 1, options)
+    try:
+        network.reader.layer.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path}: its weights do not fit each other ({error})") from error
+    check_finite(network, path)
+    return InferSentEncoder(network.to(choose_device(device)).eval(), table, SYMBOLS[version])
+
+
+def load_infersent(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> InferSentEvaluator:
+    """Load an InferSent evaluator.
+
+    Parameters
+    ----------
+    options : mapping
+        ``path``: a folder that was trained here, or official weights; then ``vectors``, of
+        `load_table`, ``version`` and ``architecture.pooling``. A folder knows its vectors.
+    measures : mapping
+        Not used.
+    device : str
+        auto, cpu or cuda.
+
+    Raises
+    ------
+    InputError
+        When a file is missing or is not what it should be.
+    """
+    path = Path(str(options.get("path")))
+    if path.is_dir():
+        network, held = load_network(path, InferSentNetwork, device)
+        table = load_table(table_options(options.get("vectors") or held["vectors"]))
+        _check_table(path, table, held)
+        about = {key: held[key] for key in ("title", "sha256", "versions")}
+        cleaning = Preprocessing.from_config(held["preprocessing"])
+        encoder = InferSentEncoder(network, table)
+        return InferSentEvaluator(encoder, about, held["classes"], cleaning)
+    if not options.get("vectors"):
+        raise InputError(f"{path}: InferSent reads word vectors; give vectors, of the table")
+    table = load_table(table_options(options["vectors"]))
+    version, pooling = options.get("version", 1), options.get("pooling", "max")
+    encoder = load_official(path, table, version, pooling, device)
+    about = {
+        "title": f"InferSent {version}",
+        "sha256": content_hash(path),
+        "versions": {"torch": package_version("torch")},
+    }
+    # The official program tokenizes and keeps upper case.
+    return InferSentEvaluator(encoder, about, None, Preprocessing(lower_case=False))
+
+
+def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `load_table` for an evaluator that has a table of word vectors."""
+    if options.get("family") == "word2vec":
+        return {"path": str(Path(options["path"]) / "vectors.npy")}
+    return {key: value for key, value in options.items() if key != "family"}
+
+
+def _check_table(folder: Path, table: VectorTable, held: Mapping[str, Any]) -> None:
+    """Refuse another table of word vectors than that of the training."""
+    if table.sha256 != held["vectors_sha256"]:
+        raise InputError(
+            f"{table.path}: are not the word vectors that {folder} was trained with; give those, "
+            "or train it again"
+        )

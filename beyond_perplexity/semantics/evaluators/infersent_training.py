@@ -1,0 +1,260 @@
+"""The training of InferSent's architecture: on the next sentence, or on a file of pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.batches import BatchSource
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
+from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators.contract import has_vector
+from beyond_perplexity.semantics.evaluators.infersent import ENTAILMENT, table_options
+from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.networks import Course, train_network
+from beyond_perplexity.semantics.evaluators.options import PairTraining
+from beyond_perplexity.semantics.evaluators.pair_files import (
+    LabelledTexts,
+    PairColumns,
+    read_pairs,
+)
+from beyond_perplexity.semantics.evaluators.sentence_sources import (
+    LABEL,
+    LABEL_UNIT,
+    SECOND,
+    LabelledPairs,
+    NextSentences,
+    ordered_sentences,
+)
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.storage.shards import read_texts
+from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
+
+NO_LABEL = frozenset({"", "-"})  # of pairs that people did not agree on
+VALID_SHARE = 10  # one pair in so many is watched, where no file is given for that
+_BATCH = 4096  # texts that are cleaned at once
+
+
+def fit_infersent(job: EvaluatorJob) -> None:
+    """Train InferSent's architecture and write its folder.
+
+    Without a file of pairs it learns to tell the next sentence of a document from that of another
+    one; its vectors are then compared by their cosine, as that is no likeness.
+
+    Parameters
+    ----------
+    job : EvaluatorJob
+
+    Raises
+    ------
+    InputError
+        When a file or an option is wrong, or there is nothing to train on.
+    """
+    options = job.options
+    training = parse_options(PairTraining, options.get("training", {}), "training")
+    if not options.get("vectors"):
+        raise InputError("infersent: give vectors, of the table of word vectors that it reads")
+    table = load_table(table_options(options["vectors"]))
+    about = {"vectors": dict(options["vectors"]), "vectors_sha256": table.sha256}
+    if options.get("pairs"):
+        _fit_pairs(job, training, table, about)
+    else:
+        _fit_next(job, training, table, about)
+
+
+def _fit_next(
+    job: EvaluatorJob, training: PairTraining, table: VectorTable, about: dict[str, Any]
+) -> None:
+    documents = job.corpus()
+    folder = job.folder(documents, table.path)
+    words = count_words(read_texts([documents], "train"))
+    vocabulary, vectors = known_words(sorted(words), table)
+
+    def source(split: str) -> NextSentences:
+        found = ordered_sentences(documents, split, vocabulary, training, keep_unknown=False)
+        store = InstanceStore.write(folder, split, found)
+        return NextSentences(store, vectors, training.batch_tokens, job.seed, split)
+
+    sources = (source("train"), source("valid"))
+    about |= {"title": "InferSent architecture (next sentence)", "classes": None}
+    _train(job, training, table.width, 1, sources, folder, about)
+
+
+def _train(
+    job: EvaluatorJob,
+    training: PairTraining,
+    width: int,
+    outputs: int,
+    sources: tuple[BatchSource, BatchSource],
+    folder: Path,
+    about: dict[str, Any],
+) -> None:
+    architecture = job.options.get("architecture", {})
+    course = Course(
+        lambda: InferSentNetwork(width, outputs, architecture), sources, training, folder
+    )
+    train_network(job, course, about)
+
+
+def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
+    """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E).
+
+    Raises
+    ------
+    InputError
+        When no word has one.
+    """
+    found = table.find(words)  # (words, E)
+    known = np.flatnonzero(has_vector(found))
+    if not len(known):
+        raise InputError(f"{table.path}: has a vector of no word of the training text")
+    vocabulary = ClosedVocabulary([words[place] for place in known], len(words) - len(known))
+    special = np.zeros((N_SPECIAL, table.width), np.float32)
+    return vocabulary, np.concatenate([special, found[known]])
+
+
+def _fit_pairs(
+    job: EvaluatorJob, training: PairTraining, table: VectorTable, about: dict[str, Any]
+) -> None:
+    options = job.options
+    paths = [Path(options[key]) for key in ("pairs", "valid_pairs") if options.get(key)]
+    folder = job.folder(*paths, table.path)
+    columns = PairColumns(*(options.get(name) for name in ("first", "second", "label")))
+    cleaning = Preprocessing.from_config(job.preprocessing)
+    words: set[str] = set()
+    labels: set[str] = set()
+    for pair in _cleaned(paths[0], columns, cleaning):
+        words.update(pair.first.split(), pair.second.split())
+        labels.add(pair.label)
+    vocabulary, vectors = known_words(sorted(words), table)
+    meaning = LabelMeaning.of(paths[0], labels, training)
+
+    def source(name: str) -> LabelledPairs:
+        path = paths[-1] if name == "valid" else paths[0]
+        pairs = _cleaned(path, columns, cleaning)
+        if len(paths) == 1:
+            pairs = (pair for pair in pairs if _is_watched(job.seed, pair) == (name == "valid"))
+        instances = _encoded(path, pairs, vocabulary, meaning, training.maximum_length)
+        store = InstanceStore.write(folder, name, instances)
+        return LabelledPairs(store, vectors, training.batch_tokens, not meaning.classes)
+
+    sources = (source("train"), source("valid"))
+    about |= {"title": meaning.title, "classes": list(meaning.classes)}
+    outputs = max(1, len(meaning.classes))
+    _train(job, training, table.width, outputs, sources, folder, about)
+
+
+def _is_watched(seed: int, pair: LabelledTexts) -> bool:
+    """Return whether a pair is watched and not trained on, by its line alone."""
+    return stream_key(seed, f"train/watched/{pair.line}") % VALID_SHARE == 0
+
+
+def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:
+    """Read pairs with a label, and clean their texts."""
+    pairs = (pair for pair in read_pairs(path, columns, True) if pair.label not in NO_LABEL)
+    while held := list(islice(pairs, _BATCH)):
+        texts = cleaning.apply([text for pair in held for text in (pair.first, pair.second)])
+        for pair, first, second in zip(held, texts[::2], texts[1::2], strict=True):
+            yield pair._replace(first=first, second=second)
+
+
+@dataclass(frozen=True)
+class LabelMeaning:
+    """What the labels of a file of pairs are.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Empty where labels are scores.
+    low, high : float
+        The least and the greatest score of the training pairs, which become 0 and 1.
+    """
+
+    classes: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+
+    @classmethod
+    def of(cls, path: Path, labels: set[str], training: PairTraining) -> LabelMeaning:
+        """Tell scores from classes.
+
+        Raises
+        ------
+        InputError
+            When there is one label alone, a score is no number, or no class says that texts are
+            alike.
+        """
+        if len(labels) < 2:
+            raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
+        numbers = [_number(label) for label in sorted(labels)]
+        wrong = [label for label, n in zip(sorted(labels), numbers, strict=True) if n is None]
+        if training.labels == "scores" and wrong:
+            raise InputError(f"{path}: the score {wrong[0]!r} is no finite number")
+        if not wrong and training.labels != "classes":
+            held = [number for number in numbers if number is not None]
+            return cls((), min(held), max(held))
+        if ENTAILMENT not in labels:
+            raise InputError(
+                f"{path}: none of its labels ({', '.join(sorted(labels))[:80]}) is {ENTAILMENT}, "
+                "so that no class says that texts are alike; give scores, or pairs of inference"
+            )
+        return cls(tuple(sorted(labels)))
+
+    @property
+    def title(self) -> str:
+        """How tables call what was learned from them."""
+        return f"InferSent architecture ({'inference' if self.classes else 'scored'} pairs)"
+
+    def read(self, path: Path, pair: LabelledTexts) -> int:
+        """Return a label as an integer: its class, or `LABEL_UNIT` times a score from 0 to 1.
+
+        Raises
+        ------
+        InputError
+            When the training pairs have no such class, or the score is no number.
+        """
+        if self.classes:
+            if pair.label in self.classes:
+                return self.classes.index(pair.label)
+            raise InputError(
+                f"{path}: line {pair.line}: no training pair has the label {pair.label!r}"
+            )
+        number = _number(pair.label)
+        if number is None:
+            raise InputError(f"{path}: line {pair.line}: the score {pair.label!r} is no number")
+        share = (number - self.low) / (self.high - self.low)
+        return round(LABEL_UNIT * min(1.0, max(0.0, share)))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _encoded(
+    path: Path,
+    pairs: Iterable[LabelledTexts],
+    vocabulary: ClosedVocabulary,
+    meaning: LabelMeaning,
+    longest: int,
+) -> Iterator[Instance]:
+    """Encode pairs; those of which a text has no known word are left out."""
+    for pair in pairs:
+        both = vocabulary.encode([pair.first, pair.second])
+        first, second = (ids[ids != UNK][:longest] for ids in both)
+        if len(first) and len(second):
+            label = np.array([meaning.read(path, pair)])
+            yield Instance(pair.line, {TOKENS: first, SECOND: second, LABEL: label})

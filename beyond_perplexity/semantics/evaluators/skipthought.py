@@ -1,0 +1,281 @@
+"""SkipThought evaluators: official weights of uni-skip and bi-skip, or networks trained here.
+
+N texts, T words of the longest, E numbers of a word vector, H of a text's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import VOCABULARY, choose_device
+from beyond_perplexity.models.contract import check_finite
+from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
+from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.networks import load_network
+from beyond_perplexity.semantics.evaluators.packages import package_version
+from beyond_perplexity.semantics.evaluators.recurrent_reader import RecurrentReader
+from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
+from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
+from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
+from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.vocabulary import N_SPECIAL, UNK, load_vocabulary
+
+# Names of the arrays of a direction in the official files, and how one of both is called.
+_ARRAYS = ("W", "U", "b", "Wx", "Ux", "bx")
+_PREFIXES = {"uni": ("encoder_",), "bi": ("encoder_", "encoder_r_")}
+_UNKNOWN = "UNK"
+
+
+class _Words:
+    """Counts the words that were read, and those of them that are not known."""
+
+    def __init__(self) -> None:
+        self.words = self.unknown = 0
+
+    def rows(self, texts: Sequence[str], ids: Mapping[str, int], other: int) -> list[list[int]]:
+        """Return texts as ids; those without a known word are empty, `other` is an unknown one."""
+        found = []
+        for text in texts:
+            row = [ids.get(word, other) for word in text.split() if word not in NO_WORDS]
+            unknown = row.count(other)
+            self.words += len(row)
+            self.unknown += unknown
+            found.append(row if unknown < len(row) else [])
+        return found
+
+
+class TrainedSkipThought:
+    """Turns texts into vectors by a network that was trained here.
+
+    A word that its vocabulary lacks is read as ``<unk>``.
+
+    Parameters
+    ----------
+    network : SkipThoughtNetwork
+        In evaluation mode.
+    words : sequence of str
+        Of the ids after the special ones.
+    """
+
+    limit: int | None = None
+    truncated = 0
+
+    def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
+        self._network = network
+        self._ids = {word: place for place, word in enumerate(words, start=N_SPECIAL)}
+        self._vectors = network.embedding.weight.detach().cpu().numpy()  # (V, E)
+        self.width = network.options.hidden_size
+        self.counts = _Words()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
+        rows = self.counts.rows(texts, self._ids, UNK)
+        network = self._network
+        return encode_groups(rows, self._vectors, self.width, network.encode, network.device)
+
+
+class OfficialSkipThought:
+    """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
+
+    A word that the tables lack is read as ``UNK``; a text without a known word has no vector.
+
+    Parameters
+    ----------
+    parts : sequence of (RecurrentReader, ArrayTable)
+        The models: uni-skip, bi-skip or both, with the tables of their word vectors.
+    device : torch.device
+    """
+
+    limit: int | None = None
+    truncated = 0
+
+    def __init__(
+        self, parts: Sequence[tuple[RecurrentReader, ArrayTable]], device: torch.device
+    ) -> None:
+        self._parts, self._device = (
+            [(part.to(device).eval(), table) for part, table in parts],
+            device,
+        )
+        self._widths = [_width(reader) for reader, _ in parts]
+        self.width = sum(self._widths)
+        self.counts = _Words()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
+        words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
+        found = []
+        for place, (reader, table) in enumerate(self._parts):
+            vectors = table.find_exactly([*words, _UNKNOWN])  # (V + 1, E)
+            known = np.flatnonzero(~np.isnan(vectors[:-1, 0])).tolist()
+            ids = {words[row]: row for row in known}
+            counts = self.counts if place == 0 else _Words()
+            rows = counts.rows(texts, ids, len(words))
+            width = self._widths[place]
+            own = encode_groups(rows, vectors, width, reader.last, self._device)  # (N, H')
+            # One after the other, so that a text's length does not depend on the others.
+            lengths = np.array([np.sqrt(np.dot(row, row)) for row in own.astype(np.float64)])
+            found.append((own / lengths[:, None]).astype(np.float32))
+        return np.concatenate(found, axis=1)
+
+
+class SkipThoughtEvaluator(SentenceEvaluator):
+    """The cosine of two texts' SkipThought vectors.
+
+    Parameters
+    ----------
+    encoder : TrainedSkipThought or OfficialSkipThought
+    about : mapping
+        For `describe`.
+    cleaning : Preprocessing
+    """
+
+    def __init__(
+        self,
+        encoder: TrainedSkipThought | OfficialSkipThought,
+        about: Mapping[str, Any],
+        cleaning: Preprocessing,
+    ) -> None:
+        super().__init__(encoder)
+        self._about, self._counts, self.cleaning = about, encoder.counts, cleaning
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256, versions, and how many words so far were not known."""
+        return {**self._about, "words": self._counts.words, "unknown": self._counts.unknown}
+
+
+def _width(reader: RecurrentReader) -> int:
+    return int(reader.layer.hidden_size * (1 + reader.layer.bidirectional))
+
+
+def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
+    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz.
+
+    Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
+    gate stands after the product with the matrix in both.
+
+    Parameters
+    ----------
+    path : path
+    kind : "uni" or "bi"
+    width : int
+        E of the table of word vectors.
+
+    Returns
+    -------
+    RecurrentReader
+
+    Raises
+    ------
+    InputError
+        When the file is a page of HTML, is no archive of plain arrays, lacks one, or they do not
+        fit each other or the word vectors.
+    """
+    refuse_page(path)
+    names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            missing = [name for name in names if name not in held.files]
+            if missing:
+                raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
+            arrays = {name: np.asarray(held[name], np.float32) for name in names}
+    except (OSError, ValueError, AttributeError, EOFError) as error:
+        raise InputError(f"{path}: is no .npz file of plain arrays ({error})") from error
+    except Exception as error:  # of zipfile
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: is damaged ({error}); fetch it again") from error
+    hidden = arrays["encoder_Ux"].shape[-1]
+    inputs = arrays["encoder_Wx"].shape[0]
+    if inputs != width:
+        raise InputError(
+            f"{path}: reads word vectors of {inputs} numbers, but those of the table have {width}"
+        )
+    reader = RecurrentReader("gru", inputs, hidden, both=kind == "bi")
+    tensors: dict[str, Tensor] = {}
+    for prefix, side in zip(_PREFIXES[kind], ("", "_reverse"), strict=False):
+        own = {name: arrays[f"{prefix}{name}"] for name in _ARRAYS}
+        parts = {
+            "weight_ih": np.concatenate([own["W"], own["Wx"]], axis=-1).T,
+            "weight_hh": np.concatenate([own["U"], own["Ux"]], axis=-1).T,
+            "bias_ih": np.concatenate([own["b"], own["bx"]]),
+            "bias_hh": np.zeros(3 * hidden, np.float32),
+        }
+        for name, part in parts.items():
+            tensors[f"{name}_l0{side}"] = torch.from_numpy(np.ascontiguousarray(part))
+    try:
+        reader.layer.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path}: its arrays do not fit each other ({error})") from error
+    check_finite(reader, path)
+    return reader
+
+
+def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvaluator:
+    dictionary = Path(str(options.get("dictionary")))
+    refuse_page(dictionary)
+    words = dictionary.read_text(encoding="utf-8").split("\n")
+    words = words[:-1] if words and not words[-1] else words
+    parts, sums, kinds = [], {}, [kind for kind in ("uni", "bi") if options.get(kind)]
+    for kind in kinds:
+        table = ArrayTable(str(options.get(f"{kind}_table")), words)
+        if table.symbol(_UNKNOWN) is None:
+            raise InputError(f"{dictionary}: has no word {_UNKNOWN}; is it dictionary.txt?")
+        parts.append((read_official_gru(options[kind], kind, table.width), table))
+        sums[kind] = [content_hash(options[kind]), table.sha256]
+    title = "SkipThought (" + " and ".join(f"{kind}-skip" for kind in kinds) + ")"
+    about = {
+        "title": title,
+        "sha256": sums[kinds[0]][0] if len(kinds) == 1 else value_hash(sums),
+        "versions": {"torch": package_version("torch")},
+    }
+    encoder = OfficialSkipThought(parts, choose_device(device))
+    # The official program tokenizes and keeps upper case.
+    return SkipThoughtEvaluator(encoder, about, Preprocessing(lower_case=False))
+
+
+def load_skipthought(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> SkipThoughtEvaluator:
+    """Load a SkipThought evaluator.
+
+    Parameters
+    ----------
+    options : mapping
+        ``path``, of a folder that was trained here; or the official files ``uni`` with
+        ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
+    measures : mapping
+        Not used.
+    device : str
+        auto, cpu or cuda.
+
+    Raises
+    ------
+    InputError
+        When a file is missing or is not what it should be.
+    """
+    if not options.get("path"):
+        if not (options.get("uni") or options.get("bi")):
+            raise InputError(
+                "skipthought: give path, of a trained folder, or uni or bi, of weights"
+            )
+        return _load_official(options, device)
+    path = Path(str(options["path"]))
+    network, held = load_network(path, SkipThoughtNetwork, device)
+    vocabulary = load_vocabulary(path / VOCABULARY)
+    if vocabulary.hash != held["vocabulary_sha256"]:
+        raise InputError(f"{path / VOCABULARY}: is not the vocabulary the network was trained with")
+    about = {key: held[key] for key in ("title", "sha256", "versions")}
+    cleaning = Preprocessing.from_config(held["preprocessing"])
+    encoder = TrainedSkipThought(network, vocabulary.describe()["words"])
+    return SkipThoughtEvaluator(encoder, about, cleaning)

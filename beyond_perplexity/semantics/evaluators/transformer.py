@@ -1,0 +1,300 @@
+"""Equation 9: inner products of the states of a Transformer's upper layers.
+
+The states of a text are the means over its words; the paper does not say how words of two texts of
+different lengths meet.
+
+N texts, T tokens of a group's texts, K layers, W the width of a layer, D = K W.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import choose_device, load_model
+from beyond_perplexity.models.contract import LanguageModel, check_finite
+from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.semantics.evaluators.contract import (
+    Floats,
+    SentenceEvaluator,
+    TextPair,
+    has_vector,
+    known_text,
+    settle,
+)
+from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
+from beyond_perplexity.semantics.evaluators.packages import package_version
+from beyond_perplexity.semantics.scaling import logistic
+from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
+
+
+class UpperLayers(ABC):
+    """Turns texts into the means of the states of a network's upper layers, side by side.
+
+    Attributes
+    ----------
+    layers : int
+        K.
+    width : int
+        D.
+    limit : int or None
+        Tokens of a text that are read at most.
+    truncated, words, unknown : int
+        Texts so far that were longer; tokens that were read, and those of them not known.
+    """
+
+    limit: int | None
+
+    def __init__(self, layers: int, width: int) -> None:
+        self.layers, self.width = layers, layers * width
+        self.truncated = self.words = self.unknown = 0
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
+        found = np.full((len(texts), self.width), np.nan, np.float32)
+        rows = self._tokens([known_text(text) for text in texts])
+        if self.limit is not None:
+            self.truncated += sum(len(row) > self.limit for row in rows)
+            rows = [row[: self.limit] for row in rows]
+        there = np.flatnonzero([self._is_known(row) for row in rows])
+        if not len(there):
+            return found
+        # Texts of one length in a group: nothing is filled up, no number depends on the others.
+        for group in groups_of_one_length([len(rows[place]) for place in there]):
+            places = there[group]
+            tokens = torch.tensor([rows[place] for place in places])  # (B, T)
+            with torch.inference_mode():
+                means = self._means(tokens)  # (B, K, W)
+            found[places] = means.flatten(1).float().cpu().numpy()
+        return found
+
+    @abstractmethod
+    def _tokens(self, texts: list[str]) -> list[list[int]]:
+        """Return the tokens of texts, some of them empty."""
+
+    @abstractmethod
+    def _is_known(self, row: list[int]) -> bool:
+        """Return whether a token of a row is a word that the network knows."""
+
+    @abstractmethod
+    def _means(self, tokens: Tensor) -> Tensor:
+        """Return the mean states of the tokens that are words, (B, K, W), for tokens (B, T)."""
+
+
+class RunLayers(UpperLayers):
+    """The upper blocks of a Transformer of a run; of the uppermost, after the last norm.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        With blocks, in evaluation mode.
+    vocabulary : Vocabulary
+    layers : int
+        K.
+
+    Raises
+    ------
+    InputError
+        When the model has not so many blocks of attention.
+    """
+
+    def __init__(self, model: LanguageModel, vocabulary: Vocabulary, layers: int) -> None:
+        blocks: Any = getattr(model, "blocks", None)
+        norm: Any = getattr(model, "final_norm", None)
+        has_blocks = isinstance(blocks, nn.ModuleList) and isinstance(norm, nn.Module)
+        if not (isinstance(model, FactoredModel) and has_blocks):
+            family = model.config["family"]
+            raise InputError(f"model: {family} has no layers of attention; name a Transformer")
+        _check_layers(layers, len(blocks))
+        self._kept: list[Tensor] = []
+        for layer in [*list(blocks)[-layers:][:-1], norm]:
+            layer.register_forward_hook(self._keep)
+        super().__init__(layers, model.config["architecture"]["width"])
+        self._model, self._vocabulary = model, vocabulary
+        self.limit = None if model.context_length is None else model.context_length - 1
+
+    def _keep(self, layer: nn.Module, inputs: Any, output: Tensor) -> None:
+        self._kept.append(output)
+
+    def _tokens(self, texts: list[str]) -> list[list[int]]:
+        rows = [ids.tolist() for ids in self._vocabulary.encode(texts)]
+        self.words += sum(map(len, rows))
+        self.unknown += sum(row.count(UNK) for row in rows)
+        return rows
+
+    def _is_known(self, row: list[int]) -> bool:
+        return any(token != UNK for token in row)
+
+    def _means(self, tokens: Tensor) -> Tensor:
+        begun = torch.cat([torch.full((len(tokens), 1), BOS), tokens], 1)  # (B, 1 + T)
+        self._kept = []
+        self._model.features(begun.to(self._model.device))
+        return torch.stack(self._kept, 2)[:, 1:].double().mean(1)  # (B, K, W)
+
+
+class HuggingFaceLayers(UpperLayers):
+    """The upper layers of an encoder or language model in a folder of Hugging Face.
+
+    Parameters
+    ----------
+    folder : Path
+        With safetensors, without code of its own.
+    layers : int
+        K.
+    device : str
+
+    Raises
+    ------
+    InputError
+        When the folder is refused or cannot be read, or has not so many layers.
+    """
+
+    def __init__(self, folder: Path, layers: int, device: str) -> None:
+        # Late, as transformers takes a second to import.
+        from beyond_perplexity.semantics.evaluators.huggingface_folder import load_body
+
+        self._tokenizer, body = load_body(folder)
+        settings = body.config.get_text_config()
+        _check_layers(layers, settings.num_hidden_layers)
+        super().__init__(layers, settings.hidden_size)
+        self._body: Any = body.eval()
+        self._body.to(choose_device(device))
+        check_finite(self._body, folder)
+        longest = [
+            getattr(settings, "max_position_embeddings", None),
+            self._tokenizer.model_max_length,
+        ]
+        held = [number for number in longest if number and number < 1 << 20]
+        self.limit = min(held) if held else None
+        self._special = set(self._tokenizer.all_special_ids)
+
+    def _tokens(self, texts: list[str]) -> list[list[int]]:
+        rows = self._ids(texts, truncation=False)
+        cut = self._ids(texts, truncation=True) if self.limit is not None else rows
+        self.truncated += sum(map(operator.ne, map(len, rows), map(len, cut)))
+        found = [row if text else [] for text, row in zip(texts, cut, strict=True)]
+        self.words += sum(map(len, found))
+        return found
+
+    def _ids(self, texts: list[str], truncation: bool) -> list[list[int]]:
+        """Return the tokens of texts, special ones among them."""
+        longest = self.limit if truncation else None
+        held = self._tokenizer(texts, truncation=truncation, max_length=longest, verbose=False)
+        ids: list[list[int]] = held["input_ids"]
+        return ids
+
+    def _is_known(self, row: list[int]) -> bool:
+        return any(token not in self._special for token in row)
+
+    def _means(self, tokens: Tensor) -> Tensor:
+        tokens = tokens.to(self._body.device)
+        mask = torch.ones_like(tokens)
+        held = self._body(input_ids=tokens, attention_mask=mask, output_hidden_states=True)
+        states = torch.stack(held.hidden_states[-self.layers :], 2)  # (B, T, K, W)
+        special = torch.tensor(sorted(self._special), device=tokens.device)
+        words = ~torch.isin(tokens, special)  # (B, T)
+        shares = words.double() / words.sum(1, keepdim=True)  # (B, T)
+        return (states * shares[:, :, None, None]).sum(1)  # (B, K, W)
+
+
+class TransformerEvaluator(SentenceEvaluator):
+    """Equation 9, and with the products divided by the width of a layer.
+
+    Parameters
+    ----------
+    encoder : UpperLayers
+    about : mapping
+        For `describe`.
+    cleaning : Preprocessing
+    """
+
+    measures = ("inner", "inner_scaled")
+
+    def __init__(
+        self, encoder: UpperLayers, about: Mapping[str, Any], cleaning: Preprocessing
+    ) -> None:
+        super().__init__(encoder)
+        self._layers, self._about, self.cleaning = encoder, about, cleaning
+        self.texts = "raw" if cleaning is WHITE_SPACE_ONLY else "tokens"
+
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: σ of the mean over layers of inner products, plain and by the width."""
+        return self.score_vectors(*self.encode_pairs(pairs))
+
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> dict[str, Floats]:
+        """Score vectors of texts, two (N, D)."""
+        wide = [np.asarray(part, np.float64) for part in (first, second)]
+        products = np.einsum("nd,nd->n", *wide) / self._layers.layers
+        known = [has_vector(part) for part in (first, second)]
+        width = self._layers.width / self._layers.layers
+        return {
+            "inner": settle("inner", logistic(products), known),
+            "inner_scaled": settle("inner_scaled", logistic(products / width), known),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256, versions; tokens so far, and those not known; texts cut."""
+        held = self._layers
+        counts = {"words": held.words, "unknown": held.unknown, "truncated": held.truncated}
+        return {**self._about, **counts}
+
+
+def _check_layers(wanted: int, there: int) -> None:
+    if wanted > there:
+        raise InputError(f"layers: is {wanted}, but the Transformer has {there}; ask for fewer")
+
+
+def load_transformer(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> TransformerEvaluator:
+    """Load a Transformer evaluator.
+
+    Parameters
+    ----------
+    options : mapping
+        ``model``, the folder of a model of a run, or ``path``, a folder of Hugging Face; and
+        ``layers``.
+    measures : mapping
+        Not used.
+    device : str
+        auto, cpu or cuda.
+
+    Raises
+    ------
+    InputError
+        When a folder is missing or is not what it should be, or has not so many layers.
+    """
+    layers = options.get("layers", 2)
+    encoder: UpperLayers
+    if options.get("model"):
+        folder = Path(options["model"])
+        model, vocabulary, held = load_model(folder, device)
+        encoder = RunLayers(model, vocabulary, layers)
+        title, sha256 = f"Transformer ({folder.name})", held["weights_sha256"]
+        cleaning = Preprocessing.from_config(held.get("preprocessing", {}))
+        versions = {"torch": package_version("torch")}
+    elif options.get("path"):
+        folder = Path(options["path"])
+        encoder = HuggingFaceLayers(folder, layers, device)
+        weights = sorted(folder.glob("*.safetensors"))
+        title, cleaning = f"Transformer ({folder.resolve().name})", WHITE_SPACE_ONLY
+        sums = [content_hash(path) for path in weights]
+        sha256 = sums[0] if len(sums) == 1 else value_hash(sums)
+        versions = {name: package_version(name) for name in ("transformers", "torch")}
+    else:
+        raise InputError("transformer: give model, of a run, or path, of a folder of Hugging Face")
+    about = {"title": title, "sha256": sha256, "versions": versions}
+    return TransformerEvaluator(encoder, about, cleaning)

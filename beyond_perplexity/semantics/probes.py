@@ -1,0 +1,234 @@
+"""What each measure notices: sentences against themselves, changed and unrelated ones.
+
+N sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.perplexity.intervals import (
+    INTERVAL_LEVEL,
+    RatioInterval,
+    group_key,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.schemas.semantics import PROBES
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
+from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.tendencies.resampling import student_quantile
+
+IDENTICAL, UNRELATED = "identical", "unrelated"
+# What a score must lie below another to be noticed: rounding of encoders is smaller.
+NOTICED = 1e-5
+_BATCH = 256  # sentences that are compared at once
+_PURPOSE = "semantics/probe"  # of the random streams
+
+# After these "not" turns an English sentence into its opposite.
+_AUXILIARIES = frozenset(
+    {
+        *("am", "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "can"),
+        *("could", "will", "would", "shall", "should", "may", "might", "must"),
+    }
+)
+_NEGATIONS = frozenset({"not", "n't", "n’t"})
+
+Words = list[str]
+Change = Callable[[Words, np.random.Generator], Words | None]
+
+
+def negate(words: Words, random: np.random.Generator) -> Words | None:
+    """Put "not" after the first auxiliary, or take it away; None where there is no auxiliary.
+
+    An auxiliary at the end is none. No word is drawn.
+    """
+    for place, word in enumerate(words[:-1]):
+        if word.lower() in _AUXILIARIES:
+            after = words[place + 1 :]
+            negated = after[0].lower() in _NEGATIONS
+            return [*words[: place + 1], *(after[1:] if negated else ["not", *after])]
+    return None
+
+
+def exchange_words(words: Words, random: np.random.Generator) -> Words | None:
+    """Exchange two different words, drawn from all such pairs; None where there is none."""
+    places = [place for place, word in enumerate(words) if word not in NO_WORDS]
+    if len({words[place] for place in places}) < 2:
+        return None
+    while True:  # at least 2 of n² draws are of different words
+        one, other = (places[k] for k in random.integers(0, len(places), 2))
+        if words[one] != words[other]:
+            break
+    changed = list(words)
+    changed[one], changed[other] = words[other], words[one]
+    return changed
+
+
+def shuffle_words(words: Words, random: np.random.Generator) -> Words | None:
+    """Bring all words in a random order that differs; None where there is no other."""
+    if len(set(words)) < 2:
+        return None
+    while True:
+        changed = [words[place] for place in random.permutation(len(words)).tolist()]
+        if changed != words:
+            return changed
+
+
+CHANGES: dict[str, Change] = {
+    "negated": negate,
+    "exchanged": exchange_words,
+    "shuffled": shuffle_words,
+}
+_NAMES = (IDENTICAL, *CHANGES, UNRELATED)
+
+
+class ProbedSentences(NamedTuple):
+    """Sentences and what they are changed to.
+
+    Attributes
+    ----------
+    texts : list of str, of length N
+    groups : ndarray of int64, shape (N,)
+        Key of the group of each one's document.
+    versions : dict of str to list of (str or None), of length N
+        By probe; None where a sentence cannot be changed so.
+    """
+
+    texts: list[str]
+    groups: NDArray[np.int64]
+    versions: dict[str, list[str | None]]
+
+
+def probe_sentences(
+    units: Sequence[CutDocument], partners: Sequence[Sequence[str | None]], seed: int
+) -> ProbedSentences:
+    """Change the sentences of documents.
+
+    Parameters
+    ----------
+    units : sequence of CutDocument
+    partners : sequence of sequence of (str or None)
+        An unrelated sentence for each, as of `partners.find_partners`.
+    seed : int
+        Of the run; each sentence and change draws from a stream of its own.
+    """
+    texts: list[str] = []
+    groups: list[int] = []
+    versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
+    for unit, others in zip(units, partners, strict=True):
+        for place, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
+            texts.append(" ".join(words))
+            groups.append(group_key(unit.group, unit.unit_id))
+            versions[IDENTICAL].append(texts[-1])
+            versions[UNRELATED].append(other)
+            item = sentence_item(unit.unit_id, place)
+            for name, change in CHANGES.items():
+                changed = change(words, stream(seed, f"{_PURPOSE}/{name}", item))
+                versions[name].append(None if changed is None else " ".join(changed))
+    return ProbedSentences(texts, np.array(groups, np.int64), versions)
+
+
+def _scores(
+    evaluator: Evaluator, texts: Sequence[str], others: Sequence[str | None]
+) -> dict[str, Floats]:
+    """Score versions against sentences; NaN where there is no version."""
+    found = {name: np.full(len(texts), np.nan) for name in evaluator.measures}
+    held = np.array([place for place, text in enumerate(others) if text is not None], np.int64)
+    for begin in range(0, len(held), _BATCH):
+        part = held[begin : begin + _BATCH]
+        pairs = [(str(others[place]), texts[place]) for place in part.tolist()]
+        for name, values in evaluator.score(pairs).items():
+            found[name][part] = values
+    return found
+
+
+def _share(flags: NDArray[np.bool_], groups: NDArray[np.int64]) -> RatioInterval:
+    """Return a share of sentences with Wilson's interval at the effective size by groups.
+
+    An error by groups is 0 where all are alike, and an interval by it would be a point.
+    """
+    count, share = len(flags), float(flags.mean())
+    sums, sizes = sum_groups(groups, flags - share, np.ones(count))
+    plain = count * share * (1 - share)
+    clustered = len(sums) / max(1, len(sums) - 1) * float(np.square(sums).sum())
+    effect = max(1.0, clustered / plain) if plain else float(np.square(sizes).sum() / count)
+    size = count / effect
+    if size < EFFECTIVE_GROUPS:
+        return RatioInterval(share, math.nan, math.nan, math.nan, len(sums), size)
+    z = float(student_quantile((1 + INTERVAL_LEVEL) / 2, size - 1))
+    middle = (share + z**2 / (2 * size)) / (1 + z**2 / size)
+    half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    return RatioInterval(share, middle - half, middle + half, math.nan, len(sums), size)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _probe_row(
+    measure: str, probe: str, values: Floats, own: Floats, sentences: ProbedSentences
+) -> dict[str, Any]:
+    there = np.array([text is not None for text in sentences.versions[probe]], bool)
+    known = ~np.isnan(values) & ~np.isnan(own)
+    row = {
+        "measure": measure,
+        "probe": probe,
+        "sentences": int(known.sum()),
+        "undefined": int((there & ~known).sum()),
+    }
+    if not known.any():
+        return row | {"groups": 0, "note": "no sentence can be changed so and has a value"}
+    groups = sentences.groups[known]
+    sums, sizes = sum_groups(groups, values[known], np.ones(int(known.sum())))
+    found = ratio_interval(sums, sizes)
+    noticed = _share(values[known] < own[known] - NOTICED, groups)
+    row |= {"value": found.value, "low": _number(found.low), "high": _number(found.high)}
+    if probe != IDENTICAL:
+        limits = (_number(noticed.low), _number(noticed.high))
+        row |= {"noticed": noticed.value, "noticed_low": limits[0], "noticed_high": limits[1]}
+    few = found.effective < EFFECTIVE_GROUPS
+    note = joined_facts(
+        f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
+        "" if MEASURES[measure].reaches else "identical texts need not have the most",
+    )
+    return row | {"groups": found.groups, "note": note}
+
+
+def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[dict[str, Any]]:
+    """Measure what an evaluator notices.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+    sentences : ProbedSentences
+
+    Yields
+    ------
+    dict
+        A row of schema ``probes``, without the evaluator's name.
+    """
+    scores = {
+        probe: _scores(evaluator, sentences.texts, versions)
+        for probe, versions in sentences.versions.items()
+    }
+    for measure in evaluator.measures:
+        own = scores[IDENTICAL][measure]
+        for probe, found in scores.items():
+            yield _probe_row(measure, probe, found[measure], own, sentences)
+
+
+def probe_evaluator(evaluator: Evaluator, sentences: ProbedSentences, name: str) -> pa.Table:
+    """Return the rows of `probe_rows` as a table of schema ``probes``."""
+    rows = [{"evaluator": name, **row} for row in probe_rows(evaluator, sentences)]
+    return pa.Table.from_pylist(rows, PROBES)

@@ -1,0 +1,165 @@
+"""Scores of predicted sentences: a row a sentence, measure and kind.
+
+N sentences, P pairs of texts. A pair's score does not depend on the pairs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_SCORES, SPREAD
+from beyond_perplexity.semantics.comparisons import KINDS, Comparisons, compare_texts
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
+from beyond_perplexity.semantics.rows import (
+    ACCURACY,
+    BLEU_NAMES,
+    CROSS_ENTROPY,
+    MEASURES,
+)
+from beyond_perplexity.semantics.words import WordEvaluator, count_matches
+
+BATCH = 256  # sentences that are scored at once
+_SPREAD = KINDS.index(SPREAD)
+_OWN = ("split", "unit_id", "group", "sentence")
+Counts = NDArray[np.int64]
+
+
+class _Columns:
+    """Rows that grow, measure by measure."""
+
+    def __init__(self, sentences: Sequence[Mapping[str, Any]]) -> None:
+        self._sentences = sentences
+        self._held: dict[str, list[Any]] = {name: [] for name in SEMANTIC_SCORES.names}
+
+    def add(
+        self,
+        measure: str,
+        owners: Sequence[int],
+        kinds: Sequence[str],
+        values: Floats,
+        statistics: Sequence[list[int] | None] | None = None,
+    ) -> None:
+        """Add rows of sentences `owners`; a value that is not defined is null."""
+        held = self._held
+        for name in _OWN:
+            held[name] += [self._sentences[owner][name] for owner in owners]
+        held["measure"] += [measure] * len(owners)
+        held["kind"] += kinds
+        held["value"] += [None if np.isnan(value) else value for value in values.tolist()]
+        held["statistics"] += [None] * len(owners) if statistics is None else statistics
+
+    def table(self, model: str, evaluator: str) -> pa.Table:
+        """Return the rows of a model and an evaluator."""
+        size = len(self._held["value"])
+        names = {"model": [model] * size, "evaluator": [evaluator] * size}
+        return pa.table(self._held | names, SEMANTIC_SCORES)
+
+
+def _settle(
+    evaluator: Evaluator,
+    found: dict[str, Floats],
+    texts: Comparisons,
+    sentences: Sequence[Mapping[str, Any]],
+) -> None:
+    """Decide what pairs without a value score.
+
+    Where the evaluator knows no word of the target no prediction can be judged: undefined. Else the
+    prediction says nothing, and scores what nothing does: left out, it would not count against the
+    model.
+    """
+    for measure, values in found.items():
+        open_pairs = np.flatnonzero(np.isnan(values))
+        nothing = MEASURES[measure].nothing
+        if not len(open_pairs) or nothing is None:
+            continue
+        wanted = [
+            sentences[texts.owners[pair]]["target"]
+            if texts.kinds[pair] == _SPREAD
+            else texts.pairs[pair][1]
+            for pair in open_pairs.tolist()
+        ]
+        known = ~np.isnan(evaluator.score([(text, text) for text in wanted])[measure])
+        values[open_pairs[known]] = nothing
+
+
+def _reduced(
+    texts: Comparisons, chosen: NDArray[np.bool_], columns: Sequence[NDArray[Any]]
+) -> tuple[list[int], list[str], Counts, list[NDArray[Any]]]:
+    """Sum columns (P, …) over the chosen pairs of a sentence and kind: owners, kinds, sizes, sums.
+
+    A sum is NaN where a part is.
+    """
+    keys = texts.owners[chosen] * len(KINDS) + texts.kinds[chosen]
+    held, places, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    sums = []
+    for column in columns:
+        total = np.zeros((len(held), *column.shape[1:]), column.dtype)
+        np.add.at(total, places, column[chosen])
+        sums.append(total)
+    kinds = [KINDS[number] for number in (held % len(KINDS)).tolist()]
+    return (held // len(KINDS)).tolist(), kinds, sizes, sums
+
+
+def _score_measures(
+    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], columns: _Columns
+) -> None:
+    by_place = [name for name in evaluator.measures if MEASURES[name].by_place]
+    texts = compare_texts(sentences, spread=bool(by_place))
+    found = evaluator.score(texts.pairs)
+    _settle(evaluator, found, texts, sentences)
+    unaligned = np.array([not row["aligned"] for row in sentences], bool)[texts.owners]
+    counts = count_matches(texts.pairs) if isinstance(evaluator, WordEvaluator) else None
+    for measure in evaluator.measures:
+        values = np.where(unaligned & MEASURES[measure].aligned, np.nan, found[measure])
+        chosen = (texts.kinds != _SPREAD) | (measure in by_place)
+        parts = [values] if counts is None else [values, counts]
+        owners, kinds, sizes, sums = _reduced(texts, chosen, parts)
+        statistics: list[list[int] | None] | None = None
+        if measure in BLEU_NAMES:
+            statistics = sums[1].tolist()
+        elif measure == ACCURACY:
+            statistics = [[sentences[owner]["words"]] for owner in owners]
+        columns.add(measure, owners, kinds, sums[0] / sizes, statistics)
+
+
+def score_sentences(
+    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], model: str, name: str
+) -> pa.Table:
+    """Score sentences.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+    sentences : sequence of mapping
+        Rows of schema ``predictions``.
+    model, name : str
+        Of the model that predicted, and of the evaluator.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``semantic_scores``. The evaluator of words also gives the model's cross-entropy on
+        the target, nats per word.
+    """
+    columns = _Columns(sentences)
+    _score_measures(evaluator, sentences, columns)
+    if isinstance(evaluator, WordEvaluator):
+        words = np.array([row["words"] for row in sentences])
+        entropies = np.array([-row["log_prob"] for row in sentences]) / words
+        owners, sizes = range(len(sentences)), [[count] for count in words.tolist()]
+        columns.add(CROSS_ENTROPY, owners, [PREDICTED] * len(sentences), entropies, sizes)
+    return columns.table(model, name)
+
+
+def score_predictions(
+    batches: Iterable[pa.RecordBatch], evaluator: Evaluator, model: str, name: str
+) -> Iterator[pa.Table]:
+    """Score predictions batch by batch; see `score_sentences`."""
+    for batch in batches:
+        if batch.num_rows:
+            yield score_sentences(evaluator, batch.to_pylist(), model, name)

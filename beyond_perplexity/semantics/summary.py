@@ -1,0 +1,258 @@
+"""What the scores of a model come to: values, their floors, excesses and intervals.
+
+Intervals are over documents, or pages where these are what a split keeps whole: they say how the
+value would change with other texts of the same kind, not with another training of the model.
+
+The floor of a value is what the same predictions get against unrelated sentences of like length;
+the excess is the difference, with an interval of its own, as both are of the same documents.
+
+*A proper score.* What samples are expected to score is most for a model that always says the one
+word that scores most, however unsure it should be: it is no proper scoring rule, nor is what the
+likeliest words score. For measures that add up inner products of the words of each place (accuracy,
+aligned cosines), E k(X, y) − ½ E k(X, X') of samples X, X' is one: no model does better in
+expectation than the true distribution of the next word. Of accuracy it is Brier's score, turned to
+higher is better and moved. It is shown as kind ``proper`` where there are two samples or more.
+
+Source: Gneiting and Raftery (2007). Strictly proper scoring rules, prediction, and estimation,
+section 5.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.perplexity.intervals import RatioInterval, jackknife_interval
+from beyond_perplexity.schemas.semantics import (
+    CONTINUED,
+    PARTNER_OF,
+    PREDICTED,
+    PREDICTIONS,
+    PROPER,
+    SAMPLED,
+    SEMANTICS,
+    SPREAD,
+)
+from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
+from beyond_perplexity.semantics.group_sums import Floats, KindSums, names_of, sum_groups_of
+from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.notes import joined_facts
+
+_Row = dict[str, Any]
+
+
+class Fraction(NamedTuple):
+    """A ratio of two sums over groups, each (G,)."""
+
+    numerators: Floats
+    denominators: Floats
+
+    def value(self) -> float:
+        """Return the ratio; NaN of nothing."""
+        size = float(self.denominators.sum())
+        return float(self.numerators.sum()) / size if size else math.nan
+
+    def without(self) -> Floats:
+        """Return the ratio without each group, (G,); NaN where nothing is left."""
+        total, size = self.numerators.sum(), self.denominators.sum()
+        rest = size - self.denominators
+        with np.errstate(invalid="ignore"):  # of infinite sums
+            left = total - self.numerators
+        return np.divide(left, rest, out=np.full(len(rest), np.nan), where=rest > 0)
+
+
+class FloorIntervals(NamedTuple):
+    """A value, its floor and its excess over that, None where there is no floor."""
+
+    value: RatioInterval
+    floor: RatioInterval | None
+    excess: RatioInterval | None
+
+
+def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]]:
+    """Return by split which shares of the words of targets and of predictions are unknown.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Parquet files, schema ``predictions``.
+    """
+    sums: dict[str, np.ndarray] = {}
+    columns = ("words", "unknown_target", "unknown_predicted")
+    for batch in read_batches(paths, PREDICTIONS, ["split", *columns]):
+        splits = batch.column("split").to_numpy(zero_copy_only=False)
+        counts = np.stack([batch.column(name).to_numpy().astype(np.int64) for name in columns], 1)
+        for split in dict.fromkeys(splits.tolist()):
+            held = sums.setdefault(split, np.zeros(3, np.int64))
+            held += counts[splits == split].sum(axis=0)
+    return {split: (held[1] / held[0], held[2] / held[0]) for split, held in sums.items()}
+
+
+def _fraction(sums: KindSums, measure: Measure) -> Fraction:
+    if measure.pooling == "words":
+        return Fraction(sums.weighted, sums.weight)
+    return Fraction(sums.total, sums.sentences)
+
+
+def _proper(kinds: Mapping[str, KindSums], name: str, measure: Measure) -> Fraction:
+    """Return what samples score, of kind `name`, less half of what they score among themselves."""
+    told, spread = (_fraction(kinds[kind], measure) for kind in (name, SPREAD))
+    # a partner may lack where the target has none to lack: then each has its own mean
+    if np.array_equal(told.denominators, spread.denominators):
+        return Fraction(told.numerators - spread.numerators / 2, told.denominators)
+    scale = told.denominators.sum() / spread.denominators.sum()
+    return Fraction(told.numerators - scale * spread.numerators / 2, told.denominators)
+
+
+def _interval(value: float, without: Floats, sizes: Floats) -> RatioInterval:
+    """Give a value an interval; groups without a sentence of it are left out."""
+    used = sizes > 0
+    return jackknife_interval(value, without[used], sizes[used])
+
+
+def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
+    """Give a ratio, its floor and their difference their intervals, all of the same groups."""
+    first = _interval(own.value(), own.without(), own.denominators)
+    if floor is None or not floor.denominators.any():
+        return FloorIntervals(first, None, None)
+    second = _interval(floor.value(), floor.without(), floor.denominators)
+    sizes = own.denominators + floor.denominators
+    excess = _interval(own.value() - floor.value(), own.without() - floor.without(), sizes)
+    return FloorIntervals(first, second, excess)
+
+
+def _find(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> FloorIntervals:
+    measure = MEASURES[name]
+    source = SAMPLED if kind == PROPER else kind
+    other = PARTNER_OF[source]
+    if name in BLEU_NAMES:
+        floor = kinds[other].statistics if other in kinds else None
+        order = BLEU_NAMES[name]
+        return FloorIntervals(*bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed))
+    if kind == PROPER:
+        parts = [_proper(kinds, one, measure) for one in (source, other) if one in kinds]
+    else:
+        parts = [_fraction(kinds[one], measure) for one in (source, other) if one in kinds]
+    return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float]) -> _Row:
+    """Write a value and its limits, which no further than the range go; not known is null."""
+    names = ("low", "high") if prefix == "value" else (f"{prefix}_low", f"{prefix}_high")
+    if found is None or not math.isfinite(found.value):
+        return dict.fromkeys((prefix, *names))
+    limits = [
+        min(max(limit, bounds[0]), bounds[1]) if math.isfinite(limit) else None
+        for limit in (found.low, found.high)
+    ]
+    return {prefix: found.value, **dict(zip(names, limits, strict=True))}
+
+
+def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
+    measure, defined = MEASURES[name], int(sums.sentences.sum())
+    if not defined:
+        why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
+        return f"not defined: {why}"
+    value = found.value.value
+    few = found.value.effective < EFFECTIVE_GROUPS
+    unseen = ""
+    if name in BLEU_NAMES:
+        order = BLEU_NAMES[name]
+        matches = sums.statistics.sum(axis=0)[2 : 2 + order]
+        missing = [str(number) for number in range(1, order + 1) if not matches[number - 1]]
+        few_words = f"no match of {', '.join(missing)} words: smoothed, no interval"
+        unseen = few_words if missing else ""
+    return joined_facts(
+        "" if math.isfinite(value) else "the model finds a sentence impossible: no value",
+        f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
+        f"{sums.undefined:,} sentences have no value" if sums.undefined else "",
+        "no unrelated sentences: no floor" if measure.floor and found.floor is None else "",
+        unseen,
+    )
+
+
+def _kinds_of(kinds: Mapping[str, KindSums], measure: Measure) -> Iterator[str]:
+    """List the kinds of rows that there are."""
+    yield from (kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds)
+    if measure.by_place and SAMPLED in kinds and SPREAD in kinds:
+        yield PROPER
+
+
+def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> _Row:
+    measure = MEASURES[name]
+    sums = kinds[SAMPLED if kind == PROPER else kind]
+    found = _find(kinds, kind, name, resamples, seed)
+    defined = int(sums.sentences.sum())
+    width = measure.high - measure.low
+    # what is proper is a difference itself
+    bounds = (-width, measure.high) if kind == PROPER else (measure.low, measure.high)
+    plain = kind != PROPER and defined > 0
+    return {
+        "measure": name,
+        "kind": kind,
+        **_limits(found.value, "value", bounds),
+        **_limits(found.floor, "floor", bounds),
+        **_limits(found.excess, "excess", (-width, width)),
+        "sentence_mean": _number(float(sums.total.sum()) / defined) if plain else None,
+        "scaled": _number(float(sums.scaled.sum()) / defined) if plain else None,
+        "sentences": defined,
+        "undefined": sums.undefined,
+        "groups": found.value.groups,
+        "groups_effective": found.value.effective,
+        "note": _note(sums, found, name),
+    }
+
+
+def semantic_rows(
+    scores: Sequence[str | Path], predictions: Sequence[str | Path], resamples: int, seed: int
+) -> Iterator[_Row]:
+    """Measure a model: a row a split, evaluator, measure and kind.
+
+    Parameters
+    ----------
+    scores : sequence of path
+        All shards of all evaluators, schema ``semantic_scores``; those of one in their order.
+    predictions : sequence of path
+        Those that were scored, for shares of unknown words.
+    resamples : int
+        For intervals of BLEU.
+    seed : int
+        Of the run.
+
+    Yields
+    ------
+    dict
+        A row of schema ``semantics``, without the model's name.
+    """
+    unknown = unknown_shares(predictions)
+    for evaluator, (measures, files) in names_of(scores).items():
+        for name in measures:
+            for split, kinds in sum_groups_of(files, name).items():
+                target, predicted = unknown.get(split, (None, None))
+                given: _Row = {"split": split, "evaluator": evaluator}
+                given |= {"unknown_target": target, "unknown_predicted": predicted}
+                for kind in _kinds_of(kinds, MEASURES[name]):
+                    yield given | _row(kinds, kind, name, resamples, seed)
+
+
+def summarize_scores(
+    scores: Sequence[str | Path],
+    predictions: Sequence[str | Path],
+    model: str,
+    resamples: int,
+    seed: int,
+) -> pa.Table:
+    """Return the rows of `semantic_rows` as a table of schema ``semantics``."""
+    rows = [{"model": model, **row} for row in semantic_rows(scores, predictions, resamples, seed)]
+    return pa.Table.from_pylist(rows, SEMANTICS)

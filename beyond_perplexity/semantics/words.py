@@ -1,0 +1,55 @@
+"""The evaluator that needs nothing but the words: BLEU of sentences and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.semantics.bleu import bleu_of, bleu_statistics
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
+from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, NO_WORDS
+
+
+def count_matches(pairs: Sequence[TextPair]) -> NDArray[np.int64]:
+    """Count what BLEU-4 is made of for each pair, (N, 10); see `bleu.bleu_statistics`."""
+    found = [bleu_statistics(predicted, target) for predicted, target in pairs]
+    return np.array(found, np.int64).reshape(len(pairs), -1)
+
+
+def accuracies(pairs: Sequence[TextPair]) -> Floats:
+    """Return the share of words that are the same in the same place, (N,); NaN of an empty text.
+
+    It is a share of the words of the longer text. What is no word is never the same.
+    """
+    found = np.full(len(pairs), np.nan)
+    for place, (predicted, target) in enumerate(pairs):
+        mine, wanted = predicted.split(), target.split()
+        if mine and wanted:
+            both = zip(mine, wanted, strict=False)
+            same = sum(one == other and one not in NO_WORDS for one, other in both)
+            found[place] = same / max(len(mine), len(wanted))
+    return found
+
+
+class WordEvaluator(Evaluator):
+    """Compares texts word by word."""
+
+    measures = (*BLEU_NAMES, ACCURACY)
+    needs_words = True
+
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs: BLEU of each by itself, orders longer than the text left out; accuracy."""
+        counts = count_matches(pairs)
+        scores = {
+            name: bleu_of(counts, order, effective=True) for name, order in BLEU_NAMES.items()
+        }
+        empty = np.array([not (one.split() and other.split()) for one, other in pairs], bool)
+        bleu = {name: np.where(empty, np.nan, found) for name, found in scores.items()}
+        return bleu | {ACCURACY: accuracies(pairs)}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the title: there is nothing else to say."""
+        return {"title": "words"}

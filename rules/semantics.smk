@@ -1,0 +1,201 @@
+# Sentences are predicted word by word; predictions are compared with what is there.
+#
+# requires  documents (corpus.smk), trained models (train.smk), trained evaluators (evaluators.smk)
+# makes     <results>/predictions/{model}/{block}.parquet
+#           <results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet
+#           <results>/semantics/{corpus}/{model}.parquet
+#           <results>/semantics/{corpus}/{differences,correlations}.parquet
+#           <results>/semantics/{corpus}/probes/{evaluator}.parquet
+# steps     train -> predict_words -> score_semantics -> measure_semantics, compare_semantics; probe_evaluator
+#           -> tables and figures (report.smk)
+#
+# A shard is a block of sentences of every split: no job but the last knows how many there are in all.
+
+
+rule predict_words:
+    """Predict a block of sentences word by word under one model."""
+    input:
+        documents=documents_of_model,
+        model="<results>/models/{model}/model.json",
+    output:
+        whole("<results>/predictions/{model}/{block}.parquet"),
+    log:
+        "<logs>/predict_words/{model}/{block}.log",
+    benchmark:
+        "<benchmarks>/predict_words/{model}/{block}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=90,
+        gpu=gpus,
+    params:
+        code=family_fingerprint("scripts/predict_words.py"),
+        folder=subpath(input.model, parent=True),
+        text=lambda wildcards: RUN.semantics.text(wildcards.model),
+        sentences=lambda wildcards: RUN.semantics.sentence_range(wildcards.block),
+        limit=lambda wildcards: RUN.semantics.limit(wildcards.block),
+        options=RUN.semantics.prediction_options(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.predict_words {params.text} \
+            --model {params.folder:q} \
+            --documents {input.documents:q} \
+            --sentences {params.sentences} \
+            --limit {params.limit} \
+            --options {params.options:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule score_semantics:
+    """Score a block of predictions by one evaluator, against their targets and unrelated sentences."""
+    input:
+        predictions="<results>/predictions/{model}/{block}.parquet",
+        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
+            wildcards.evaluator, planning=workflow.dryrun
+        ),
+    output:
+        whole("<results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet"),
+    log:
+        "<logs>/score_semantics/{corpus}/{model}/{evaluator}/{block}.log",
+    benchmark:
+        "<benchmarks>/score_semantics/{corpus}/{model}/{evaluator}/{block}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=90,
+        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+    params:
+        code=evaluator_fingerprint("scripts/score_semantics.py"),
+        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        measures=RUN.semantics.measures(),
+    shell:
+        """
+        python -m scripts.score_semantics \
+            --predictions {input.predictions:q} \
+            --model {wildcards.model} \
+            --evaluator {wildcards.evaluator} \
+            --options {params.options:q} \
+            --measures {params.measures:q} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_semantics:
+    """Reduce the scores of a model to its measures, with their floors."""
+    input:
+        scores=lambda wildcards: RUN.semantics.score_files(wildcards.model),
+        predictions=lambda wildcards: RUN.semantics.prediction_files(wildcards.model),
+    output:
+        whole("<results>/semantics/{corpus}/{model}.parquet"),
+    log:
+        "<logs>/measure_semantics/{corpus}/{model}.log",
+    benchmark:
+        "<benchmarks>/measure_semantics/{corpus}/{model}.jsonl"
+    wildcard_constraints:
+        model="|".join(RUN.semantics.models()) or NAME,  # not that of differences
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/measure_semantics.py"),
+        measures=RUN.semantics.measures(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.measure_semantics {input.scores:q} \
+            --predictions {input.predictions:q} \
+            --model {wildcards.model} \
+            --measures {params.measures:q} \
+            --seed {params.seed} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule compare_semantics:
+    """Compare the models of a corpus on the same sentences, and correlate the measures."""
+    input:
+        lambda wildcards: RUN.semantics.all_score_files(wildcards.corpus),
+    output:
+        differences=whole("<results>/semantics/{corpus}/differences.parquet"),
+        correlations=whole("<results>/semantics/{corpus}/correlations.parquet"),
+    log:
+        "<logs>/compare_semantics/{corpus}.log",
+    benchmark:
+        "<benchmarks>/compare_semantics/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/compare_semantics.py"),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.compare_semantics {input:q} \
+            --seed {params.seed} \
+            --differences {output.differences:q} \
+            --correlations {output.correlations:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule probe_evaluator:
+    """Say what an evaluator notices in sentences of a corpus, and how it agrees with people."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
+            wildcards.evaluator, planning=workflow.dryrun
+        ),
+        human=RUN.semantics.human_files(planning=workflow.dryrun),
+    output:
+        probes=whole("<results>/semantics/{corpus}/probes/{evaluator}.parquet"),
+        human=whole("<results>/semantics/{corpus}/human/{evaluator}.parquet"),
+        pairs=whole("<results>/semantics/{corpus}/human_scores/{evaluator}.parquet"),
+    log:
+        "<logs>/probe_evaluator/{corpus}/{evaluator}.log",
+    benchmark:
+        "<benchmarks>/probe_evaluator/{corpus}/{evaluator}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(3000),
+        runtime=60,
+        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+    params:
+        code=evaluator_fingerprint("scripts/probe_evaluator.py"),
+        text=lambda wildcards: RUN.semantics.probe_flags(wildcards.corpus),
+        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        measures=RUN.semantics.measures(),
+        human=RUN.semantics.human_scores(),
+        seed=config["seed"],
+    shell:
+        """
+        python -m scripts.probe_evaluator {params.text} \
+            --documents {input.documents:q} \
+            --evaluator {wildcards.evaluator} \
+            --options {params.options:q} \
+            --measures {params.measures:q} \
+            --human {params.human:q} \
+            --seed {params.seed} \
+            --threads {threads} \
+            --device auto \
+            --output {output.probes:q} \
+            --correlations {output.human:q} \
+            --pair-scores {output.pairs:q} \
+            2>&1 | tee -a {log:q}
+        """

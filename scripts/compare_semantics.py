@@ -1,0 +1,56 @@
+"""Compare models by what they predict of the same sentences, and correlate the measures.
+
+Shards lie in `{model}/{evaluator}/`; block n of each model and evaluator is of the same sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.schemas.semantic_comparisons import (
+    SEMANTIC_CORRELATIONS,
+    SEMANTIC_DIFFERENCES,
+)
+from beyond_perplexity.semantics.correlations import CORRELATED_SENTENCES, correlate_measures
+from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.paired_scores import read_paired_scores
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("scores", nargs="+", help="shards of all models and evaluators")
+    add("--flips", type=int, default=49_999, help="drawn sign-flips of each test (default 49999)")
+    add(
+        "--correlated-sentences",
+        type=int,
+        default=CORRELATED_SENTENCES,
+        help="sentences of each split that measures are correlated over, at most "
+        f"(default {CORRELATED_SENTENCES})",
+    )
+    add("--seed", type=int, default=1, help="seed of the flips (default 1)")
+    add("--differences", required=True, help="Parquet file to write")
+    add("--correlations", required=True, help="Parquet file to write")
+    given = parser.parse_args()
+    if given.flips < 1:
+        raise InputError(f"--flips: is {given.flips}, expected at least 1")
+    if given.correlated_sentences < 1:
+        raise InputError(
+            f"--correlated-sentences: is {given.correlated_sentences}, expected at least 1"
+        )
+    paired = read_paired_scores(given.scores, given.correlated_sentences)
+    tests = SemanticTests(given.flips, given.seed)
+    record = run_record(
+        "scripts/compare_semantics.py",
+        {**tests._asdict(), "correlated_sentences": given.correlated_sentences},
+        seed=given.seed,
+    )
+    write_shard(given.differences, SEMANTIC_DIFFERENCES, compare_semantics(paired, tests), record)
+    write_shard(given.correlations, SEMANTIC_CORRELATIONS, correlate_measures(paired), record)
+
+
+if __name__ == "__main__":
+    run_command(main)

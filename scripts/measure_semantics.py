@@ -1,0 +1,37 @@
+"""Reduce the scores of a model to its measures, with floors and intervals over documents."""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.semantics import SEMANTICS
+from beyond_perplexity.semantics.measure_options import MeasureOptions
+from beyond_perplexity.semantics.summary import summarize_scores
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("scores", nargs="+", help="all shards of all evaluators, those of one in their order")
+    add("--predictions", nargs="+", required=True, help="all shards of predictions of the model")
+    add("--model", required=True, help="name of the model")
+    add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
+    add("--seed", type=int, required=True, help="seed of the run, for resampled documents")
+    add("--output", required=True, help="Parquet file to write")
+    given = parser.parse_args()
+    options = parse_options(MeasureOptions, given.measures, "measures")
+    record = run_record(
+        "scripts/measure_semantics.py", {"resamples": options.resamples}, seed=given.seed
+    )
+    table = summarize_scores(
+        given.scores, given.predictions, given.model, options.resamples, given.seed
+    )
+    write_shard(given.output, SEMANTICS, table, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,106 @@
+"""Predict the sentences of some splits word by word under one model: one shard, a row a sentence.
+
+A prediction depends on the model, the sentence in its document and the seed alone, not on the
+shard.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from beyond_perplexity.corpus.sentences import CutDocument, take_units
+from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.semantics import PREDICTIONS
+from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
+from beyond_perplexity.semantics.partners import find_partners
+from beyond_perplexity.semantics.predictions import predict_sentences
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter
+
+DOCUMENTS_AT_ONCE = 1024  # changes no number
+UNDETERMINING = ("output", "threads")  # flags that do not change a number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--model", required=True, help="model folder")
+    add("--documents", required=True, help="documents file (Parquet)")
+    add("--splits", nargs="+", choices=SPLITS, required=True, help="splits to predict")
+    add(
+        "--split-unit",
+        choices=["document", "page"],
+        default="document",
+        help="what a split keeps whole: of pages, the documents of a title are a group",
+    )
+    add("--whole", action="store_true", help="every document is one sentence")
+    add("--sentences", type=int, nargs=2, required=True, help="first, number; of each split")
+    add("--limit", type=int, nargs="*", default=[], help="sentences of all shards, for the last")
+    add("--options", type=json_object, default={}, help="samples, continuation; JSON object")
+    add("--seed", type=int, required=True, help="seed of the run")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add("--output", required=True, help="Parquet shard to write")
+    return parser
+
+
+def read_options(values: Mapping[str, Any]) -> PredictionOptions:
+    """Read what a model is asked; raise `InputError` for what is unknown or wrong."""
+    held = dict(values)
+    if held.get("continuation") is not None:
+        where = "options.continuation"
+        held["continuation"] = parse_options(ContinuationOptions, held["continuation"], where)
+    return parse_options(PredictionOptions, held, "options")
+
+
+def _take(given: argparse.Namespace, split: str) -> list[CutDocument]:
+    return take_units(
+        given.documents,
+        split,
+        *given.sentences,
+        seed=given.seed,
+        limit=next(iter(given.limit), None),
+        grouped=given.split_unit == "page",
+        whole=given.whole,
+    )
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    torch.set_num_threads(given.threads)
+    options = read_options(given.options)
+    model, vocabulary, _ = load_model(given.model, given.device)
+    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
+    record = run_record(
+        "scripts/predict_words.py",
+        flags,
+        seed=given.seed,
+        device=str(model.device),
+        checkpoint=f"{given.model}/{WEIGHTS}",
+    )
+    with ShardWriter(given.output, PREDICTIONS, record) as writer:
+        for split in given.splits:
+            units = _take(given, split)
+            place = {"seed": given.seed, "whole": given.whole}
+            partners = find_partners(units, given.documents, split, **place)
+            with tqdm(desc=split, unit=" sentences", mininterval=1) as progress:
+                for first in range(0, len(units), DOCUMENTS_AT_ONCE):
+                    part = slice(first, first + DOCUMENTS_AT_ONCE)
+                    rows = predict_sentences(
+                        model, vocabulary, units[part], options, seed=given.seed
+                    )
+                    found = [text for texts in partners[part] for text in texts]
+                    writer.write({**rows, "partner": found, "split": [split] * len(found)})
+                    progress.update(len(found))
+
+
+if __name__ == "__main__":
+    run_command(main)

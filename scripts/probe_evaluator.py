@@ -1,0 +1,107 @@
+"""Say what an evaluator notices in sentences of a corpus, and how it agrees with people.
+
+Sentences are compared with themselves, with changed versions and with unrelated sentences. Pairs of
+texts that people scored are scored too: rank and linear correlations, and the scores themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from beyond_perplexity.corpus.sentences import take_units
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.semantics import (
+    HUMAN_CORRELATIONS,
+    HUMAN_SCORES,
+    PROBES,
+    WORDS_EVALUATOR,
+)
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.human import correlate_people, list_pair_scores, score_pairs
+from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+from beyond_perplexity.semantics.opening import open_evaluator, set_threads
+from beyond_perplexity.semantics.partners import find_partners
+from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter, write_shard
+
+UNDETERMINING = ("output", "correlations", "pair_scores", "threads")  # change no number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--documents", required=True, help="documents file (Parquet)")
+    add("--split", default="test", help="split whose sentences are changed (default test)")
+    add(
+        "--split-unit",
+        choices=["document", "page"],
+        default="document",
+        help="what the split keeps whole: of pages, the documents of a title are a group",
+    )
+    add("--whole", action="store_true", help="every document is one sentence")
+    add("--sentences", type=int, required=True, help="how many at most, in the random order")
+    add("--evaluator", required=True, help=f"name of the evaluator; {WORDS_EVALUATOR} needs none")
+    add("--options", type=json_object, default={}, help="of the evaluator, JSON object")
+    add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
+    add(
+        "--human",
+        type=json_object,
+        default={},
+        help='files of pairs that people scored: {"name": ["path", "column of scores"], ...}',
+    )
+    add("--seed", type=int, required=True, help="seed of the run")
+    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add("--output", required=True, help="Parquet file of what is noticed")
+    add("--correlations", required=True, help="Parquet file of correlations with people")
+    add("--pair-scores", required=True, help="Parquet file of the scores of these pairs")
+    return parser
+
+
+def _probe(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
+    units = take_units(
+        given.documents,
+        given.split,
+        0,
+        given.sentences,
+        seed=given.seed,
+        limit=given.sentences,
+        grouped=given.split_unit == "page",
+        whole=given.whole,
+    )
+    arguments = given.documents, given.split
+    partners = find_partners(units, *arguments, seed=given.seed, whole=given.whole)
+    sentences = probe_sentences(units, partners, given.seed)
+    table = probe_evaluator(evaluator, sentences, given.evaluator)
+    record["evaluator"] = evaluator.describe()  # which has read words by now
+    write_shard(given.output, PROBES, table, record)
+
+
+def _ask_people(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
+    with (
+        ShardWriter(given.correlations, HUMAN_CORRELATIONS, record) as correlations,
+        ShardWriter(given.pair_scores, HUMAN_SCORES, record) as scores,
+    ):
+        for name, held in given.human.items():
+            if not (isinstance(held, list) and [type(part) for part in held] == [str, str]):
+                raise InputError(f"--human.{name}: is {held!r}, expected [path, column of scores]")
+            scored = score_pairs(evaluator, read_scored_pairs(Path(held[0]), held[1]))
+            correlations.write(correlate_people(scored, given.evaluator, name))
+            scores.write(list_pair_scores(scored, given.evaluator, name))
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    evaluator = open_evaluator(given.evaluator, given.options, given.measures, given.device)
+    set_threads(given.threads)
+    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
+    record = run_record("scripts/probe_evaluator.py", flags, seed=given.seed)
+    _probe(given, evaluator, record)
+    _ask_people(given, evaluator, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

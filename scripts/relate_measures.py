@@ -1,0 +1,69 @@
+"""Put the measures of all papers side by side, correlate them, and say what perplexity misses.
+
+Files are told apart by their folders: `{model}.parquet` of perplexity, `{model}/{decoding}/` of
+tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.relations.correlations import correlate_ranks
+from beyond_perplexity.relations.measures import RelatedFiles, RelationOptions, gather_measures
+from beyond_perplexity.relations.orders import compare_orders
+from beyond_perplexity.schemas.relations import (
+    RELATION_CORRELATIONS,
+    RELATION_MEASURES,
+    RELATION_ORDERS,
+)
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--perplexities", nargs="*", default=[], help="scores of documents of every model")
+    add("--tendencies", nargs="*", default=[], help="measures of every body of text")
+    add("--contrasts", nargs="*", default=[], help="contrastive scores, all shards")
+    add("--semantics", nargs="*", default=[], help="semantic scores, all shards")
+    add("--split", default="test", help="split of the semantic scores (default test)")
+    add("--level", type=float, default=0.3, help="level of contrastive entropy (default 0.3)")
+    add("--base-level", type=float, default=0.1, help="what its ratio divides by (default 0.1)")
+    add(
+        "--confidence",
+        type=float,
+        default=0.95,
+        help="of the upper limits of tendencies (default 0.95)",
+    )
+    add("--resamples", type=int, default=1_999, help="resamples of documents (default 1999)")
+    add("--seed", type=int, default=1, help="seed of the resamples (default 1)")
+    for name in ("measures", "correlations", "orders"):
+        add(f"--{name}", required=True, help="Parquet file to write")
+    return parser
+
+
+def main() -> None:
+    given = _parser().parse_args()
+    if given.resamples < 1:
+        raise InputError(f"--resamples: is {given.resamples}, expected at least 1")
+    if not 0.5 < given.confidence < 1:
+        raise InputError(f"--confidence: is {given.confidence:g}, expected above 0.5 and below 1")
+    files = RelatedFiles(given.perplexities, given.tendencies, given.contrasts, given.semantics)
+    options = RelationOptions(
+        given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed
+    )
+    found = gather_measures(files, options)
+    record = run_record("scripts/relate_measures.py", options._asdict(), seed=given.seed)
+    outputs = (
+        (given.measures, RELATION_MEASURES, found.table()),
+        (given.correlations, RELATION_CORRELATIONS, correlate_ranks(found.rows)),
+        (given.orders, RELATION_ORDERS, compare_orders(found)),
+    )
+    for path, schema, table in outputs:
+        write_shard(path, schema, table, record)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,134 @@
+"""Shards of semantic scores as the workflow makes them, with known truth, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.schemas.semantics import SEMANTIC_SCORES
+from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
+from beyond_perplexity.storage.shards import write_shard
+
+KINDS = ("predicted", "sampled", "partner", "sampled_partner")
+EVALUATORS = {
+    "words": (*BLEU_NAMES, "accuracy", "cross_entropy"),
+    "glove": ("aligned_cosine", "cosine", "wmd", "greedy_f1", "average"),
+    "infersent": ("similarity", "head"),
+}
+
+
+class Sentences(NamedTuple):
+    """Sentences of documents: numbers, place in it, group (a page or none), words."""
+
+    split: list[str]
+    unit: np.ndarray
+    place: np.ndarray
+    group: list[str | None]
+    words: np.ndarray
+    ease: np.ndarray  # shared by all models
+
+
+def sentences(
+    n: int = 120, per_document: int = 3, splits: Sequence[str] = ("valid", "test"), seed: int = 1
+) -> Sentences:
+    random = np.random.default_rng(seed)
+    per_split = [np.arange(n) // per_document for _ in splits]
+    unit = np.concatenate([u + 1000 * k for k, u in enumerate(per_split)])
+    place = np.tile(np.arange(n) % per_document, len(splits))
+    return Sentences(
+        [split for split in splits for _ in range(n)],
+        unit,
+        place,
+        [None] * len(unit),
+        random.integers(4, 30, len(unit)),
+        random.normal(size=len(unit)),
+    )
+
+
+def _values(
+    measure: str, kind: str, text: Sentences, skill: float, random: np.random.Generator
+) -> np.ndarray:
+    ease = text.ease + skill + random.normal(size=len(text.unit))
+    share = 1 / (1 + np.exp(-(ease if "partner" not in kind else ease * 0.2 - 1)))
+    row = MEASURES[measure]
+    if not row.higher:
+        return 9 - 4 * share
+    return row.low + (row.high - row.low) * share
+
+
+def _bleu_counts(order: int, words: np.ndarray, share: np.ndarray) -> list[list[int]]:
+    found = []
+    for length, part in zip(words.tolist(), share.tolist(), strict=True):
+        totals = [max(0, length - n) for n in range(order)]
+        matches = [int(total * part ** (1 + n)) for n, total in enumerate(totals)]
+        found.append([length, length, *matches, *totals])
+    return found
+
+
+def score_table(
+    model: str,
+    evaluator: str,
+    text: Sentences,
+    skill: float,
+    measures: Sequence[str],
+    *,
+    kinds: Sequence[str] = KINDS,
+    seed: int = 1,
+) -> pa.Table:
+    parts = []
+    for measure in measures:
+        for kind in kinds if measure != "cross_entropy" else ("predicted",):
+            numbers = [sum(map(ord, model + measure + kind)), seed]
+            random = np.random.default_rng(numbers)
+            values = _values(measure, kind, text, skill, random)
+            counts: list[list[int] | None] = [None] * len(values)
+            if measure in BLEU_NAMES:
+                counts = [*_bleu_counts(BLEU_NAMES[measure], text.words, values)]
+            elif MEASURES[measure].pooling == "words":
+                counts = [[int(n)] for n in text.words]
+            parts.append(
+                pa.table(
+                    {
+                        "model": [model] * len(values),
+                        "evaluator": [evaluator] * len(values),
+                        "split": text.split,
+                        "unit_id": text.unit,
+                        "group": pa.array(text.group, pa.string()),
+                        "sentence": pa.array(text.place, pa.int32()),
+                        "measure": [measure] * len(values),
+                        "kind": [kind] * len(values),
+                        "value": values,
+                        "statistics": pa.array(counts, pa.list_(pa.int64())),
+                    },
+                    SEMANTIC_SCORES,
+                )
+            )
+    return pa.concat_tables(parts)
+
+
+def write_scores(
+    folder: Path,
+    skills: Mapping[str, float],
+    text: Sentences,
+    *,
+    evaluators: Mapping[str, Sequence[str]] = EVALUATORS,
+    blocks: int = 1,
+    kinds: Sequence[str] = KINDS,
+) -> list[str]:
+    """Write the shards of all models; a block has whole documents of every split."""
+    paths = []
+    for model, skill in skills.items():
+        for evaluator, measures in evaluators.items():
+            table = score_table(model, evaluator, text, skill, measures, kinds=kinds)
+            block = table["unit_id"].to_numpy() % blocks
+            for number in range(blocks):
+                path = folder / model / evaluator / f"{number:05d}.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = table.filter(pa.array(block == number))
+                write_shard(path, SEMANTIC_SCORES, part, {})
+                paths.append(str(path))
+    return paths

@@ -1,0 +1,435 @@
+"""What models predict in sentences: the likeliest words, draws, continuations, unrelated sentences.
+
+Needs nothing beyond the package. Oracles: a plain loop that advances one document a step at a time;
+shares of draws on a grid of numbers, which are the probabilities; the same sentences in other
+batches, blocks and orders, bit for bit; texts by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.perplexity.scores import cut_windows, score_documents
+from beyond_perplexity.schemas.semantics import PREDICTIONS
+from beyond_perplexity.semantics.continuations import Prompt, continue_prompts
+from beyond_perplexity.semantics.next_words import predict_tokens
+from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
+from beyond_perplexity.semantics.partners import find_partners
+from beyond_perplexity.semantics.predictions import predict_sentences, print_tokens
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
+from tests.unit.decoding_models import TableModel
+from tests.unit.huggingface_models import MAKERS
+from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
+
+SIZES = {
+    "lstm": {"embedding_size": 16, "hidden_size": 24, "layers": 2},
+    "gru": {"embedding_size": 16, "hidden_size": 24},
+    "rnn": {"embedding_size": 16, "hidden_size": 24, "classes": 5},
+    "cnn": {"width": 32},
+    "transformer": {"width": 32, "heads": 4, "layers": 2},
+    "transformer-adaptive-softmax": {"width": 32, "heads": 4, "layers": 2},
+}
+COUNTED = {"trigram": Trigram, "kneser-ney": KneserNey}
+
+
+def made(family: str, **architecture: object) -> LanguageModel:
+    """Make a small model with random weights large enough to prefer some words, or counts."""
+    if family in COUNTED:
+        texts = [unit.sentences for unit in random_units(30, 9, 12, types=12)]
+        ids = VOCABULARY.encode([" ".join(w for words in text for w in words) for text in texts])
+        return COUNTED[family].fit([ids], VOCABULARY.size)
+    torch.manual_seed(1)
+    model = build({"family": family, "architecture": {**SIZES[family], **architecture}}, 43).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(4.0 if family in ("lstm", "gru") else 2.0)
+    return model
+
+
+def words_of(unit: CutDocument) -> str:
+    return " ".join(word for words in unit.sentences for word in words)
+
+
+@torch.no_grad()
+def loop(
+    model: LanguageModel, ids: np.ndarray, numbers: np.ndarray
+) -> tuple[list[int], list[list[int]], list[float]]:
+    """Predict a document a step at a time, draws by running sums of float64 probabilities."""
+    best, drawn, log_probs = [], [], []
+    state, token = model.initial_state(1, len(ids)), BOS
+    for place, true in enumerate(ids.tolist()):
+        logits, state = model.step(torch.tensor([token]), state)
+        row = logits[0].double()
+        token = true
+        if row.max() == -torch.inf:
+            best.append(UNK)
+            drawn.append([UNK] * numbers.shape[1])
+            log_probs.append(-np.inf)
+            continue
+        best.append(int(row.numpy().argmax()))
+        sums = row.softmax(0).cumsum(0)
+        drawn.append([int(torch.searchsorted(sums, u, right=True)) for u in numbers[place]])
+        log_probs.append(float(row.log_softmax(0)[true]))
+    return best, drawn, log_probs
+
+
+@pytest.mark.parametrize("family", [*SIZES, *COUNTED])
+def test_predictions_are_those_of_a_plain_loop(family: str) -> None:
+    model = made(family)
+    texts = VOCABULARY.encode([words_of(unit) for unit in random_units(12, 2, 14)])
+    rng = np.random.default_rng(0)
+    numbers = [rng.random((len(ids), 4)) for ids in texts]
+    found = predict_tokens(model, texts, numbers)
+    for ids, given, words in zip(texts, numbers, found, strict=True):
+        best, drawn, log_probs = loop(model, ids, given)
+        assert words.best.tolist() == best
+        assert words.drawn.tolist() == drawn
+        assert np.allclose(words.log_prob, log_probs, rtol=1e-4, atol=1e-5)
+    if family != "trigram":  # which has nothing to say after words that it has not seen
+        assert len({token for words in found for token in words.best.tolist()}) > 3
+
+
+@pytest.mark.parametrize("family", ["gru", "transformer-adaptive-softmax", "kneser-ney"])
+def test_shares_of_draws_are_probabilities(family: str) -> None:
+    """Oracle: of K numbers on a grid, K p lead to a word of probability p, give or take one."""
+    model, count = made(family), 400
+    (ids,) = VOCABULARY.encode([words_of(random_units(1, 4, 20)[0])])
+    grid = np.tile((np.arange(count) + 0.5) / count, (len(ids), 1))
+    (found,) = predict_tokens(model, [ids], [grid])
+    hits = (found.drawn == ids[:, None]).sum(1)
+    assert np.abs(hits - count * np.exp(found.log_prob)).max() <= 1.01
+    # so that the expected share of right words is the mean probability
+    assert hits.sum() / grid.size == pytest.approx(np.exp(found.log_prob).mean(), abs=1 / count)
+
+
+@pytest.mark.parametrize("family", ["lstm", "transformer", "trigram"])
+def test_log_probabilities_are_those_of_the_perplexity(family: str) -> None:
+    """Oracle: `perplexity.scores`, less the end of the document, by the model's own step."""
+    model = made(family, **({"context_length": 10} if family == "transformer" else {}))
+    units = random_units(10, 6, 20)
+    texts = VOCABULARY.encode([words_of(unit) for unit in units])
+    found = predict_tokens(model, texts, [np.empty((len(ids), 0)) for ids in texts])
+    scores = score_documents(model, VOCABULARY, map(words_of, units))
+    for ids, words, score in zip(texts, found, scores, strict=True):
+        windows = list(cut_windows(0, ids, *((10, 5) if family == "transformer" else (None, None))))
+        with torch.no_grad():
+            last = model(torch.from_numpy(windows[-1].tokens[None, :-1]))[0, -1].double()
+        end = float(last.log_softmax(0)[EOS]) if last.max() > -torch.inf else -np.inf
+        assert words.log_prob.sum() + end == pytest.approx(score.log_prob, rel=1e-5)
+
+
+def test_beyond_the_context_predictions_are_those_of_windows() -> None:
+    """Oracle: each window by itself; C positions at first, then half as many at a time."""
+    model = made("transformer", context_length=10)
+    texts = VOCABULARY.encode([words_of(unit) for unit in random_units(12, 5, 30)])
+    found = predict_tokens(model, texts, [np.empty((len(ids), 0)) for ids in texts])
+    assert max(map(len, texts)) > 40
+    for ids, words in zip(texts, found, strict=True):
+        whole = [BOS, *ids.tolist()]
+        for place in range(len(ids)):
+            block = max(0, -(-(place + 1 - 10) // 5))  # the window that predicts it
+            end = min(10 + 5 * block, len(ids) + 1)
+            with torch.no_grad():
+                logits = model(torch.tensor([whole[max(0, end - 10) : place + 1]]))[0, -1]
+            assert words.best[place] == int(logits.argmax())
+
+
+def columns(
+    model: LanguageModel,
+    units: Sequence[CutDocument],
+    vocabulary: Vocabulary = VOCABULARY,
+    prefix: int | None = 3,
+    decoding: str = "argmax",
+    positions: int = 2048,
+) -> list[tuple[object, ...]]:
+    """Predict sentences: a tuple a row."""
+    asked = None if prefix is None else ContinuationOptions(prefix, decoding)  # type: ignore[arg-type]
+    options = PredictionOptions(2, asked)
+    found = predict_sentences(model, vocabulary, units, options, seed=5, batch_positions=positions)
+    held = [
+        [tuple(value) if isinstance(value, list) else value for value in column]
+        for column in found.values()
+    ]
+    return list(zip(*held, strict=True))
+
+
+@pytest.mark.parametrize("decoding", ["argmax", "sample"])
+@pytest.mark.parametrize("family", ["lstm", "transformer-adaptive-softmax", "cnn", "kneser-ney"])
+def test_predictions_do_not_depend_on_their_company(
+    family: str, decoding: str, one_thread: None
+) -> None:
+    """Oracle: the same documents in small batches, backwards, and one by one; bit for bit."""
+    model, units = made(family), random_units(40, 3, 40)
+    whole = columns(model, units, decoding=decoding)
+    assert columns(model, units, decoding=decoding, positions=16) == whole
+    backwards = columns(model, units[::-1], decoding=decoding)
+    assert sorted(backwards, key=str) == sorted(whole, key=str)
+    alone = [row for unit in units[:6] for row in columns(model, [unit], decoding=decoding)]
+    assert alone == whole[: len(alone)]
+
+
+def test_rows_of_sentences() -> None:
+    """Oracle: the sentences themselves, and the plain loop cut into them."""
+    model, units = made("gru"), random_units(8, 1, 9)
+    rows = predict_sentences(model, VOCABULARY, units, PredictionOptions(2), seed=5)
+    assert {*rows, "split", "partner"} == {*PREDICTIONS.names}
+    expected = [(unit, place) for unit in units for place in range(len(unit.sentences))]
+    assert rows["unit_id"] == [unit.unit_id for unit, _ in expected]
+    assert rows["group"] == [unit.group for unit, _ in expected]
+    assert rows["sentence"] == [place for _, place in expected]
+    assert rows["continued"] == [None] * len(expected)
+    assert all(rows["aligned"])
+    for number, (unit, place) in enumerate(expected):
+        words = unit.sentences[place]
+        assert rows["target"][number] == " ".join(words)
+        (ids,) = VOCABULARY.encode([words_of(unit)])
+        start = sum(len(other) for other in unit.sentences[:place])
+        part = slice(start, start + len(words))
+        item = sentence_item(unit.unit_id, place)
+        given = np.zeros((len(ids), 2))
+        for draw in range(2):
+            given[part, draw] = stream(5, f"semantics/sample/{draw}", item).random(len(words))
+        best, drawn, log_probs = loop(model, ids, given)
+        names = ["<s>", "</s>", "<unk>", *(f"w{k}" for k in range(40))]
+        assert rows["predicted"][number] == " ".join(names[k] for k in best[part])
+        for draw, text in enumerate(rows["samples"][number]):  # type: ignore[arg-type]
+            assert text == " ".join(names[row[draw]] for row in drawn[part])
+        assert rows["log_prob"][number] == pytest.approx(sum(log_probs[part]), rel=1e-4)
+        assert rows["words"][number] == len(words)
+        assert rows["unknown_target"][number] == sum(word not in names for word in words)
+        assert rows["unknown_predicted"][number] == best[part].count(UNK)
+
+
+def test_more_samples_leave_the_first_as_they_are() -> None:
+    model, units = made("gru"), random_units(8)
+    few, many = (
+        predict_sentences(model, VOCABULARY, units, PredictionOptions(n), seed=5)["samples"]
+        for n in (1, 3)
+    )
+    assert [texts[:1] for texts in many] == few  # type: ignore[index]
+    assert len({tuple(texts) for texts in many}) > 8  # type: ignore[arg-type]
+    none = predict_sentences(model, VOCABULARY, units, PredictionOptions(0), seed=5)
+    assert none["samples"] == [[] for _ in few]
+
+
+def test_special_tokens_are_printed() -> None:
+    ids = [np.array(row, np.int64) for row in ([3, 1, 2, 4], [1], [], [5, 6], [2, 2])]
+    texts = ["w0 </s> <unk> w1", "</s>", "", "w2 w3", "<unk> <unk>"]
+    assert print_tokens(VOCABULARY, ids) == texts
+    parts = BPEVocabulary.build([["low lower lowest"]], 270)
+    (held,) = parts.encode(["low lower"])
+    assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
+
+
+def test_after_words_that_were_not_seen_a_trigram_says_unknown() -> None:
+    model = Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
+    units = [CutDocument(0, None, [["w1", "w2"], ["w9", "w9", "w9"]])]
+    (first, second) = columns(model, units, prefix=1)
+    names = [name for name in PREDICTIONS.names if name not in ("split", "partner")]
+    row = dict(zip(names, second, strict=True))
+    assert dict(zip(names, first, strict=True))["predicted"] == "w1 w2"
+    assert row["predicted"] == "w3 <unk> <unk>"
+    assert row["samples"] == ("w3 <unk> <unk>",) * 2
+    assert row["continued"] == "w9 <unk> <unk>"
+    assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
+
+
+def test_a_broken_model_is_named() -> None:
+    table = torch.full((2, 43, 43), torch.nan)
+    with pytest.raises(InputError, match="the log-probability NaN"):
+        columns(TableModel(table), random_units(2))
+
+
+# ---- tokens that are no words ----
+
+
+@pytest.mark.parametrize("kind", ["bpe", *MAKERS])
+def test_pieces_of_a_text_are_its_tokens(kind: str, tmp_path: Path) -> None:
+    """Oracle: the tokens of the whole text, and each piece decoded."""
+    if kind == "bpe":
+        vocabulary: Vocabulary = BPEVocabulary.build([["the lowest cat sat on a rose"]], 290)
+    else:
+        MAKERS[kind](tmp_path)
+        _, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+    texts = [["the cat sat .", "the lowest rose \u00e9\u00e8 is", "a", "cat"], ["low"]]
+    found = vocabulary.encode_pieces(texts)
+    whole = vocabulary.encode([" ".join(text) for text in texts])
+    for text, pieces, ids in zip(texts, found, whole, strict=True):
+        assert np.concatenate(pieces).tolist() == ids.tolist()
+        assert vocabulary.decode(pieces) == text
+
+
+@pytest.mark.parametrize("kind", ["bpe", *MAKERS])
+def test_models_of_parts_of_words(kind: str, tmp_path: Path, one_thread: None) -> None:
+    """Oracle: the plain loop over the tokens of the document; beyond a context, other batches."""
+    units = random_units(20, 3, 30)
+    if kind == "bpe":
+        vocabulary: Vocabulary = BPEVocabulary.build([map(words_of, units)], 300)
+        torch.manual_seed(1)
+        config = {"family": "lstm", "architecture": SIZES["lstm"]}
+        model = build(config, vocabulary.size, open_vocabulary=True).eval()
+    else:
+        MAKERS[kind](tmp_path)
+        model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+        model.eval()
+    rows = columns(model, units, vocabulary)
+    assert columns(model, units, vocabulary, positions=16) == rows
+    alone = [row for unit in units[:5] for row in columns(model, [unit], vocabulary)]
+    assert alone == rows[: len(alone)]
+    assert not any(row[-1] for row in rows)
+    short = [unit for unit in units if len(vocabulary.encode([words_of(unit)])[0]) < 60]
+    for unit in short[:4]:
+        (ids,) = vocabulary.encode([words_of(unit)])
+        best, _, log_probs = loop(model, ids, np.zeros((len(ids), 0)))
+        pieces = vocabulary.encode_pieces([[" ".join(words) for words in unit.sentences]])[0]
+        cuts = np.cumsum([0, *map(len, pieces)])
+        held = [row for row in rows if row[0] == unit.unit_id]
+        for start, end, row in zip(cuts, cuts[1:], held, strict=False):
+            assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
+            assert row[10] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
+
+
+# ---- continuations ----
+
+
+@torch.no_grad()
+def written(
+    model: LanguageModel, ids: Sequence[int], wanted: int, numbers: np.ndarray | None
+) -> list[int]:
+    """Continue a prompt a step at a time, the whole text read anew each time."""
+    text = [BOS, *ids]
+    for place in range(wanted):
+        row = model(torch.tensor([text]))[0, -1].double()
+        row[EOS] = -torch.inf
+        if numbers is None:
+            text.append(int(row.argmax()))
+        else:
+            sums = row.softmax(0).cumsum(0)
+            text.append(int(torch.searchsorted(sums, numbers[place], right=True)))
+    return text[1 + len(ids) :]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("family", ["lstm", "transformer", "cnn", "kneser-ney"])
+def test_continuations_are_those_of_a_plain_loop(family: str, sampled: bool) -> None:
+    model = made(family)
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(0, 30, 20)
+    prompts = [
+        Prompt(rng.integers(3, 43, size).astype(np.int32), int(rng.integers(1, 12)), item)
+        for item, size in enumerate(sizes)
+    ]
+    found = continue_prompts(model, prompts, sampled, seed=3)
+    for prompt, ids in zip(prompts, found, strict=True):
+        numbers = stream(3, "semantics/continuation", prompt.item).random(prompt.wanted)
+        expected = written(model, prompt.ids, prompt.wanted, numbers if sampled else None)
+        assert ids is not None
+        assert ids.tolist() == expected
+        assert EOS not in expected
+
+
+def test_a_continuation_reads_the_end_of_a_long_document() -> None:
+    """Oracle: the loop on as many of the last tokens as leave room for what is written."""
+    model = made("transformer", context_length=10)
+    ids = np.arange(3, 30, dtype=np.int32)
+    prompts = [Prompt(ids, wanted, 0) for wanted in (3, 10, 11)]
+    short, long, none = continue_prompts(model, prompts, False, seed=3)
+    text = [*ids.tolist()]
+    with torch.no_grad():
+        for size in (8, 9, 10):
+            text.append(int(model(torch.tensor([text[-size:]]))[0, -1, EOS + 1 :].argmax()) + 2)
+    assert short is not None
+    assert short.tolist() == text[-3:]
+    assert long is not None
+    assert len(long) == 10
+    assert none is None
+
+
+def test_continued_sentences_begin_as_they_do() -> None:
+    units = random_units(20, 7, 12)
+    rows = columns(made("gru"), units)
+    for row in rows:
+        target, continued = str(row[4]).split(), row[7]
+        if len(target) <= 3:
+            assert continued is None
+            continue
+        words = str(continued).split()
+        assert len(words) == len(target)
+        known = [word if word in VOCABULARY.describe()["words"] else "<unk>" for word in target]
+        assert words[:3] == known[:3]
+    assert len({row[7] for row in rows}) > 10
+
+
+# ---- unrelated sentences ----
+
+
+def test_partners_are_of_other_pages_and_as_long(tmp_path: Path) -> None:
+    """Oracle: the titles and lengths of the documents that hold each partner."""
+    rng = np.random.default_rng(0)
+    texts = [
+        " . ".join(" ".join(f"w{number}x{k}" for k in range(n)) for n in rng.integers(2, 9, 3))
+        for number in range(90)
+    ]
+    path = write_documents(tmp_path / "documents.parquet", texts)
+    units = take_units(path, "test", 0, 400, seed=1)
+    found = find_partners(units, path, "test", seed=1)
+    lengths = []
+    for unit, partners in zip(units, found, strict=True):
+        for words, partner in zip(unit.sentences, partners, strict=True):
+            assert partner is not None
+            owner = int(partner.split("x")[0].removeprefix("w"))
+            assert owner // 3 != unit.unit_id // 3
+            lengths.append(len(partner.split()) - len(words))
+    assert lengths.count(0) / len(lengths) > 0.98
+    distinct = {text for partners in found for text in partners}
+    assert len(distinct) > len(lengths) / 2
+
+
+def test_partners_do_not_depend_on_blocks(tmp_path: Path) -> None:
+    texts = [f"a{number} . b{number} c ." for number in range(150)]
+    path = write_documents(tmp_path / "documents.parquet", texts)
+    whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
+    parts = [
+        partners
+        for first in range(0, 200, 30)
+        for partners in find_partners(
+            take_units(path, "test", first, min(30, 200 - first), seed=1), path, "test", seed=1
+        )
+    ]
+    assert parts == whole
+    other = find_partners(take_units(path, "test", 0, 200, seed=2), path, "test", seed=2)
+    assert other != whole
+
+
+def test_where_there_is_no_unrelated_sentence(tmp_path: Path) -> None:
+    alone = write_documents(tmp_path / "alone.parquet", ["a b . c .", "d e ."])  # of one page
+    units = take_units(alone, "test", 0, 9, seed=1)
+    assert find_partners(units, alone, "test", seed=1) == [[None] * len(u.sentences) for u in units]
+    same = write_documents(tmp_path / "same.parquet", ["a b ."] * 6)
+    units = take_units(same, "test", 0, 9, seed=1)
+    assert find_partners(units, same, "test", seed=1) == [[None]] * 6
+    assert find_partners([], same, "test", seed=1) == []
+
+
+def test_a_closed_vocabulary_keeps_words_apart() -> None:
+    """A word of the text that is written like a special token is unknown, and stays in the text."""
+    vocabulary = ClosedVocabulary(["a"], 1)
+    model = TableModel.random(vocabulary.size)
+    units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
+    rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
+    assert rows["target"] == ["<unk> </s> a"]
+    assert rows["unknown_target"] == [2]
+    assert len(str(rows["predicted"][0]).split()) == 3

@@ -128,14 +128,18 @@ def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
     return FloorIntervals(first, second, excess)
 
 
-def _find(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> FloorIntervals:
+def _find(
+    kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int
+) -> FloorIntervals:
     measure = MEASURES[name]
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
         floor = kinds[other].statistics if other in kinds else None
         order = BLEU_NAMES[name]
-        return FloorIntervals(*bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed))
+        return FloorIntervals(
+            *bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed)
+        )
     if kind == PROPER:
         parts = [_proper(kinds, one, measure) for one in (source, other) if one in kinds]
     else:

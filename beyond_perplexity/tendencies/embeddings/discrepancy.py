@@ -98,8 +98,9 @@ class Discrepancy(NamedTuple):
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Return a lower and an upper limit of MMD itself, each of this confidence."""
-        low, high = (math.sqrt(max(0.0, x)) for x in self.square_limits(confidence))
-        return low, min(high, LARGEST_MMD)
+        squares = np.clip(self.square_limits(confidence), 0.0, LARGEST_MMD**2)
+        low, high = np.sqrt(squares).tolist()  # NaNs stay
+        return low, high
 
 
 class _Side(NamedTuple):

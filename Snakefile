@@ -22,6 +22,7 @@ include: "rules/importance.smk"
 include: "rules/contrastive.smk"
 include: "rules/semantics.smk"
 include: "rules/tendencies.smk"
+include: "rules/relations.smk"
 include: "rules/report.smk"
 
 
@@ -61,6 +62,7 @@ localrules:
     importance,
     contrastive,
     semantics,
+    relations,
 
 
 rule all:
@@ -70,6 +72,7 @@ rule all:
         SAMPLES,
         CONTRASTS,
         SEMANTICS,
+        RELATIONS,
         REPORTED,
         OVERVIEW,
 
@@ -116,6 +119,13 @@ rule semantics:
     input:
         SEMANTICS,
         RUN.report.files("semantics"),
+
+
+rule relations:
+    """How the measures of all papers go together, their tables and figures."""
+    input:
+        RELATIONS,
+        RUN.report.files("relations"),
 
 
 rule tendencies:

@@ -12,6 +12,7 @@ from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
@@ -34,6 +35,7 @@ class Run:
     evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
+    relations : RelationPlan
     samples : Samples
     semantics : SemanticsPlan
     report : Report
@@ -49,7 +51,18 @@ class Run:
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
-        self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
+        measured = (self.models, self.samples, self.contrastive, self.semantics)
+        self.relations = RelationPlan(config, *measured)
+        self.report = Report(
+            config,
+            self.models,
+            self.samples,
+            self.importance,
+            self.contrastive,
+            self.evaluators,
+            self.semantics,
+            self.relations,
+        )
 
 
 def prepare_environment(folder: str | Path) -> None:

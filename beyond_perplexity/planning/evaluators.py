@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
 from beyond_perplexity.semantics.evaluators.packages import is_installed
 from beyond_perplexity.semantics.evaluators.rows import (
     EVALUATORS,
@@ -17,6 +18,7 @@ from beyond_perplexity.semantics.evaluators.rows import (
     EvaluatorFamily,
     evaluator_locations,
     evaluator_modules,
+    fit_modules,
 )
 
 FOLDER = "<results>/evaluators"
@@ -112,7 +114,8 @@ class EvaluatorPlan:
         return found
 
     def _local(self, value: Any) -> Any:
-        return self._corpora.local_path(value) if isinstance(value, dict) else value
+        is_address = isinstance(value, dict) and "url" in value
+        return self._corpora.local_path(value) if is_address else value
 
     def table(self, name: str) -> str:
         """Return the evaluator whose word vectors one reads, or what stands in for it.
@@ -166,6 +169,59 @@ class EvaluatorPlan:
                 found += [self.table(name)]
             found.append(name)
         return [name for name in dict.fromkeys(found) if self.is_trained(name)]
+
+    # ---- training ----
+
+    def training_options(self, name: str) -> str:
+        """Return the options of `scripts.train_evaluator` as JSON: paths local, names resolved."""
+        given = dict(self.config["evaluators"][name])
+        corpus = given.get("corpus")
+        found = {key: self._local(value) for key, value in given.items() if value is not None}
+        for key in ("corpus", "vocabulary", "version"):
+            found.pop(key, None)
+        if given.get("vectors"):
+            found["vectors"] = self._options(self.table(name))
+        if corpus and "training" in found:
+            if documents_are_sentences(self.config, "semantics", corpus):
+                found["training"] = {"sentences": "documents", **found["training"]}
+        return as_json(found)
+
+    def training_documents(self, name: str) -> list[str]:
+        """List the documents that an evaluator is trained on; none where pairs are brought."""
+        corpus = self.config["evaluators"][name].get("corpus")
+        return [f"<results>/corpora/{corpus}/documents.parquet"] if corpus else []
+
+    def training_vocabulary(self, name: str) -> list[str]:
+        """List the vocabulary that an evaluator is trained with."""
+        given = self.config["evaluators"][name]
+        if not given.get("vocabulary"):
+            return []
+        return [f"<results>/vocabularies/{given['corpus']}/{given['vocabulary']}.json"]
+
+    def training_files(self, name: str, *, planning: bool = False) -> list[str]:
+        """List what else a training reads: word vectors, files of pairs.
+
+        In a dry run (`planning`) files of the user's that are not there yet are left out.
+        """
+        given = self.config["evaluators"][name]
+        found = self._given_files(given)
+        if given.get("vectors"):
+            found += self.files(self.table(name))
+        made = ("<results>", f"{self._corpora.results}/")
+        return [path for path in found if not planning or path.startswith(made) or exists(path)]
+
+    def training_code(self, name: str) -> list[str]:
+        """List the source files that the training of an evaluator depends on."""
+        given = self.config["evaluators"][name]
+        found = {*fit_modules(given["family"])}
+        if given.get("vectors"):
+            found |= {*self.code(self.table(name))}
+        return sorted(found)
+
+    def preprocessing(self, name: str) -> str:
+        """Return how the texts of a training are cleaned, as JSON; of pairs, as corpora are."""
+        corpus = self.config["evaluators"][name].get("corpus")
+        return as_json(self.config["corpora"][corpus]["preprocessing"] if corpus else {})
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of an evaluator asks for."""

@@ -43,7 +43,9 @@ def resampled_sums(statistics: Sequence[Counts], resamples: int, seed: int) -> l
     return np.split(sums, ends[:-1], axis=1)
 
 
-def spread_interval(value: float, drawn: NDArray[np.float64], sizes: Counts) -> RatioInterval:
+def spread_interval(
+    value: float, drawn: NDArray[np.float64], sizes: Counts, *, known: bool = True
+) -> RatioInterval:
     """Give a value an interval by the deviation of its resamples.
 
     The quantile is Student's with the effective number of groups less one: percentiles of the
@@ -55,10 +57,12 @@ def spread_interval(value: float, drawn: NDArray[np.float64], sizes: Counts) -> 
     drawn : ndarray of float64, shape (resamples,)
     sizes : ndarray, shape (G,)
         Of the groups, for their effective number.
+    known : bool
+        Whether there is an interval at all.
     """
     groups, effective = len(sizes), effective_groups(sizes)
     error = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and groups > 1 else math.nan
-    if effective < EFFECTIVE_GROUPS or math.isnan(error):
+    if effective < EFFECTIVE_GROUPS or math.isnan(error) or not known:
         return RatioInterval(value, math.nan, math.nan, error, groups, effective)
     half = float(student_quantile((1 + INTERVAL_LEVEL) / 2, effective - 1)) * error
     return RatioInterval(value, value - half, value + half, error, groups, effective)
@@ -74,16 +78,19 @@ def bleu_intervals(
     own, floor : ndarray of int64, shape (G, C)
         Sums of `bleu_statistics` by group, of the same groups.
     order : int
-        n of BLEU-n.
+        n of BLEU-n; there is no interval where an order up to it has no match.
     resamples, seed : int
         See `resampled_sums`.
     """
     statistics = [own] if floor is None else [own, floor]
+    # where there is no match smoothing alone decides, and what varies is not the texts
+    seen = [bool(held.sum(axis=0)[2 : 2 + order].all()) for held in statistics]
     drawn = [bleu_of(sums, order) for sums in resampled_sums(statistics, resamples, seed)]
     values = [float(bleu_of(held.sum(axis=0), order)) for held in statistics]
     sizes = own[:, 1]
-    first = spread_interval(values[0], drawn[0], sizes)
+    first = spread_interval(values[0], drawn[0], sizes, known=seen[0])
     if floor is None:
         return first, None, None
-    second = spread_interval(values[1], drawn[1], floor[:, 1])
-    return first, second, spread_interval(values[0] - values[1], drawn[0] - drawn[1], sizes)
+    second = spread_interval(values[1], drawn[1], floor[:, 1], known=seen[1])
+    difference = values[0] - values[1], drawn[0] - drawn[1]
+    return first, second, spread_interval(*difference, sizes, known=all(seen))

@@ -24,7 +24,8 @@ def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64
     ndarray of float64, shape (n, m)
         From −1 to 1: 1 of a word with itself, 0 where one of two has no vector.
     """
-    rows, others = units[first], units[second]  # a negative id's is any, and is not used
+    # of a negative id a row is taken that is not used
+    rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
     found = (rows @ others.T).astype(np.float64)
     np.clip(found, -1.0, 1.0, out=found)
     if first.min() < 0 or second.min() < 0:

@@ -46,7 +46,9 @@ def _assignment() -> Any:
 
 def _costs(units: Vectors, first: Ids, second: Ids) -> Floats:
     """Return the distances of words (B, n) from words (B, m), none of which are the same."""
-    products = units[first] @ units[second].transpose(0, 2, 1)  # each of B by itself
+    # each of B by itself; of a negative id a row is taken that is not used
+    rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
+    products = rows @ others.transpose(0, 2, 1)
     if first.min() < 0 or second.min() < 0:  # without a vector: as if orthogonal to all others
         products[(first[:, :, None] < 0) | (second[:, None] < 0)] = 0.0
     squares = 2.0 - 2.0 * products.astype(np.float64)

@@ -68,7 +68,9 @@ class Fraction(NamedTuple):
         return np.divide(left, rest, out=np.full(len(rest), np.nan), where=rest > 0)
 
 
-class _Found(NamedTuple):
+class FloorIntervals(NamedTuple):
+    """A value, its floor and its excess over that, None where there is no floor."""
+
     value: RatioInterval
     floor: RatioInterval | None
     excess: RatioInterval | None
@@ -115,29 +117,30 @@ def _interval(value: float, without: Floats, sizes: Floats) -> RatioInterval:
     return jackknife_interval(value, without[used], sizes[used])
 
 
-def _fractions(own: Fraction, floor: Fraction | None) -> _Found:
+def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
+    """Give a ratio, its floor and their difference their intervals, all of the same groups."""
     first = _interval(own.value(), own.without(), own.denominators)
     if floor is None or not floor.denominators.any():
-        return _Found(first, None, None)
+        return FloorIntervals(first, None, None)
     second = _interval(floor.value(), floor.without(), floor.denominators)
     sizes = own.denominators + floor.denominators
     excess = _interval(own.value() - floor.value(), own.without() - floor.without(), sizes)
-    return _Found(first, second, excess)
+    return FloorIntervals(first, second, excess)
 
 
-def _find(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> _Found:
+def _find(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> FloorIntervals:
     measure = MEASURES[name]
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
         floor = kinds[other].statistics if other in kinds else None
         order = BLEU_NAMES[name]
-        return _Found(*bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed))
+        return FloorIntervals(*bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed))
     if kind == PROPER:
         parts = [_proper(kinds, one, measure) for one in (source, other) if one in kinds]
     else:
         parts = [_fraction(kinds[one], measure) for one in (source, other) if one in kinds]
-    return _fractions(parts[0], parts[1] if len(parts) > 1 else None)
+    return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
 
 
 def _number(value: float) -> float | None:
@@ -156,7 +159,7 @@ def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float
     return {prefix: found.value, **dict(zip(names, limits, strict=True))}
 
 
-def _note(sums: KindSums, found: _Found, name: str) -> str:
+def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
     measure, defined = MEASURES[name], int(sums.sentences.sum())
     if not defined:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
@@ -168,7 +171,8 @@ def _note(sums: KindSums, found: _Found, name: str) -> str:
         order = BLEU_NAMES[name]
         matches = sums.statistics.sum(axis=0)[2 : 2 + order]
         missing = [str(number) for number in range(1, order + 1) if not matches[number - 1]]
-        unseen = f"no match of {', '.join(missing)} words: smoothed" if missing and value else ""
+        few_words = f"no match of {', '.join(missing)} words: smoothed, no interval"
+        unseen = few_words if missing else ""
     return joined_facts(
         "" if math.isfinite(value) else "the model finds a sentence impossible: no value",
         f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",

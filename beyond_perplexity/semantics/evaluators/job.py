@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators.rows import evaluator_modules
+from beyond_perplexity.semantics.evaluators.rows import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.storage.shards import write_json
@@ -78,7 +78,7 @@ class EvaluatorJob:
         **others : JSON-serializable
             What else it depends on.
         """
-        code = fingerprint("scripts/train_evaluator.py", *evaluator_modules(self.options["family"]))
+        code = fingerprint("scripts/train_evaluator.py", *fit_modules(self.options["family"]))
         determined_by = {
             "options": dict(self.options),
             "seed": self.seed,

@@ -156,7 +156,17 @@ PACKAGES: Rows[Package] = {
 
 def evaluator_modules(family: str) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`."""
-    return [f"{EVALUATORS[family].reference.split(':')[0].replace('.', '/')}.py"]
+    return [_file(EVALUATORS[family].reference)]
+
+
+def fit_modules(family: str) -> list[str]:
+    """List the files that a family's row names for its training, as `evaluator_modules` does."""
+    fit = EVALUATORS[family].fit
+    return [_file(fit)] if fit else []
+
+
+def _file(reference: str) -> str:
+    return f"{reference.split(':')[0].replace('.', '/')}.py"
 
 
 def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:

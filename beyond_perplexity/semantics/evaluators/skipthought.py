@@ -17,7 +17,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.checkpoint import VOCABULARY, choose_device
 from beyond_perplexity.models.contract import check_finite
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
@@ -25,7 +25,6 @@ from beyond_perplexity.semantics.evaluators.networks import load_network
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.evaluators.recurrent_reader import RecurrentReader
 from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
-from beyond_perplexity.semantics.evaluators.skipthought_training import WORDS
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
@@ -273,9 +272,9 @@ def load_skipthought(
         return _load_official(options, device)
     path = Path(str(options["path"]))
     network, held = load_network(path, SkipThoughtNetwork, device)
-    vocabulary = load_vocabulary(path / WORDS)
+    vocabulary = load_vocabulary(path / VOCABULARY)
     if vocabulary.hash != held["vocabulary_sha256"]:
-        raise InputError(f"{path / WORDS}: is not the vocabulary the network was trained with")
+        raise InputError(f"{path / VOCABULARY}: is not the vocabulary the network was trained with")
     about = {key: held[key] for key in ("title", "sha256", "versions")}
     cleaning = Preprocessing.from_config(held["preprocessing"])
     encoder = TrainedSkipThought(network, vocabulary.describe()["words"])

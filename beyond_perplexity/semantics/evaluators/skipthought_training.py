@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import InstanceStore
+from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.semantics.evaluators.networks import Course, train_network
@@ -11,8 +12,6 @@ from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_sources import Neighbours, ordered_sentences
 from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
 from beyond_perplexity.vocabulary import load_vocabulary
-
-WORDS = "vocabulary.json"
 
 
 def fit_skipthought(job: EvaluatorJob) -> None:
@@ -47,6 +46,6 @@ def fit_skipthought(job: EvaluatorJob) -> None:
         training,
         folder,
     )
-    vocabulary.save(job.output / WORDS)
+    vocabulary.save(job.output / VOCABULARY)
     about = {"title": "SkipThought", "vocabulary_sha256": vocabulary.hash}
     train_network(job, course, about)

@@ -1,0 +1,186 @@
+"""Coverage of the intervals of semantic measures and of correlations, by simulation.
+
+Run ``python -m benchmarks.calibration_semantics [--repeats 1000]``: predictions are drawn from a
+population where the values are known, sentences of pages that are easy or hard as a whole. The
+random streams of a repeat are keyed by its number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.semantics.associations import pearson, spearman
+from beyond_perplexity.semantics.bleu import ORDERS, bleu_of
+from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
+from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
+
+RATE, FLOOR = 0.35, 0.2  # share of words that are right, and of those that are by chance
+RESAMPLES = 199
+CORRELATION = 0.6  # of items within pages and of pages alike
+GOLD = (0.4, 0.3)  # a column of scores: steps of people, and how far a measure strays
+
+
+class Covered(NamedTuple):
+    """Whether intervals hold the truth: 1 or 0, or the share of repeats.
+
+    Attributes
+    ----------
+    mean, excess : float
+        Of a measure that is a mean over sentences, and its excess over the floor.
+    bleu_2, bleu_4, bleu_excess : float
+        BLEU, and the excess of BLEU-2.
+    pearson, spearman : float
+        Of scores of sentences in pages.
+    pearson_gold, spearman_gold : float
+        Of pairs with a score of people in steps, each by itself.
+    """
+
+    mean: float
+    excess: float
+    bleu_2: float
+    bleu_4: float
+    bleu_excess: float
+    pearson: float
+    spearman: float
+    pearson_gold: float
+    spearman_gold: float
+
+
+class Pages(NamedTuple):
+    """Sentences of pages: the page and the length of each, and how easy its page is."""
+
+    owner: np.ndarray
+    words: np.ndarray
+    ease: np.ndarray
+
+
+def _pages(rng: np.random.Generator, groups: int) -> Pages:
+    owner = np.repeat(np.arange(groups), 1 + rng.poisson(4, groups))
+    words = np.clip(rng.lognormal(2.9, 0.4, len(owner)).astype(int), 4, 80)
+    return Pages(owner, words, rng.beta(40, 40, groups)[owner] * 2)
+
+
+def _statistics(rng: np.random.Generator, pages: Pages, rate: float) -> np.ndarray:
+    """Draw what BLEU is made of: runs of right words are n-grams; (sentences, 10)."""
+    places = np.arange(pages.words.max())
+    inside = places < pages.words[:, None]
+    right = inside & (rng.random(inside.shape) < (rate * pages.ease)[:, None])
+    runs, matches = right, []
+    for order in range(1, ORDERS + 1):
+        matches.append(runs.sum(axis=1))
+        runs = runs[:, :-1] & right[:, order:]
+    totals = [np.maximum(0, pages.words - order + 1) for order in range(1, ORDERS + 1)]
+    return np.stack([pages.words, pages.words, *matches, *totals], axis=1)
+
+
+@cache
+def _true_bleu(rate: float, order: int) -> float:
+    """Return BLEU of the population: expected matches, given words and ease of many pages."""
+    pages = _pages(np.random.default_rng(9), 400_000)
+    totals = [np.maximum(0, pages.words - n + 1) for n in range(1, ORDERS + 1)]
+    matches = [
+        held @ (rate * pages.ease) ** n
+        for n, held in zip(range(1, ORDERS + 1), totals, strict=True)
+    ]
+    words = pages.words.sum()
+    sums = [words, words, *matches, *(held.sum() for held in totals)]
+    return float(bleu_of(np.array(sums, float), order))
+
+
+def _by_page(pages: Pages, columns: np.ndarray) -> np.ndarray:
+    sums = np.zeros((pages.owner.max() + 1, *columns.shape[1:]), columns.dtype)
+    np.add.at(sums, pages.owner, columns)
+    return sums
+
+
+def _holds(found: object, truth: float) -> float:
+    low, high = (getattr(found, name) for name in ("low", "high"))
+    return float(low <= truth <= high)
+
+
+def _means(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
+    """Judge a mean of skewed scores and its excess over scores of the same pages."""
+    values = [
+        rng.beta(rate * 6 * pages.ease + 0.01, 6 * (1 - rate * pages.ease / 2))
+        for rate in (RATE, FLOOR)
+    ]
+    truths = [_true_mean(rate) for rate in (RATE, FLOOR)]
+    sizes = np.bincount(pages.owner).astype(float)
+    parts = [Fraction(np.bincount(pages.owner, held), sizes) for held in values]
+    found = fraction_intervals(parts[0], parts[1])
+    return _holds(found.value, truths[0]), _holds(found.excess, truths[0] - truths[1])
+
+
+@cache
+def _true_mean(rate: float) -> float:
+    pages = _pages(np.random.default_rng(8), 400_000)
+    first, second = rate * 6 * pages.ease + 0.01, 6 * (1 - rate * pages.ease / 2)
+    return float(np.mean(first / (first + second)))
+
+
+def _bleu(rng: np.random.Generator, pages: Pages, seed: int) -> tuple[float, float, float]:
+    own, floor = (_by_page(pages, _statistics(rng, pages, rate)) for rate in (RATE, FLOOR))
+    two, _, excess = bleu_intervals(own, floor, 2, RESAMPLES, seed)
+    four, _, _ = bleu_intervals(own, None, 4, RESAMPLES, seed)
+    truth = _true_bleu(RATE, 2)
+    difference = truth - _true_bleu(FLOOR, 2)
+    return _holds(two, truth), _holds(four, _true_bleu(RATE, 4)), _holds(excess, difference)
+
+
+def _in_pages(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
+    """Judge correlations of two normal scores, half of whose variance is of the page."""
+    size, count = len(pages.owner), pages.owner.max() + 1
+    parts = (rng.normal(size=(2, count))[:, pages.owner], rng.normal(size=(2, size)))
+    x, noise = (parts[0] + parts[1]) / math.sqrt(2)
+    y = CORRELATION * x + math.sqrt(1 - CORRELATION**2) * noise
+    ranks = 6 / math.pi * math.asin(CORRELATION / 2)
+    linear, ranked = pearson(x, y, pages.owner), spearman(x, y, pages.owner)
+    return _holds(linear, CORRELATION), _holds(ranked, ranks)
+
+
+def _gold(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw scores of people, in steps and with many at 0, and those of a measure with a ceiling."""
+    real = np.maximum(0.0, rng.normal(0.5, 0.5, size))
+    steps = np.round(real / GOLD[0]) * GOLD[0]
+    return steps, np.minimum(1.0, real + rng.normal(0, GOLD[1], size))
+
+
+@cache
+def _true_gold() -> tuple[float, float]:
+    columns = _gold(np.random.default_rng(7), 1_000_000)
+    return pearson(*columns).value, spearman(*columns).value
+
+
+def simulate(seed: int, groups: int) -> Covered:
+    """Draw predictions of some pages and judge every interval."""
+    rng = np.random.default_rng([seed, groups])
+    pages = _pages(rng, groups)
+    columns = _gold(rng, len(pages.owner))
+    gold = (
+        _holds(pearson(*columns), _true_gold()[0]),
+        _holds(spearman(*columns), _true_gold()[1]),
+    )
+    return Covered(*_means(rng, pages), *_bleu(rng, pages, seed), *_in_pages(rng, pages), *gold)
+
+
+def coverages(repeats: int, groups: int) -> Covered:
+    """Return the shares of repeats in which each interval holds the truth."""
+    found = np.array([simulate(seed, groups) for seed in range(repeats)])
+    return Covered(*map(float, found.mean(axis=0)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=1000, help="repeats of every case")
+    given = parser.parse_args()
+    for groups in (30, 60, 300):
+        print(f"{groups} pages: {coverages(given.repeats, groups)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -61,7 +61,7 @@ def write_documents(
         columns |= {
             "doc_id": range(n),
             "scored_text": [text] * n,
-            "group": group or [None] * n,
+            "group": pa.nulls(n, pa.string()) if group is None else list(group),
             "log_likelihood": [-float(b) * math.log(2) for b in own],
             "log_likelihood_spelled": [spelled] * n,
             "bytes": [99] * n,

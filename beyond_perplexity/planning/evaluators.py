@@ -181,9 +181,9 @@ class EvaluatorPlan:
             found.pop(key, None)
         if given.get("vectors"):
             found["vectors"] = self._options(self.table(name))
-        if corpus and "training" in found:
-            if documents_are_sentences(self.config, "semantics", corpus):
-                found["training"] = {"sentences": "documents", **found["training"]}
+        whole = corpus and documents_are_sentences(self.config, "semantics", corpus)
+        if whole and "training" in found:
+            found["training"] = {"sentences": "documents", **found["training"]}
         return as_json(found)
 
     def training_documents(self, name: str) -> list[str]:

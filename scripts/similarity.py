@@ -25,7 +25,7 @@ from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 from beyond_perplexity.storage.shards import atomic_path
 
 if TYPE_CHECKING:
-    from beyond_perplexity.semantics.associations import Correlation
+    from beyond_perplexity.semantics.associations import CorrelationInterval
 
 _SCHEMA = Path(__file__).parents[1] / "rules" / "config.schema.yaml"
 _SUFFIXES = (".csv", ".parquet")
@@ -118,7 +118,7 @@ def print_correlations(scores: np.ndarray, gold: np.ndarray, path: Path) -> None
         print(f"{name} {_shown(found)}")
 
 
-def _shown(found: Correlation) -> str:
+def _shown(found: CorrelationInterval) -> str:
     low, high = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in found[1:3])
     return f"{found.value:.4f} [{low}, {high}]"
 

@@ -72,10 +72,7 @@ class RelationPlan:
             "perplexities": [
                 f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)
             ],
-            "tendencies": [
-                f"<results>/tendencies/{source}/measures.parquet"
-                for source in self._samples.sources(corpus)
-            ],
+            "tendencies": self._samples.measures(corpus),
             "contrasts": self._contrastive.all_score_files(corpus),
             "semantics": self._semantics.all_score_files(corpus),
         }

@@ -47,15 +47,19 @@ PERPLEXITIES = expand(
 )
 CONTRASTS = RUN.contrastive.files()
 SEMANTICS = RUN.semantics.files()
+RELATIONS = RUN.relations.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
 MAIN_FIGURES = expand(
     "<results>/figures/{group}/main.svg", group=RUN.report.groups("tendencies")
 )
-FINDINGS = expand(
-    "<results>/tables/{group}/findings.csv", group=RUN.report.groups("contrastive")
-)
+FINDINGS = {
+    paper: expand(
+        "<results>/tables/{group}/findings.csv", group=RUN.report.groups(paper)
+    )
+    for paper in ("contrastive", "semantics", "relations")
+}
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
 OVERVIEW = "<results>/overview/overview.rst"
@@ -151,5 +155,6 @@ LOCAL_TARGETS = {
     "importance",
     "contrastive",
     "semantics",
+    "relations",
 }
 atexit.register(print_summary)

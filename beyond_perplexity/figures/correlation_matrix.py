@@ -70,6 +70,11 @@ def _digits(value: float, digits: int) -> str:
     return f"{MINUS if rounded < 0 else ''}{abs(rounded):.{digits}f}".replace("0.", ".", 1)
 
 
+def _shown_value(value: float) -> str:
+    text = _digits(value, 2)
+    return text.replace("1", "≈1") if text in ("1", f"{MINUS}1") and abs(value) < 1 - 1e-9 else text
+
+
 def _interval(found: Correlation) -> str:
     if math.isnan(found.low):
         return ""
@@ -91,7 +96,7 @@ def _draw_correlation(axis: Axes, place: tuple[int, int], found: Correlation) ->
     interval = _interval(found)
     height = row - 0.14 if interval else row
     axis.text(
-        column, height, _digits(found.value, 2), fontsize=6.2, color=ink, ha="center", va="center"
+        column, height, _shown_value(found.value), fontsize=6.2, color=ink, ha="center", va="center"
     )
     axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, ha="center", va="center")
 

@@ -13,6 +13,7 @@ from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
@@ -36,6 +37,7 @@ class Run:
     evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
+    relations : RelationPlan
     samples : Samples
     semantics : SemanticsPlan
     report : Report
@@ -52,6 +54,8 @@ class Run:
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
+        measured = (self.models, self.samples, self.contrastive, self.semantics)
+        self.relations = RelationPlan(config, *measured)
         self.report = Report(
             config,
             self.models,
@@ -59,6 +63,9 @@ class Run:
             self.importance,
             self.contrastive,
             self.embeddings,
+            self.evaluators,
+            self.semantics,
+            self.relations,
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beyond_perplexity.relations.document_sums import DocumentSums, resampled_values
 from beyond_perplexity.relations.readers import (
+    PERPLEXITY,
     contrast_sums,
     perplexity_sums,
     semantic_sums,
@@ -104,6 +105,18 @@ def _document_rows(held: DocumentSums, draws: np.ndarray) -> Iterator[dict[str, 
         }
 
 
+def _unscored(model: str) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(RELATION_MEASURES.names),
+        "model": model,
+        "subject": PERPLEXITY,
+        "measure": PERPLEXITY,
+        "title": "Bits per byte",
+        "direction": -1,
+        "note": "is not scored on the text that the others are scored on",
+    }
+
+
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
     """Read the measures of all papers and resample the documents of those that are sums over them.
 
@@ -123,7 +136,7 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     InputError
         As the functions of `readers`.
     """
-    perplexity = perplexity_sums(files.perplexities)
+    perplexity, others = perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),
         *contrast_sums(files.contrasts, options.level, options.base_level),
@@ -131,5 +144,6 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     ]
     draws = resampled_values(held, options.resamples, options.seed)
     rows = [row for one in held for row in _document_rows(one, draws[one.measure])]
+    rows += [_unscored(model) for model in others]
     rows += tendency_rows(files.tendencies, options.confidence)
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
@@ -30,50 +32,52 @@ OTHER_FORMS = frozenset(
         CROSS_ENTROPY,  # the perplexity of fewer sentences
     }
 )
-_CLEANED = "cleaned"
 _BITS = math.log(2)
 
 
-def _columns(path: str) -> dict[str, Any]:
+def _scored_texts(path: str) -> pa.Table:
     with check_schema(path, DOCUMENT_SCORES) as file:
-        table = file.read(columns=DOCUMENT_SCORES.names)
-    keep = np.array([text == _CLEANED for text in table["scored_text"].to_pylist()], bool)
-    if not keep.any():
-        raise InputError(f"{path}: has no scores of cleaned text; score the model on it")
-    table = table.filter(keep)
+        table: pa.Table = file.read(columns=DOCUMENT_SCORES.names)
+    return table
+
+
+def _columns(table: pa.Table, text: str) -> dict[str, Any]:
+    table = table.filter(pc.equal(table["scored_text"], text))
     found = {name: table[name].to_numpy() for name in ("doc_id", "bytes", "log_likelihood")}
     if table["log_likelihood_spelled"].null_count == 0:
         found["log_likelihood"] = table["log_likelihood_spelled"].to_numpy()
     order = np.argsort(found["doc_id"], kind="stable")
-    found["group"] = np.array(
-        [
-            group_key(group, document)
-            for group, document in zip(
-                table["group"].to_pylist(), found["doc_id"].tolist(), strict=True
-            )
-        ],
-        np.int64,
-    )
+    keys = map(group_key, table["group"].to_pylist(), found["doc_id"].tolist())
+    found["group"] = np.fromiter(keys, np.int64, len(table))
     return {name: column[order] for name, column in found.items()}
 
 
-def perplexity_sums(paths: Sequence[str]) -> DocumentSums | None:
+def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str]]:
     """Read bits per byte, in which models of any vocabulary compare.
 
     Parameters
     ----------
     paths : sequence of str
-        ``{model}.parquet``, schema ``document_scores``; of cleaned text, with spellings where
-        there are any. The end of a document counts as a byte.
+        ``{model}.parquet``, schema ``document_scores``. Cleaned text is taken where any model is
+        scored on it, with spellings where there are any. The end of a document counts as a byte.
+
+    Returns
+    -------
+    sums : DocumentSums or None
+    others : list of str
+        Models that are not scored on that text.
 
     Raises
     ------
     InputError
         When models are scored on other documents.
     """
-    if not paths:
-        return None
-    held = {Path(path).stem: _columns(path) for path in paths}
+    tables = {Path(path).stem: _scored_texts(path) for path in paths}
+    texts = {name: set(table["scored_text"].to_pylist()) for name, table in tables.items()}
+    kinds = sorted({kind for held in texts.values() for kind in held})  # cleaned before raw
+    if not kinds:
+        return None, list(tables)
+    held = {n: _columns(t, kinds[0]) for n, t in tables.items() if kinds[0] in texts[n]}
     (first, one), *others = held.items()
     for name, other in others:
         if not all(np.array_equal(one[key], other[key]) for key in ("doc_id", "bytes", "group")):
@@ -81,7 +85,7 @@ def perplexity_sums(paths: Sequence[str]) -> DocumentSums | None:
     bits = np.stack([-own["log_likelihood"] / _BITS for own in held.values()], 1)
     groups, code = np.unique(one["group"], return_inverse=True)
     sizes = np.bincount(code, one["bytes"] + 1.0)
-    return DocumentSums(
+    found = DocumentSums(
         PERPLEXITY,
         PERPLEXITY,
         "Bits per byte",
@@ -91,6 +95,7 @@ def perplexity_sums(paths: Sequence[str]) -> DocumentSums | None:
         _summed(code, bits, len(groups)),
         np.repeat(sizes[:, None], len(held), 1),
     )
+    return found, [name for name in tables if name not in held]
 
 
 def _summed(code: np.ndarray, values: np.ndarray, groups: int) -> np.ndarray:

@@ -81,14 +81,33 @@ perplexity, the looser the fewer effective samples there are: {stochastic}. The 
 proposals and temperatures is shown, which is no bound in expectation. {strict}"""
 
 
-NOISE_TEXT = """How well do the models tell text from noise?
+# What begins the lines that were found, by the paper.
+FOUND_TEXTS = {
+    "contrastive": """How well do the models tell text from noise?
 --------------------------------------------
 
 Contrastive entropy (H_C) is what a model's log score loses when words of the test text are replaced
 or exchanged at random: higher is better among models of one scale.
 
 {lines}
-"""
+""",
+    "semantics": """Does what the models predict mean what is there?
+------------------------------------------------
+
+Each model is asked for the next word after every true beginning of a sentence; the predicted words
+are compared with the true ones by their overlap, by vectors of words and by sentence encoders.
+
+{lines}
+""",
+    "relations": """How do all these measures go together?
+--------------------------------------
+
+Perplexity, contrastive entropy, the meaning of predictions and the distance of generated text to
+human text, of the same models.
+
+{lines}
+""",
+}
 
 
 def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
@@ -271,7 +290,7 @@ def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> s
     )
 
 
-def _noise(findings: Mapping[str, pd.DataFrame]) -> str:
+def _found(text: str, findings: Mapping[str, pd.DataFrame]) -> str:
     lines = []
     for corpus, found in findings.items():
         lines += [f"Corpus *{escape_rst(corpus)}*:", ""] * (len(findings) > 1)
@@ -281,7 +300,7 @@ def _noise(findings: Mapping[str, pd.DataFrame]) -> str:
             for row in told.to_dict("records")
         ]
         lines.append("")
-    return NOISE_TEXT.format(lines="\n".join(lines))
+    return text.format(lines="\n".join(lines))
 
 
 def render_overview(
@@ -291,7 +310,7 @@ def render_overview(
     kinds: Collection[str],
     estimates: pd.DataFrame | None,
     figures: Sequence[str | Path],
-    findings: Mapping[str, pd.DataFrame] | None = None,
+    findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> str:
     """Write the first page; a section for each thing that there is.
 
@@ -310,8 +329,8 @@ def render_overview(
         Rows of the schema ``estimates`` of every proposal.
     figures : sequence of path
         The main figure of each corpus, SVG files; they are embedded.
-    findings : dict of str to DataFrame, optional
-        By corpus what `contrastive_findings.findings_table` found of contrastive entropy.
+    findings : dict of str to dict of str to DataFrame, optional
+        By paper (a key of `FOUND_TEXTS`) and corpus what its table of findings has.
 
     Returns
     -------
@@ -327,6 +346,8 @@ def render_overview(
     if estimates is not None:
         table = _list_table(_estimate_rows(estimates))
         parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
-    if findings:
-        parts.append(_noise(findings))
+    for paper, text in FOUND_TEXTS.items():
+        held = (findings or {}).get(paper)
+        if held:
+            parts.append(_found(text, held))
     return "\n".join(parts)

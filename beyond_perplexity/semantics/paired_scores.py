@@ -24,7 +24,6 @@ from beyond_perplexity.semantics.score_blocks import (
     shards_by_owner,
 )
 
-_SIGNS = np.array([1.0, -1.0])
 _Known = Mapping[str, set[tuple[str, str]]]  # measures and kinds that a model has values of
 
 
@@ -108,8 +107,9 @@ class PairedScores:
 class _Sums:
     """Sums of one key over documents, block by block."""
 
-    def __init__(self, models: list[str], order: int) -> None:
+    def __init__(self, models: list[str], order: int, parts: Sequence[float]) -> None:
         self.models, self.order = models, order
+        self.factors = np.array(parts)
         self.documents: list[np.ndarray] = []
         self.parts: list[tuple[np.ndarray, ...]] = []
         self.sentences = self.left_out = 0
@@ -123,7 +123,7 @@ class _Sums:
         weights = np.ones(len(code))
         if counts is not None and not self.order:
             weights = counts[known][:, 0, 0, 0]
-        signed = values[known] @ _SIGNS[: values.shape[2]]
+        signed = values[known] @ self.factors
         own = np.zeros((len(keys), len(self.models)))
         np.add.at(own, code, signed * weights[:, None])
         sizes = np.bincount(code, weights, len(keys))
@@ -189,7 +189,7 @@ class _Collector:
     def _add_sums(
         self,
         key: ScoreKey,
-        parts: Sequence[str],
+        parts: Mapping[str, float],
         blocks: Mapping[str, ScoreBlock],
         rows: np.ndarray,
         known: _Known,
@@ -207,7 +207,8 @@ class _Collector:
             counts = np.stack([np.stack(own, 1) for own in tallies], 1)[rows]
         documents = next(iter(blocks.values())).keys[rows, 1]
         order = BLEU_NAMES.get(key.measure, 0)
-        self.sums.setdefault(key, _Sums(models, order)).add(documents, values[rows], counts)
+        held_sums = self.sums.setdefault(key, _Sums(models, order, list(parts.values())))
+        held_sums.add(documents, values[rows], counts)
 
     def _keep(
         self, split: str, evaluator: str, blocks: Mapping[str, ScoreBlock], rows: np.ndarray
@@ -232,7 +233,7 @@ class _Collector:
 
 def _compared(
     split: str, evaluator: str, known: _Known
-) -> Iterator[tuple[ScoreKey, tuple[str, ...]]]:
+) -> Iterator[tuple[ScoreKey, Mapping[str, float]]]:
     """List what there is to compare, with its parts, in the order of the table of measures."""
     held = {pair for own in known.values() for pair in own}
     for measure in MEASURES:

@@ -19,19 +19,22 @@ from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,
     PREDICTED,
+    PROPER,
     SAMPLED,
     SEMANTIC_SCORES,
+    SPREAD,
 )
 from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS = "excess"
-# What a compared kind is made of: the second is taken off the first.
-KIND_PARTS: dict[str, tuple[str, ...]] = {
-    PREDICTED: (PREDICTED,),
-    SAMPLED: (SAMPLED,),
-    CONTINUED: (CONTINUED,),
-    EXCESS: (PREDICTED, PARTNER_OF[PREDICTED]),
+# What a compared kind is made of, and how often each is counted.
+KIND_PARTS: dict[str, dict[str, float]] = {
+    PREDICTED: {PREDICTED: 1.0},
+    SAMPLED: {SAMPLED: 1.0},
+    CONTINUED: {CONTINUED: 1.0},
+    EXCESS: {PREDICTED: 1.0, PARTNER_OF[PREDICTED]: -1.0},
+    PROPER: {SAMPLED: 1.0, SPREAD: -0.5},  # see `summary`
 }
 
 

@@ -38,8 +38,9 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTICS,
     SPREAD,
 )
+from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
-from beyond_perplexity.semantics.group_sums import Floats, KindSums, names_of, sum_groups_of
+from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of
 from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS

@@ -1,0 +1,135 @@
+"""What the measures notice, and how far they agree with people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
+from beyond_perplexity.figures.semantic_rows import (
+    MeasureName,
+    evaluator_family,
+    measure_title,
+    sort_measures,
+)
+from beyond_perplexity.report.layout import Column, Table
+
+_AVERAGE = "average"
+
+
+def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of probes: a row a measure, a column what was done to a sentence.
+
+    Parameters
+    ----------
+    probes : pandas.DataFrame
+        Schema ``probes``.
+    labels : Labels
+        Names of evaluators.
+
+    Returns
+    -------
+    Table
+    """
+    found = {(r["evaluator"], r["measure"], r["probe"]): r for r in probes.to_dict("records")}
+    names = sort_measures(zip(probes["evaluator"], probes["measure"], strict=True))
+    kinds = list(dict.fromkeys(probes["probe"]))
+    body = []
+    for name in names:
+        line = [measure_title(name, labels)]
+        for kind in kinds:
+            row = found.get((*name, kind))
+            line.append(shown(row["value"]) if row else "")
+            line.append(shown_share(row["noticed"]) if row else "")
+        body.append(line)
+    heads = [Column("Measure", text=True)]
+    heads += [
+        Column(title, kind.replace("_", " ").capitalize())
+        for kind in kinds
+        for title in ("score", "noticed")
+    ]
+    notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
+    note = (
+        "A true sentence against what was made of it. Score: the mean; noticed: the share of "
+        "sentences whose changed version scores below the sentence itself. Who does not notice "
+        "words in another order, or a not, does not measure them. Intervals are in the CSV. "
+        f"{notes}"
+    )
+    return Table("probes", "What the measures notice", note.strip(), heads, body, probes)
+
+
+def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | None:
+    """Name the average of word vectors, of vectors that were brought before those of the corpus."""
+    held = rows.loc[rows["measure"] == _AVERAGE, "evaluator"]
+    owners = sorted(set(held), key=lambda name: evaluator_family(name, labels) != "vectors")
+    return (owners[0], _AVERAGE) if owners else None
+
+
+def beaten(human: pd.DataFrame, labels: Labels) -> Iterator[tuple[str, MeasureName, str]]:
+    """Say of each measure how it stands to the average of word vectors, file by file.
+
+    Parameters
+    ----------
+    human : pandas.DataFrame
+        Schema ``human_correlations``.
+    labels : Labels
+        Families of evaluators.
+
+    Yields
+    ------
+    tuple
+        File, measure, and what is said: of its Spearman correlation and that of the average of
+        vectors, whose intervals may overlap.
+    """
+    for file, rows in human.groupby("file", sort=False):
+        base = _average_of_vectors(rows, labels)
+        own = {(r["evaluator"], r["measure"]): r for r in rows.to_dict("records")}
+        for name, row in own.items():
+            said = ""
+            if base and name != base and not pd.isna(row["spearman"]):
+                if not row["spearman"] > own[base]["spearman"]:
+                    said = "does not beat the average of vectors"
+                elif not row["spearman_low"] > own[base]["spearman_high"]:
+                    said = "above the average of vectors, intervals overlap"
+                else:
+                    said = "beats the average of vectors"
+            yield str(file), name, said
+
+
+def human_table(human: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of correlations with scores that people gave.
+
+    Parameters
+    ----------
+    human : pandas.DataFrame
+        Schema ``human_correlations``.
+    labels : Labels
+        Names and families of evaluators.
+
+    Returns
+    -------
+    Table
+        The highest Spearman correlation first, file by file.
+    """
+    verdicts = {(file, name): said for file, name, said in beaten(human, labels)}
+    body = []
+    for file, rows in human.groupby("file", sort=False):
+        for row in rows.sort_values("spearman", ascending=False, kind="stable").to_dict("records"):
+            name = (row["evaluator"], row["measure"])
+            cells = [str(file), measure_title(name, labels)]
+            for kind in ("spearman", "pearson"):
+                cells += [shown(row[kind]), shown_interval(row[f"{kind}_low"], row[f"{kind}_high"])]
+            body.append([*cells, f"{row['pairs'] - row['undefined']:,}", verdicts[str(file), name]])
+    heads = [Column("File", text=True), Column("Measure", text=True)]
+    heads += [
+        Column(title, kind) for kind in ("Spearman", "Pearson") for title in ("r", "95% interval")
+    ]
+    heads += [Column("Pairs"), Column("Against the average of vectors", text=True)]
+    note = (
+        "How far each measure orders pairs of texts as people did. What does not beat the average "
+        "of word vectors, which knows neither order nor syntax, gives little reason to be used."
+    )
+    title = "Measures against scores that people gave"
+    return Table("human_correlations", title, note, heads, body, human)

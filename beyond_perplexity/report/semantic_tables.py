@@ -1,0 +1,280 @@
+"""Tables I and II of the semantic evaluation paper, and every measure with its floor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
+from beyond_perplexity.figures.semantic_rows import (
+    SPLIT_TITLES,
+    MeasureName,
+    evaluator_family,
+    evaluator_title,
+    measure_title,
+    pick_predicted,
+    shown_split,
+    sort_measures,
+    sort_splits,
+)
+from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.semantic_published import (
+    PAPER_MEASURES,
+    PUBLISHED_FAULTS,
+    PUBLISHED_SEMANTICS,
+    PaperCell,
+    paper_model,
+)
+from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
+from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
+
+Descriptions = Mapping[str, Mapping[str, Any]]
+
+# The paper's columns: what they are called, families of evaluators that give them, the measure.
+_WORD_VECTORS = ("vectors", "word2vec")
+PAPER_COLUMNS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "bleu_2": ("BLEU-2", (WORDS_EVALUATOR,), "bleu_2"),
+    "bleu_3": ("BLEU-3", (WORDS_EVALUATOR,), "bleu_3"),
+    "bleu_4": ("BLEU-4", (WORDS_EVALUATOR,), "bleu_4"),
+    "cosine": ("Cosine", _WORD_VECTORS, "cosine_scaled"),
+    "wmd": ("WMD", _WORD_VECTORS, "wmd"),
+    "infersent": ("InferSent", ("infersent",), "similarity"),
+    "skipthought": ("SkipThought", ("skipthought",), "similarity"),
+    "transformer": ("Transformer", ("transformer",), "inner"),
+    "perplexity": ("Perplexity", (WORDS_EVALUATOR,), CROSS_ENTROPY),
+}
+
+
+def paper_names(rows: pd.DataFrame, labels: Labels) -> dict[str, MeasureName]:
+    """Find what the run has for each column of the paper; of several evaluators the first."""
+    found: dict[str, MeasureName] = {}
+    for column, (_, families, measure) in PAPER_COLUMNS.items():
+        for evaluator in dict.fromkeys(rows.loc[rows["measure"] == measure, "evaluator"]):
+            if evaluator_family(evaluator, labels) in families:
+                found.setdefault(column, (str(evaluator), measure))
+    return found
+
+
+def _in_paper(column: str, value: float) -> float:
+    """Put a value on the paper's scale: percent, or a perplexity."""
+    return math.exp(value) if column == "perplexity" else 100 * value
+
+
+def _own_row(
+    rows: pd.DataFrame, names: Mapping[str, MeasureName], splits: Sequence[str]
+) -> list[str]:
+    cells = []
+    for column in PAPER_MEASURES:
+        evaluator, measure = names.get(column, ("", ""))
+        own = rows[(rows["evaluator"] == evaluator) & (rows["measure"] == measure)]
+        values = dict(zip(own["split"], own["value"], strict=True))
+        texts = [
+            shown(None if pd.isna(value) else _in_paper(column, value), 2) or "–"
+            for value in (values.get(split, math.nan) for split in splits)
+        ]
+        cells.append("" if column not in names else " / ".join(texts))
+    return cells
+
+
+def _printed_row(cells: Mapping[str, PaperCell]) -> list[str]:
+    return [f"{cells[c].valid:.2f} / {cells[c].test:.2f}" for c in PAPER_MEASURES]
+
+
+def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
+    """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
+
+    Parameters
+    ----------
+    semantics : pandas.DataFrame
+        Schema ``semantics``, of all models.
+    models : dict
+        Content of ``model.json`` by name: which row of the paper a model is the counterpart of.
+    labels : Labels
+        Names and order, also of evaluators (`figures.semantic_rows`).
+
+    Returns
+    -------
+    Table
+        Three lines a model: this run, Table I, Table II.
+
+    Raises
+    ------
+    InputError
+        When there is no measure.
+    """
+    shown_split(semantics["split"])
+    rows = semantics[semantics["kind"] == PREDICTED]
+    names, splits = paper_names(rows, labels), sort_splits(rows["split"])
+    body = []
+    for model in labels.sort_models(rows["model"]):
+        own = _own_row(rows[rows["model"] == model], names, splits)
+        body.append([labels.model(model), "this run", *own])
+        counterpart = paper_model(models.get(model, {}))
+        for table, printed in PUBLISHED_SEMANTICS.items():
+            if counterpart:
+                cells = _printed_row(printed[counterpart])
+                body.append(["", f"{counterpart}, {table}", *cells])
+    heads = [
+        Column("Model", text=True),
+        Column("of", text=True),
+        *(Column(PAPER_COLUMNS[column][0]) for column in PAPER_MEASURES),
+    ]
+    evaluators = "; ".join(
+        f"{PAPER_COLUMNS[column][0]} by {evaluator_title(name, labels)}"
+        for column, (name, _) in names.items()
+        if name != WORDS_EVALUATOR
+    )
+    note = (
+        f"Each cell: {' / '.join(SPLIT_TITLES.get(s, s) for s in splits)}. Predictions: the "
+        "likeliest word at each place after the true words before it. Similarities times 100; "
+        "BLEU over all sentences; Cosine by equation 13, Transformer by equation 9; perplexity of "
+        f"these sentences' words in their documents. {evaluators}. Without floors these numbers "
+        "say little: see the table of all measures. Other data and evaluators than the paper's: "
+        f"compare the pattern, not the digits. In the paper: {PUBLISHED_FAULTS}"
+    )
+    tidy = _paper_tidy(rows, names, models)
+    title = "Tables I and II: predictions against targets"
+    return Table("semantics_paper", title, note, heads, body, tidy)
+
+
+def _paper_tidy(
+    rows: pd.DataFrame, names: Mapping[str, MeasureName], models: Descriptions
+) -> pd.DataFrame:
+    """List our value, on the paper's scale, and its two for each cell."""
+    columns = {name: column for column, name in names.items()}
+    records = []
+    for row in rows.to_dict("records"):
+        column = columns.get((row["evaluator"], row["measure"]))
+        if column is None:
+            continue
+        known = not pd.isna(row["value"])
+        record = {
+            "model": row["model"],
+            "split": row["split"],
+            "column": column,
+            "evaluator": row["evaluator"],
+            "value": _in_paper(column, row["value"]) if known else math.nan,
+        }
+        counterpart = paper_model(models.get(row["model"], {}))
+        for table, printed in PUBLISHED_SEMANTICS.items():
+            cell = printed[counterpart][column]._asdict() if counterpart else {}
+            record[table] = cell.get(row["split"], math.nan)
+        records.append(record)
+    return pd.DataFrame(records)
+
+
+# ---- all measures ----
+
+
+def _range(measure: str) -> str:
+    row = MEASURES[measure]
+    high = "∞" if math.isinf(row.high) else shown(row.high, 2)
+    return f"{shown(row.low, 2) or '0'} to {high}"
+
+
+def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
+    if row is None or pd.isna(row[name]):
+        return ""
+    limits = ("low", "high") if name == "value" else (f"{name}_low", f"{name}_high")
+    return f"{shown(row[name])} {shown_interval(*(row[limit] for limit in limits))}".strip()
+
+
+def _describe(name: MeasureName, labels: Labels) -> list[str]:
+    measure = MEASURES[name[1]]
+    equation = f" (equation {measure.equation})" if measure.equation else ""
+    words = f"{measure.words}{equation}" + (f"; {measure.caution}" if measure.caution else "")
+    better = "higher" if measure.higher else "lower"
+    return [measure_title(name, labels), words, _range(name[1]), better]
+
+
+def _notes_of(rows: pd.DataFrame, labels: Labels) -> str:
+    """Say once what is said of measures, with the models that it is said of."""
+    said: dict[str, dict[str, None]] = {}
+    for row in rows.to_dict("records"):
+        if row["note"]:
+            said.setdefault(row["note"], {})[labels.model(row["model"])] = None
+    return " ".join(f"{', '.join(models)}: {note}." for note, models in said.items())
+
+
+def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
+    known = rows.dropna(subset="unknown_target").drop_duplicates("model")
+    parts = [
+        f"{labels.model(row['model'])} {shown_share(row['unknown_target'])} and "
+        f"{shown_share(row['unknown_predicted'])}"
+        for row in known.to_dict("records")
+    ]
+    return (
+        "Words that the models' vocabularies lack, of the targets and of the predictions: "
+        f"{', '.join(parts)}; they match nothing."
+        if parts
+        else ""
+    )
+
+
+def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of all measures: what each is, and each model's value beside its floor.
+
+    Parameters
+    ----------
+    semantics : pandas.DataFrame
+        Schema ``semantics``, of all models.
+    labels : Labels
+        Names and order, also of evaluators.
+
+    Returns
+    -------
+    Table
+        A row a measure, of the test split where there is one; all are in the CSV.
+
+    Raises
+    ------
+    InputError
+        When there is no measure.
+    """
+    split = shown_split(semantics["split"])
+    rows = semantics[semantics["split"] == split]
+    found = {
+        (r["evaluator"], r["measure"], r["kind"], r["model"]): r for r in rows.to_dict("records")
+    }
+    models = labels.sort_models(rows["model"])
+    names = [
+        name
+        for name in sort_measures(pick_predicted(semantics, split)["name"])
+        if name[1] in MEASURES
+    ]
+    proper = {key[:2] for key in found if key[2] == PROPER}
+    body = []
+    for name in names:
+        line = _describe(name, labels)
+        for model in models:
+            own = {kind: found.get((*name, kind, model)) for kind in (PREDICTED, SAMPLED, PROPER)}
+            held = own[PREDICTED]
+            line += [_with_interval(held), shown(held["floor"] if held else None)]
+            line += [_with_interval(held, "excess"), _with_interval(own[SAMPLED])]
+            line += [_with_interval(own[PROPER])] if proper else []
+        body.append(line)
+    heads = [Column("Measure", text=True), Column("What it is", wraps=True)]
+    heads += [Column("Range", text=True), Column("Better", text=True)]
+    own_heads = [
+        "likeliest words",
+        "floor",
+        "above the floor",
+        "samples",
+        *["proper"] * bool(proper),
+    ]
+    heads += [Column(title, labels.model(model)) for model in models for title in own_heads]
+    note = (
+        f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
+        "groups of them. Likeliest words: the prediction is the likeliest word at each place; "
+        "floor: what the same predictions get against unrelated sentences of like length; samples: "
+        "the expected score of words drawn from the model's distribution at each place; proper: "
+        "that less half of what samples score against one another, which no model can have higher "
+        "in expectation than the true distribution. "
+        f"{_unknown(rows, labels)} {_notes_of(rows[rows['kind'] == PREDICTED], labels)}"
+    )
+    title = "All measures of meaning, with their floors"
+    return Table("semantics_measures", title, note.strip(), heads, body, semantics)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.correlation_matrix import (
-    Correlation,
+    ShownCorrelation,
     cluster_measures,
     draw_correlations,
     draw_tree,
@@ -69,7 +69,7 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
         raise InputError("there are fewer than two measures to correlate")
     held = {
         scope: {
-            (row["first"], row["second"]): Correlation(row["value"], row["low"], row["high"])
+            (row["first"], row["second"]): ShownCorrelation(row["value"], row["low"], row["high"])
             for row in correlations[correlations["scope"] == scope].to_dict("records")
         }
         for scope in (OVER_ROWS, WITHIN_DECODINGS)

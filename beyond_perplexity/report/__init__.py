@@ -343,9 +343,16 @@ TABLES: Rows[Exhibit] = {
     "semantics/measures": Exhibit(
         "report.semantic_tables:measures_table",
         ("semantics",),
-        "All measures of meaning, with their floors",
-        "What each measure is, its range and direction, and what each model has: of the likeliest "
-        "words, of unrelated sentences (the floor), above it, and of words drawn from the model.",
+        "Measures of meaning, in a line each",
+        "What each measure is, its range and direction, its floor in this run, and what it does "
+        "not say.",
+    ),
+    "semantics/values": Exhibit(
+        "report.semantic_tables:values_table",
+        ("semantics",),
+        "All values, with their floors",
+        "What each model has in each measure: of the likeliest words, of unrelated sentences (the "
+        "floor), above it, and of words drawn from the model.",
     ),
     "semantics/differences": Exhibit(
         "report.semantic_differences:semantic_differences_table",

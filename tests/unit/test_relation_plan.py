@@ -74,7 +74,7 @@ def test_what_the_report_has() -> None:
     report = run_of().report
     assert report.groups("semantics") == ["semantics/wikipedia"]
     assert report.names(TABLES, "semantics/wikipedia") == [
-        *("findings", "table_1", "measures", "differences", "probes")
+        *("findings", "table_1", "measures", "values", "differences", "probes")
     ]
     assert report.names(FIGURES, "semantics/wikipedia") == ["figure_1", "figure_2", "figure_3"]
     assert report.names(TABLES, "relations/wikipedia") == ["findings", "measures", "orders"]
@@ -84,6 +84,7 @@ def test_what_the_report_has() -> None:
         "findings",
         "table_1",
         "measures",
+        "values",
         "probes",
     ]
     assert alone.names(FIGURES, "semantics/wikipedia") == ["figure_3"]

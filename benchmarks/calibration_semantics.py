@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.semantics.associations import pearson, spearman
-from beyond_perplexity.semantics.bleu import ORDERS, bleu_of
+from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_of
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
 from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
 
@@ -71,21 +71,21 @@ def _statistics(rng: np.random.Generator, pages: Pages, rate: float) -> np.ndarr
     inside = places < pages.words[:, None]
     right = inside & (rng.random(inside.shape) < (rate * pages.ease)[:, None])
     runs, matches = right, []
-    for order in range(1, ORDERS + 1):
+    for order in range(1, LONGEST_NGRAM + 1):
         matches.append(runs.sum(axis=1))
         runs = runs[:, :-1] & right[:, order:]
-    totals = [np.maximum(0, pages.words - order + 1) for order in range(1, ORDERS + 1)]
+    totals = [np.maximum(0, pages.words - order + 1) for order in range(1, LONGEST_NGRAM + 1)]
     return np.stack([pages.words, pages.words, *matches, *totals], axis=1)
 
 
 @cache
 def _true_bleu(rate: float, order: int) -> float:
     """Return BLEU of the population: expected matches, given words and ease of many pages."""
-    pages = _pages(np.random.default_rng(9), 400_000)
-    totals = [np.maximum(0, pages.words - n + 1) for n in range(1, ORDERS + 1)]
+    pages = _pages(np.random.default_rng(9), 200_000)
+    totals = [np.maximum(0, pages.words - n + 1) for n in range(1, LONGEST_NGRAM + 1)]
     matches = [
         held @ (rate * pages.ease) ** n
-        for n, held in zip(range(1, ORDERS + 1), totals, strict=True)
+        for n, held in zip(range(1, LONGEST_NGRAM + 1), totals, strict=True)
     ]
     words = pages.words.sum()
     sums = [words, words, *matches, *(held.sum() for held in totals)]
@@ -110,15 +110,15 @@ def _means(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
         for rate in (RATE, FLOOR)
     ]
     truths = [_true_mean(rate) for rate in (RATE, FLOOR)]
-    sizes = np.bincount(pages.owner).astype(float)
-    parts = [Fraction(np.bincount(pages.owner, held), sizes) for held in values]
+    sizes = _by_page(pages, np.ones(len(pages.owner)))
+    parts = [Fraction(_by_page(pages, held), sizes) for held in values]
     found = fraction_intervals(parts[0], parts[1])
     return _holds(found.value, truths[0]), _holds(found.excess, truths[0] - truths[1])
 
 
 @cache
 def _true_mean(rate: float) -> float:
-    pages = _pages(np.random.default_rng(8), 400_000)
+    pages = _pages(np.random.default_rng(8), 200_000)
     first, second = rate * 6 * pages.ease + 0.01, 6 * (1 - rate * pages.ease / 2)
     return float(np.mean(first / (first + second)))
 

@@ -31,8 +31,9 @@ NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.samples.all_shards()
 MEASURES = [
-    f"<results>/tendencies/{source}/measures.parquet"
-    for source in RUN.samples.sources()
+    file
+    for corpus in RUN.samples.compared_corpora()
+    for file in RUN.embeddings.measures(corpus)
 ]
 PERPLEXITIES = expand(
     "<results>/perplexity/{model}.json",

@@ -12,7 +12,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import PREDICTIONS, SEMANTIC_SCORES, WORDS_EVALUATOR
 from beyond_perplexity.semantics.opening import open_evaluator, set_threads
-from beyond_perplexity.semantics.scores import BATCH, score_predictions
+from beyond_perplexity.semantics.scores import SENTENCES_AT_ONCE, score_predictions
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 
@@ -36,7 +36,7 @@ def main() -> None:
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     record = run_record("scripts/score_semantics.py", flags)
     with ShardWriter(given.output, SEMANTIC_SCORES, record) as writer:
-        batches = read_batches(given.predictions, PREDICTIONS, PREDICTIONS.names, BATCH)
+        batches = read_batches(given.predictions, PREDICTIONS, PREDICTIONS.names, SENTENCES_AT_ONCE)
         for rows in score_predictions(batches, evaluator, given.model, given.evaluator):
             writer.write(rows)
         record["evaluator"] = evaluator.describe()

@@ -44,8 +44,8 @@ NEUTRAL_COLOUR = "#555555"  # of what belongs to no model
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p")
 LINE_STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (6, 2)))
 
-# A model's name may end in its kind of vocabulary.
-VOCABULARY_SUFFIXES = {"-bpe": "BPE", "-closed": "closed"}
+# A model's name may end in its kind of vocabulary, or in how it was trained.
+NAME_SUFFIXES = {"-bpe": "BPE", "-closed": "closed", "-scheduled-sampling": "scheduled sampling"}
 DECODING_NAMES = {
     **{name: row.title for name, row in DECODINGS.items()},
     EXTERNAL: "Brought samples",
@@ -166,7 +166,7 @@ class Labels:
         """Return the printed label of a model."""
         if is_reference(name):
             return self.reference + _in_vocabulary(name)
-        for suffix, meaning in VOCABULARY_SUFFIXES.items():
+        for suffix, meaning in NAME_SUFFIXES.items():
             if name.endswith(suffix) and name not in self.names:
                 plain = self.model(name.removesuffix(suffix))
                 inside = plain.endswith(")")

@@ -11,7 +11,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, Looks, parse_source, reference_in
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
-MEASURES = {
+_MEASURES = {
     "types": "Types",
     "tokens": "Tokens",
     "novel_types": "Share of types\nnot in {reference}",
@@ -68,7 +68,7 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
         When there is none of the measures.
     """
     rows = table[table["tendency"] == "vocabulary"]
-    held = [name for name in MEASURES if name in set(rows["measure"])]
+    held = [name for name in _MEASURES if name in set(rows["measure"])]
     if not held:
         raise InputError("the measures have no tendency 'vocabulary' to draw")
     humans = {reference_in(name): name for name in rows["vocabulary"]}
@@ -87,7 +87,7 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
             if len(total):
                 own[human] = float(total.iloc[0])
         _draw_bars(axis, own, places, looks)
-        axis.set_title(MEASURES[measure].format(reference=labels.human()))
+        axis.set_title(_MEASURES[measure].format(reference=labels.human()))
         axis.margins(x=0.28)
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(MaxNLocator(3))

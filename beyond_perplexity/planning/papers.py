@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from beyond_perplexity.decoding.rows import DECODINGS
-from beyond_perplexity.figures.labels import VOCABULARY_SUFFIXES
+from beyond_perplexity.figures.labels import NAME_SUFFIXES
 from beyond_perplexity.figures.semantic_rows import EVALUATOR_LABEL
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.contrastive import DIFFERENCES, ContrastivePlan
@@ -44,7 +44,7 @@ class Paper(NamedTuple):
 
 def family_rows(models: Iterable[str]) -> tuple[str, ...]:
     """List the rows with the titles that `figures.labels` prints of models named like a family."""
-    endings = ("", *VOCABULARY_SUFFIXES)
+    endings = ("", *NAME_SUFFIXES)
     names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
     return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
 

@@ -10,6 +10,7 @@ from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.planning.contrastive import ContrastivePlan
+from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
@@ -50,6 +51,8 @@ class Report:
         Its models with latent variables.
     contrastive : ContrastivePlan
         What is known of contrastive entropy.
+    embeddings : EmbeddingPlan
+        What joins the measures of the bodies of text.
     evaluators : EvaluatorPlan
         What compares texts by their meaning.
     semantics : SemanticsPlan
@@ -65,6 +68,7 @@ class Report:
         samples: Samples,
         importance: ImportancePlan,
         contrastive: ContrastivePlan,
+        embeddings: EmbeddingPlan,
         evaluators: EvaluatorPlan,
         semantics: SemanticsPlan,
         relations: RelationPlan,
@@ -93,12 +97,21 @@ class Report:
             "semantics": semantic_paper(semantics, evaluators, models),
             "relations": relations_paper(relations, evaluators, models, config),
         }
-        self._files = self._find_files(models, samples, importance)
+        self._files = self._find_files(models, samples, importance, embeddings)
 
-    def _find_files(self, models: Models, samples: Samples, importance: ImportancePlan) -> Files:
+    def _find_files(
+        self,
+        models: Models,
+        samples: Samples,
+        importance: ImportancePlan,
+        embeddings: EmbeddingPlan,
+    ) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
-            "measures": samples.measures,
+            "measures": embeddings.measures,
+            "embedding_measures": lambda corpus: [
+                file for file in embeddings.measures(corpus) if embeddings.encoder
+            ],
             "raw_measures": lambda corpus: self._of_sources(corpus, "raw"),
             "resamples": samples.resample_measures,
             "curves": lambda corpus: [
@@ -109,7 +122,7 @@ class Report:
                 *self._of_sources(corpus, "curves"),
             ],
             "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),
-            "sensitivity": lambda corpus: [f"<results>/references/{corpus}/sensitivity.parquet"],
+            "sensitivity": embeddings.sensitivity,
             "models": lambda corpus: [
                 f"<results>/models/{name}/model.json" for name in models.scored(corpus)
             ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
@@ -32,6 +33,7 @@ class Run:
         The folder of everything the run makes.
     contrastive : ContrastivePlan
     corpora : Corpora
+    embeddings : EmbeddingPlan
     evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
@@ -51,6 +53,7 @@ class Run:
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
+        self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
         measured = (self.models, self.samples, self.contrastive, self.semantics)
         self.relations = RelationPlan(config, *measured)
         self.report = Report(
@@ -59,6 +62,7 @@ class Run:
             self.samples,
             self.importance,
             self.contrastive,
+            self.embeddings,
             self.evaluators,
             self.semantics,
             self.relations,

@@ -53,6 +53,10 @@ _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report.Report`.
 INPUTS: Rows[Input] = {
     "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
+    "embedding_measures": Input(
+        "measures of every body of text, with those of embedded documents",
+        f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES",
+    ),
     "raw_measures": Input(
         "measures in raw text of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
     ),
@@ -207,6 +211,15 @@ TABLES: Rows[Exhibit] = {
         "Differences in means",
         "Samples minus test split. Length in tokens; stop words and symbols as shares of the "
         "tokens. Tests of a signed difference are two-sided." + _STARS + _PUBLISHED,
+    ),
+    "tendencies/embeddings": Exhibit(
+        "report.embeddings:embeddings_table",
+        ("embedding_measures",),
+        "Distances of the documents' vectors",
+        "Maximum mean discrepancy of the vectors that an encoder of sentences makes of documents, "
+        "with a randomization of documents (or groups of them) as the other distances have. It "
+        "sees what the encoder sees: what a text is about, more than how well it is written."
+        + _STARS,
     ),
     "tendencies/raw_distances": Exhibit(
         "report.measured:raw_distances",

@@ -96,7 +96,8 @@ SEMANTICS = columns(
 )
 
 # One row per measure of an evaluator and change of a sentence; `noticed` is the share of sentences
-# whose changed version scores below the sentence itself.
+# whose changed version scores below the sentence itself, and `effect` how much lower, as a share of
+# how much lower an unrelated sentence scores.
 PROBES = columns(
     "probes",
     evaluator=pa.string(),
@@ -108,6 +109,9 @@ PROBES = columns(
     noticed=pa.float64(),
     noticed_low=pa.float64(),
     noticed_high=pa.float64(),
+    effect=pa.float64(),
+    effect_low=pa.float64(),
+    effect_high=pa.float64(),
     sentences=pa.int64(),
     undefined=pa.int64(),
     groups=pa.int64(),

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from beyond_perplexity.semantics.word_ids import NOTHING, Ids, WordIds
+from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, TextIds
 
 Floats = NDArray[np.float64]
 Vectors = NDArray[np.float32]
@@ -32,7 +32,7 @@ def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
     units : ndarray of float32, shape (V, D)
         Vectors of length 1.
     first, second : ndarray of int64, shape (T,)
-        As in `word_ids.WordIds`.
+        As in `word_ids.TextIds`.
 
     Returns
     -------
@@ -43,12 +43,12 @@ def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
     known = np.flatnonzero((first >= 0) & (second >= 0) & (first != second))
     cosines = np.einsum("td,td->t", units[first[known]], units[second[known]])
     found[known] = np.clip(cosines, -1.0, 1.0)
-    found[(first == second) & (first != NOTHING)] = 1.0
+    found[(first == second) & (first != NO_WORD)] = 1.0
     return found
 
 
 def _shifted(
-    units: Vectors, first: WordIds, second: WordIds, shift: int, own: bool = False
+    units: Vectors, first: TextIds, second: TextIds, shift: int, own: bool = False
 ) -> tuple[Floats, Ids]:
     """Sum the cosines of word t with word t + shift over t, (N,); and how many there are, (N,).
 
@@ -68,14 +68,14 @@ def _shifted(
     return sums, counts
 
 
-def aligned_cosines(units: Vectors, first: WordIds, second: WordIds) -> Floats:
+def aligned_cosines(units: Vectors, first: TextIds, second: TextIds) -> Floats:
     """Return the mean cosine of words in the same place (002, inside equation 10).
 
     Parameters
     ----------
     units : ndarray of float32, shape (V, D)
         Vectors of length 1.
-    first, second : WordIds
+    first, second : TextIds
         N texts each. The sum is divided by the words of the longer text.
 
     Returns
@@ -90,7 +90,7 @@ def aligned_cosines(units: Vectors, first: WordIds, second: WordIds) -> Floats:
 
 
 def _weighted(
-    units: Vectors, first: WordIds, second: WordIds, window: int, own: bool = False
+    units: Vectors, first: TextIds, second: TextIds, window: int, own: bool = False
 ) -> tuple[Floats, Floats]:
     """Sum cosines weighted by 1 − |shift|/(window + 1), (N,); and the weights, (N,)."""
     total, weights = np.zeros((2, len(first.lengths)))
@@ -102,7 +102,7 @@ def _weighted(
     return total, weights
 
 
-def _printed(units: Vectors, first: WordIds, second: WordIds, window: int) -> Floats:
+def _printed(units: Vectors, first: TextIds, second: TextIds, window: int) -> Floats:
     """Sum cosines weighted by |shift|/window, over T·window of the T words of the first texts."""
     shifts = [shift for shift in range(-window, window + 1) if shift]
     sums = [abs(shift) * _shifted(units, first, second, shift)[0] for shift in shifts]
@@ -111,7 +111,7 @@ def _printed(units: Vectors, first: WordIds, second: WordIds, window: int) -> Fl
 
 
 def pairwise_cosines(
-    units: Vectors, first: WordIds, second: WordIds, window: int, weighting: Weighting
+    units: Vectors, first: TextIds, second: TextIds, window: int, weighting: Weighting
 ) -> Floats:
     """Return the decayed k-pairwise cosine (002, equation 11, which lost its form in print).
 
@@ -128,7 +128,7 @@ def pairwise_cosines(
     ----------
     units : ndarray of float32, shape (V, D)
         Vectors of length 1.
-    first, second : WordIds
+    first, second : TextIds
         N texts each. The window ends where a text ends.
     window : int
         k, at least 1.

@@ -21,10 +21,10 @@ from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.tendencies.resampling import student_quantile
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 
-class Correlation(NamedTuple):
+class CorrelationInterval(NamedTuple):
     """A correlation with its interval.
 
     Attributes
@@ -49,10 +49,12 @@ class Correlation(NamedTuple):
     standard_error: float
     items: int
     effective: float
-    influences: Floats
+    influences: _Floats
 
 
-def pearson(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None) -> Correlation:
+def pearson(
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None
+) -> CorrelationInterval:
     """Return Pearson's correlation with its interval.
 
     Parameters
@@ -68,7 +70,9 @@ def pearson(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None
     return _interval(value, influences, groups)
 
 
-def spearman(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None) -> Correlation:
+def spearman(
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None
+) -> CorrelationInterval:
     """Return Spearman's correlation of ranks, ties having their mean rank, with its interval.
 
     The influence of an item is that on the ranks of all others too. Parameters are those of
@@ -89,23 +93,25 @@ def spearman(first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = Non
     return _interval(value, influences, groups)
 
 
-def _standard(values: ArrayLike) -> Floats:
+def _standard(values: ArrayLike) -> _Floats:
     held = np.asarray(values, np.float64)
     if len(held) < 2 or np.ptp(held) == 0:
         return np.full(len(held), np.nan)
     centred = held - held.mean()
-    found: Floats = centred / math.sqrt(np.mean(centred**2))
+    found: _Floats = centred / math.sqrt(np.mean(centred**2))
     return found
 
 
-def _grades(values: Floats) -> Floats:
+def _grades(values: _Floats) -> _Floats:
     """Return the share of items below each one, and half of those like it; their mean is 1/2."""
     ordered = np.sort(values)
     below = np.searchsorted(ordered, values, "left")
     return (below + np.searchsorted(ordered, values, "right")) / (2 * len(values))
 
 
-def _moment(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[float, Floats]:
+def _moment(
+    first: tuple[_Floats, _Floats], second: tuple[_Floats, _Floats]
+) -> tuple[float, _Floats]:
     """Return the mean product of centred grades, and the influence of each item on it."""
     (x, u), (y, v) = first, second
     value = float(np.mean(u * v))
@@ -113,17 +119,17 @@ def _moment(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tupl
     return value, u * v - value + moved
 
 
-def _above(values: Floats, weights: Floats) -> Floats:
+def _above(values: _Floats, weights: _Floats) -> _Floats:
     """Return the mean weight of items above each one, and half of those like it."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     sums = np.concatenate([[0.0], np.cumsum(weights[order])])
     after = [sums[-1] - sums[np.searchsorted(ordered, values, side)] for side in ("left", "right")]
-    found: Floats = (after[0] + after[1]) / (2 * len(values))
+    found: _Floats = (after[0] + after[1]) / (2 * len(values))
     return found
 
 
-def _grouped(influences: Floats, groups: ArrayLike | None) -> tuple[Floats, float]:
+def _grouped(influences: _Floats, groups: ArrayLike | None) -> tuple[_Floats, float]:
     """Sum influences over groups, and return these sums and the effective number of groups."""
     if groups is None:
         return influences, float(len(influences))
@@ -132,10 +138,10 @@ def _grouped(influences: Floats, groups: ArrayLike | None) -> tuple[Floats, floa
     return sums, effective_groups(sizes)
 
 
-def _interval(value: float, influences: Floats, groups: ArrayLike | None) -> Correlation:
+def _interval(value: float, influences: _Floats, groups: ArrayLike | None) -> CorrelationInterval:
     items = len(influences)
     if not math.isfinite(value):
-        return Correlation(math.nan, math.nan, math.nan, math.nan, items, 0.0, influences)
+        return CorrelationInterval(math.nan, math.nan, math.nan, math.nan, items, 0.0, influences)
     sums, effective = _grouped(influences, groups)
     count = len(sums)
     if count < 2:
@@ -150,4 +156,4 @@ def _interval(value: float, influences: Floats, groups: ArrayLike | None) -> Cor
         low, high = (math.tanh(math.atanh(value) + side * half) for side in (-1, 1))
     elif effective >= EFFECTIVE_GROUPS:
         low = high = value
-    return Correlation(value, low, high, error, items, effective, influences)
+    return CorrelationInterval(value, low, high, error, items, effective, influences)

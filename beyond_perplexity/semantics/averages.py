@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from beyond_perplexity.semantics.word_ids import WordIds
+from beyond_perplexity.semantics.word_ids import TextIds
 
-BLOCK = 1 << 22  # numbers that are gathered at once
+_GATHERED = 1 << 22  # numbers that are gathered at once
 
 
-def mean_vectors(vectors: NDArray[np.float32], texts: WordIds) -> NDArray[np.float32]:
+def mean_vectors(vectors: NDArray[np.float32], texts: TextIds) -> NDArray[np.float32]:
     """Return the mean vector of the words of each text that have one.
 
     Parameters
     ----------
     vectors : ndarray of float32, shape (V, D)
         As they are, not scaled: a long vector weighs more.
-    texts : WordIds
+    texts : TextIds
         N texts.
 
     Returns
@@ -31,7 +31,7 @@ def mean_vectors(vectors: NDArray[np.float32], texts: WordIds) -> NDArray[np.flo
     sizes = np.diff(counts)
     found = np.full((len(sizes), vectors.shape[1]), np.nan, np.float32)
     held = np.flatnonzero(sizes)  # segments of none would be given their neighbour's first row
-    step = max(1, BLOCK // max(1, vectors.shape[1] * max(1, int(sizes.max(initial=1)))))
+    step = max(1, _GATHERED // max(1, vectors.shape[1] * max(1, int(sizes.max(initial=1)))))
     for begin in range(0, len(held), step):
         part = held[begin : begin + step]
         low, high = counts[part[0]], counts[part[-1] + 1]

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from beyond_perplexity.semantics.rows import NO_WORDS
 
-ORDERS = 4
+LONGEST_NGRAM = 4
 
 
 def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[start:] for start in range(order)), strict=False))
 
 
-def bleu_statistics(predicted: str, target: str, orders: int = ORDERS) -> list[int]:
+def bleu_statistics(predicted: str, target: str, orders: int = LONGEST_NGRAM) -> list[int]:
     """Count what BLEU is made of; counts of many sentences add up.
 
     Parameters

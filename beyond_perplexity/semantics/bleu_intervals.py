@@ -15,11 +15,11 @@ from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.tendencies.resampling import student_quantile
 
-PURPOSE = "semantics/bleu"  # of the random streams
-Counts = NDArray[np.int64]
+_PURPOSE = "semantics/bleu"  # of the random streams
+_Counts = NDArray[np.int64]
 
 
-def resampled_sums(statistics: Sequence[Counts], resamples: int, seed: int) -> list[Counts]:
+def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> list[_Counts]:
     """Sum statistics over groups that are drawn with replacement, as many as there are.
 
     Parameters
@@ -37,14 +37,14 @@ def resampled_sums(statistics: Sequence[Counts], resamples: int, seed: int) -> l
     size, joined = len(statistics[0]), np.concatenate(statistics, axis=1)
     sums = np.empty((resamples, joined.shape[1]), np.int64)
     for number in range(resamples):
-        drawn = stream(seed, PURPOSE, number).integers(0, size, size)
+        drawn = stream(seed, _PURPOSE, number).integers(0, size, size)
         sums[number] = np.bincount(drawn, minlength=size) @ joined
     ends = np.cumsum([held.shape[1] for held in statistics])
     return np.split(sums, ends[:-1], axis=1)
 
 
 def spread_interval(
-    value: float, drawn: NDArray[np.float64], sizes: Counts, *, known: bool = True
+    value: float, drawn: NDArray[np.float64], sizes: _Counts, *, known: bool = True
 ) -> RatioInterval:
     """Give a value an interval by the deviation of its resamples.
 
@@ -69,7 +69,7 @@ def spread_interval(
 
 
 def bleu_intervals(
-    own: Counts, floor: Counts | None, order: int, resamples: int, seed: int
+    own: _Counts, floor: _Counts | None, order: int, resamples: int, seed: int
 ) -> tuple[RatioInterval, RatioInterval | None, RatioInterval | None]:
     """Return corpus BLEU, that of the floor, and the difference, each with its interval.
 

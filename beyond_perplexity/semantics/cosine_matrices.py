@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.aligned import Vectors
-from beyond_perplexity.semantics.word_ids import NOTHING, Ids
+from beyond_perplexity.semantics.word_ids import NO_WORD, Ids
 
 
 def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64]:
@@ -17,7 +17,7 @@ def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64
     units : ndarray of float32, shape (V, D)
         Vectors of length 1.
     first, second : ndarray of int64, shapes (n,) and (m,)
-        As in `word_ids.WordIds`.
+        As in `word_ids.TextIds`.
 
     Returns
     -------
@@ -31,5 +31,5 @@ def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64
     if first.min() < 0 or second.min() < 0:
         found[first < 0] = 0.0
         found[:, second < 0] = 0.0
-    found[(first[:, None] == second) & (first != NOTHING)[:, None]] = 1.0
+    found[(first[:, None] == second) & (first != NO_WORD)[:, None]] = 1.0
     return found

@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.aligned import Vectors
 from beyond_perplexity.semantics.cosine_matrices import cosine_matrix
-from beyond_perplexity.semantics.word_ids import WordIds
+from beyond_perplexity.semantics.word_ids import TextIds
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 
 class GreedyScores(NamedTuple):
     """Greedy alignments, each (N,); NaN where a text is empty."""
 
-    precision: Floats
-    recall: Floats
-    f1: Floats
+    precision: _Floats
+    recall: _Floats
+    f1: _Floats
 
 
-def greedy_alignments(units: Vectors, predicted: WordIds, target: WordIds) -> GreedyScores:
+def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> GreedyScores:
     """Align texts greedily, as BERTScore does, without weights of words.
 
     Precision is the mean over words of the prediction of the greatest cosine with a word of the
@@ -33,7 +33,7 @@ def greedy_alignments(units: Vectors, predicted: WordIds, target: WordIds) -> Gr
     ----------
     units : ndarray of float32, shape (V, D)
         Vectors of length 1. The same in every context, other than BERTScore's.
-    predicted, target : WordIds
+    predicted, target : TextIds
         N texts each.
 
     References

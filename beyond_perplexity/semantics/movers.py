@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.aligned import Vectors
 from beyond_perplexity.semantics.surplus import Surplus, surpluses
-from beyond_perplexity.semantics.word_ids import Ids, WordIds
+from beyond_perplexity.semantics.word_ids import Ids, TextIds
 
-Floats = NDArray[np.float64]
-STEPS = 10_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000
-OPTIMAL = 1  # POT's code
-CELLS = 1 << 20  # costs that are held at once
+_Floats = NDArray[np.float64]
+_STEPS = 10_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000
+_OPTIMAL = 1  # POT's code
+_CELLS = 1 << 20  # costs that are held at once
 
 
 @cache
@@ -44,7 +44,7 @@ def _assignment() -> Any:
     return linear_sum_assignment
 
 
-def _costs(units: Vectors, first: Ids, second: Ids) -> Floats:
+def _costs(units: Vectors, first: Ids, second: Ids) -> _Floats:
     """Return the distances of words (B, n) from words (B, m), none of which are the same."""
     # each of B by itself; of a negative id a row is taken that is not used
     rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
@@ -56,14 +56,14 @@ def _costs(units: Vectors, first: Ids, second: Ids) -> Floats:
     return np.sqrt(squares, out=squares)
 
 
-def _blocks(units: Vectors, words: Sequence[WordIds], pairs: Ids) -> Iterator[tuple[Ids, Floats]]:
+def _blocks(units: Vectors, words: Sequence[TextIds], pairs: Ids) -> Iterator[tuple[Ids, _Floats]]:
     """Yield pairs (B,) whose texts are of one shape, and their costs (B, n, m)."""
     sizes = [side.lengths[pairs] for side in words]
     keys = sizes[0] * (1 + sizes[1].max(initial=0)) + sizes[1]
     order = np.argsort(keys, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
         n, m = (int(held[group[0]]) for held in sizes)
-        step = max(1, CELLS // (n * m))
+        step = max(1, _CELLS // (n * m))
         for begin in range(0, len(group), step):
             block = pairs[group[begin : begin + step]]
             first, second = (
@@ -73,18 +73,18 @@ def _blocks(units: Vectors, words: Sequence[WordIds], pairs: Ids) -> Iterator[tu
             yield block, _costs(units, first, second)
 
 
-def _transport(supply: Ids, demand: Ids, costs: Floats) -> float:
+def _transport(supply: Ids, demand: Ids, costs: _Floats) -> float:
     """Return what the cheapest plan costs, masses being integers of one total."""
     if 1 in costs.shape:  # there is one plan
         return float(np.vdot(supply if costs.shape[1] == 1 else demand, costs))
     masses = supply.astype(np.float64), demand.astype(np.float64)
-    _, cost, _, _, code = _network_simplex()(*masses, costs, STEPS, 1)
-    if code != OPTIMAL:
-        raise RuntimeError(f"POT's network simplex ended with code {code} after {STEPS:,} steps")
+    _, cost, _, _, code = _network_simplex()(*masses, costs, _STEPS, 1)
+    if code != _OPTIMAL:
+        raise RuntimeError(f"POT's network simplex ended with code {code} after {_STEPS:,} steps")
     return float(cost)
 
 
-def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: Floats) -> None:
+def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: _Floats) -> None:
     """Write what it costs to move the surplus of some pairs."""
     words = [side.words for side in sides]
     for block, costs in _blocks(units, words, pairs):
@@ -93,7 +93,7 @@ def _moved(units: Vectors, sides: list[Surplus], pairs: Ids, found: Floats) -> N
             found[pair] = _transport(supply, demand, held)
 
 
-def _assigned(units: Vectors, words: Sequence[WordIds], pairs: Ids, found: Floats) -> None:
+def _assigned(units: Vectors, words: Sequence[TextIds], pairs: Ids, found: _Floats) -> None:
     """Write what it costs to assign the words of some pairs, as many on either side."""
     assign = _assignment()
     for block, costs in _blocks(units, words, pairs):
@@ -101,7 +101,7 @@ def _assigned(units: Vectors, words: Sequence[WordIds], pairs: Ids, found: Float
         found[block] = np.take_along_axis(costs, columns[:, :, None], axis=2).sum(axis=(1, 2))
 
 
-def movers_distances(units: Vectors, first: WordIds, second: WordIds) -> Floats:
+def movers_distances(units: Vectors, first: TextIds, second: TextIds) -> _Floats:
     """Return the Word Mover's Distance of pairs of texts.
 
     Words are moved between points on the sphere, by the share of the text that they are. A word
@@ -111,7 +111,7 @@ def movers_distances(units: Vectors, first: WordIds, second: WordIds) -> Floats:
     ----------
     units : ndarray of float32, shape (V, D)
         Vectors of length 1.
-    first, second : WordIds
+    first, second : TextIds
         N texts each.
 
     Returns

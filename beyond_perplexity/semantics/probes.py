@@ -6,7 +6,7 @@ N sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts
 from beyond_perplexity.tendencies.resampling import student_quantile
 
-IDENTICAL, UNRELATED = "identical", "unrelated"
+_IDENTICAL, _UNRELATED = "identical", "unrelated"
 # What a score must lie below another to be noticed: rounding of encoders is smaller.
 NOTICED = 1e-5
 _BATCH = 256  # sentences that are compared at once
@@ -44,11 +44,12 @@ _AUXILIARIES = frozenset(
 )
 _NEGATIONS = frozenset({"not", "n't", "n’t"})
 
-Words = list[str]
-Change = Callable[[Words, np.random.Generator], Words | None]
+_Row = dict[str, Any]
+_Words = list[str]
+_Change = Callable[[_Words, np.random.Generator], _Words | None]
 
 
-def negate(words: Words, random: np.random.Generator) -> Words | None:
+def negate(words: _Words, random: np.random.Generator) -> _Words | None:
     """Put "not" after the first auxiliary, or take it away; None where there is no auxiliary.
 
     An auxiliary at the end is none. No word is drawn.
@@ -61,7 +62,7 @@ def negate(words: Words, random: np.random.Generator) -> Words | None:
     return None
 
 
-def exchange_words(words: Words, random: np.random.Generator) -> Words | None:
+def exchange_words(words: _Words, random: np.random.Generator) -> _Words | None:
     """Exchange two different words, drawn from all such pairs; None where there is none."""
     places = [place for place, word in enumerate(words) if word not in NO_WORDS]
     if len({words[place] for place in places}) < 2:
@@ -75,7 +76,7 @@ def exchange_words(words: Words, random: np.random.Generator) -> Words | None:
     return changed
 
 
-def shuffle_words(words: Words, random: np.random.Generator) -> Words | None:
+def shuffle_words(words: _Words, random: np.random.Generator) -> _Words | None:
     """Bring all words in a random order that differs; None where there is no other."""
     if len(set(words)) < 2:
         return None
@@ -85,12 +86,12 @@ def shuffle_words(words: Words, random: np.random.Generator) -> Words | None:
             return changed
 
 
-CHANGES: dict[str, Change] = {
+CHANGES: dict[str, _Change] = {
     "negated": negate,
     "exchanged": exchange_words,
     "shuffled": shuffle_words,
 }
-_NAMES = (IDENTICAL, *CHANGES, UNRELATED)
+_NAMES = (_IDENTICAL, *CHANGES, _UNRELATED)
 
 
 class ProbedSentences(NamedTuple):
@@ -113,7 +114,7 @@ class ProbedSentences(NamedTuple):
 def probe_sentences(
     units: Sequence[CutDocument], partners: Sequence[Sequence[str | None]], seed: int
 ) -> ProbedSentences:
-    """Change the sentences of documents.
+    """_Change the sentences of documents.
 
     Parameters
     ----------
@@ -130,8 +131,8 @@ def probe_sentences(
         for place, (words, other) in enumerate(zip(unit.sentences, others, strict=True)):
             texts.append(" ".join(words))
             groups.append(group_key(unit.group, unit.unit_id))
-            versions[IDENTICAL].append(texts[-1])
-            versions[UNRELATED].append(other)
+            versions[_IDENTICAL].append(texts[-1])
+            versions[_UNRELATED].append(other)
             item = sentence_item(unit.unit_id, place)
             for name, change in CHANGES.items():
                 changed = change(words, stream(seed, f"{_PURPOSE}/{name}", item))
@@ -176,12 +177,27 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.int64]) -> _Row:
+    """Return how far a change is on the way to an unrelated sentence, with an interval."""
+    names = ("effect", "effect_low", "effect_high")
+    known = ~np.isnan(values + own + unrelated)
+    lost, most = (own - held for held in (values, unrelated))
+    if not known.any():
+        return dict.fromkeys(names)
+    sums, sizes = sum_groups(groups[known], lost[known], most[known])
+    if sizes.sum() <= NOTICED * known.sum():
+        return dict.fromkeys(names)
+    found = ratio_interval(sums, sizes)
+    return dict(zip(names, (found.value, _number(found.low), _number(found.high)), strict=True))
+
+
 def _probe_row(
-    measure: str, probe: str, values: Floats, own: Floats, sentences: ProbedSentences
-) -> dict[str, Any]:
+    measure: str, probe: str, scores: Mapping[str, Floats], sentences: ProbedSentences
+) -> _Row:
+    values, own = scores[probe], scores[_IDENTICAL]
     there = np.array([text is not None for text in sentences.versions[probe]], bool)
     known = ~np.isnan(values) & ~np.isnan(own)
-    row = {
+    row: _Row = {
         "measure": measure,
         "probe": probe,
         "sentences": int(known.sum()),
@@ -194,9 +210,10 @@ def _probe_row(
     found = ratio_interval(sums, sizes)
     noticed = _share(values[known] < own[known] - NOTICED, groups)
     row |= {"value": found.value, "low": _number(found.low), "high": _number(found.high)}
-    if probe != IDENTICAL:
+    if probe != _IDENTICAL:
         limits = (_number(noticed.low), _number(noticed.high))
         row |= {"noticed": noticed.value, "noticed_low": limits[0], "noticed_high": limits[1]}
+        row |= _effect(values, own, scores[_UNRELATED], sentences.groups)
     few = found.effective < EFFECTIVE_GROUPS
     note = joined_facts(
         f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
@@ -205,7 +222,7 @@ def _probe_row(
     return row | {"groups": found.groups, "note": note}
 
 
-def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[dict[str, Any]]:
+def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[_Row]:
     """Measure what an evaluator notices.
 
     Parameters
@@ -223,9 +240,9 @@ def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[dic
         for probe, versions in sentences.versions.items()
     }
     for measure in evaluator.measures:
-        own = scores[IDENTICAL][measure]
-        for probe, found in scores.items():
-            yield _probe_row(measure, probe, found[measure], own, sentences)
+        found = {probe: held[measure] for probe, held in scores.items()}
+        for probe in found:
+            yield _probe_row(measure, probe, found, sentences)
 
 
 def probe_evaluator(evaluator: Evaluator, sentences: ProbedSentences, name: str) -> pa.Table:

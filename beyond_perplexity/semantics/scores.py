@@ -23,10 +23,10 @@ from beyond_perplexity.semantics.rows import (
 )
 from beyond_perplexity.semantics.words import WordEvaluator, count_matches
 
-BATCH = 256  # sentences that are scored at once
+SENTENCES_AT_ONCE = 256  # sentences that are scored at once
 _SPREAD = KINDS.index(SPREAD)
 _OWN = ("split", "unit_id", "group", "sentence")
-Counts = NDArray[np.int64]
+_Counts = NDArray[np.int64]
 
 
 class _Columns:
@@ -89,7 +89,7 @@ def _settle(
 
 def _reduced(
     texts: Comparisons, chosen: NDArray[np.bool_], columns: Sequence[NDArray[Any]]
-) -> tuple[list[int], list[str], Counts, list[NDArray[Any]]]:
+) -> tuple[list[int], list[str], _Counts, list[NDArray[Any]]]:
     """Sum columns (P, …) over the chosen pairs of a sentence and kind: owners, kinds, sizes, sums.
 
     A sum is NaN where a part is.

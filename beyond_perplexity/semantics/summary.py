@@ -38,8 +38,9 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTICS,
     SPREAD,
 )
+from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
-from beyond_perplexity.semantics.group_sums import Floats, KindSums, names_of, sum_groups_of
+from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of
 from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
@@ -128,14 +129,18 @@ def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
     return FloorIntervals(first, second, excess)
 
 
-def _find(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> FloorIntervals:
+def _find(
+    kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int
+) -> FloorIntervals:
     measure = MEASURES[name]
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
         floor = kinds[other].statistics if other in kinds else None
         order = BLEU_NAMES[name]
-        return FloorIntervals(*bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed))
+        return FloorIntervals(
+            *bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed)
+        )
     if kind == PROPER:
         parts = [_proper(kinds, one, measure) for one in (source, other) if one in kinds]
     else:

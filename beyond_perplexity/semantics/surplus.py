@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.semantics.word_ids import NOTHING, Ids, WordIds
+from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, TextIds
 
 
 class Surplus(NamedTuple):
@@ -17,27 +17,27 @@ class Surplus(NamedTuple):
 
     Attributes
     ----------
-    words : WordIds
+    words : TextIds
         Distinct within a text, in its order, whatever their ids are; U in all.
     masses : ndarray of int64, shape (U,)
         Positive.
     """
 
-    words: WordIds
+    words: TextIds
     masses: Ids
 
     def of(self, index: int) -> Ids:
         """Return the masses of one text."""
         return self.masses[self.words.starts[index] : self.words.starts[index + 1]]
 
-    def repeated(self, sizes: Ids) -> WordIds:
+    def repeated(self, sizes: Ids) -> TextIds:
         """Write each word as often as its mass, in units (N,) of each text that divide it."""
         times = self.masses // np.repeat(sizes, self.words.lengths)
         ends = np.concatenate([[0], np.cumsum(times)])
-        return WordIds(np.repeat(self.words.ids, times), ends[self.words.starts])
+        return TextIds(np.repeat(self.words.ids, times), ends[self.words.starts])
 
 
-def _counted(texts: WordIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
+def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
     """Return key, first place, count and text of each distinct word of each text."""
     owner = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     keys, places, counts = np.unique(
@@ -46,7 +46,7 @@ def _counted(texts: WordIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids
     return keys, places, counts, owner[places]
 
 
-def surpluses(first: WordIds, second: WordIds) -> tuple[Surplus, Surplus]:
+def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
     """Return what each text has more of than the other of its pair.
 
     Of n and m words a word has the mass c·m − d·n, where c of the n and d of the m are this word:
@@ -54,7 +54,7 @@ def surpluses(first: WordIds, second: WordIds) -> tuple[Surplus, Surplus]:
 
     Parameters
     ----------
-    first, second : WordIds
+    first, second : TextIds
         N texts each.
     """
     least = int(min(first.ids.min(initial=0), second.ids.min(initial=0)))
@@ -71,11 +71,11 @@ def surpluses(first: WordIds, second: WordIds) -> tuple[Surplus, Surplus]:
         inside = inside[other[spots[inside]] == keys[inside]]
         shared[inside] = others[spots[inside]]
         words = (first, second)[side].ids[places]
-        shared[words == NOTHING] = 0
+        shared[words == NO_WORD] = 0
         masses = counts * lengths[1 - side][owner] - shared * lengths[side][owner]
         order = np.argsort(places)  # of texts and, within them, of words
         order = order[masses[order] > 0]
         sizes = np.bincount(owner[order], minlength=len(lengths[side]))
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        found.append(Surplus(WordIds(words[order], starts), masses[order]))
+        found.append(Surplus(TextIds(words[order], starts), masses[order]))
     return found[0], found[1]

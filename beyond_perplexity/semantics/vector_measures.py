@@ -12,7 +12,7 @@ from beyond_perplexity.semantics.greedy import greedy_alignments
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
 from beyond_perplexity.semantics.scaling import logistic, movers_similarity, scaled_cosine
-from beyond_perplexity.semantics.word_ids import WordIds
+from beyond_perplexity.semantics.word_ids import TextIds
 
 VECTOR_MEASURES = (
     "aligned_cosine",
@@ -28,7 +28,7 @@ VECTOR_MEASURES = (
 
 
 def measure_vectors(
-    vectors: NDArray[np.float32], predicted: WordIds, target: WordIds, options: MeasureOptions
+    vectors: NDArray[np.float32], predicted: TextIds, target: TextIds, options: MeasureOptions
 ) -> dict[str, NDArray[np.float64]]:
     """Measure pairs of texts by the vectors of their words.
 
@@ -36,7 +36,7 @@ def measure_vectors(
     ----------
     vectors : ndarray of float32, shape (V, D)
         As they are; scaled to length 1 where the measure wants it.
-    predicted, target : WordIds
+    predicted, target : TextIds
         N texts each, read by one `word_ids.WordIndex`.
     options : MeasureOptions
 

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from beyond_perplexity.semantics.rows import NO_WORDS
 
 # Of what is no word: matches nothing, nor itself. Words without a vector are −2, −3, …
-NOTHING = -1
+NO_WORD = -1
 
 Ids = NDArray[np.int64]
 
 
-class WordIds(NamedTuple):
+class TextIds(NamedTuple):
     """Texts, as ids of their words one text after the other.
 
     Attributes
     ----------
     ids : ndarray of int64, shape (T,)
-        The row of each word in a table of vectors; `NOTHING` for what is no word; −2 − k for the
+        The row of each word in a table of vectors; `NO_WORD` for what is no word; −2 − k for the
         k-th word without a vector, which is like itself (cosine 1) and nothing else (cosine 0).
     starts : ndarray of int64, shape (N + 1,)
         Where each text begins, and the last one ends.
@@ -59,13 +59,13 @@ class WordIndex:
     """
 
     def __init__(self, rows: Mapping[str, int]) -> None:
-        self._rows = {**rows, **dict.fromkeys(NO_WORDS, NOTHING)}
+        self._rows = {**rows, **dict.fromkeys(NO_WORDS, NO_WORD)}
         self.without: dict[str, int] = {}
 
     def _new(self, word: str) -> int:
         return self.without.setdefault(word, -2 - len(self.without))
 
-    def read(self, texts: Sequence[str]) -> WordIds:
+    def read(self, texts: Sequence[str]) -> TextIds:
         """Return the ids of texts whose words are separated by blanks."""
         find, new = self._rows.get, self._new
         ids: list[int] = []
@@ -81,4 +81,4 @@ class WordIndex:
                 ]
             ids += found  # type: ignore[arg-type]
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        return WordIds(np.asarray(ids, np.int64), starts)
+        return TextIds(np.asarray(ids, np.int64), starts)

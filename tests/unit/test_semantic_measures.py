@@ -36,7 +36,7 @@ from beyond_perplexity.semantics.scaling import (
     scaled_cosine,
 )
 from beyond_perplexity.semantics.vector_measures import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.word_ids import NOTHING, WordIndex
+from beyond_perplexity.semantics.word_ids import NO_WORD, WordIndex
 
 WORDS = [f"w{k}" for k in range(40)]
 VECTORS = np.random.default_rng(1).normal(0.3, 1, (40, 8)).astype(np.float32)
@@ -266,7 +266,7 @@ def test_mean_vectors_are_means_of_the_words_that_have_one():
 def test_a_word_without_a_vector_is_like_itself_alone():
     index = WordIndex({"a": 0, "<unk>": 1})  # some tables have a vector for it
     ids = index.read(["a rare other rare <unk> </s>"]).ids
-    assert ids.tolist() == [0, -2, -3, -2, NOTHING, NOTHING]
+    assert ids.tolist() == [0, -2, -3, -2, NO_WORD, NO_WORD]
     units = np.eye(2, dtype=np.float32)
     wanted = np.zeros((6, 6))
     wanted[0, 0] = wanted[2, 2] = wanted[1, 1] = wanted[3, 3] = wanted[1, 3] = wanted[3, 1] = 1

@@ -11,7 +11,10 @@ import yaml
 from tests.workflow.conftest import SMOKE
 
 COUNTED = ("trigram", "kneser-ney")
-TARGETS = ["all", "corpora", "models", "perplexity", "samples", "tendencies", "contrastive"]
+TARGETS = [
+    *("all", "corpora", "models", "perplexity", "samples", "tendencies", "contrastive"),
+    "semantics",
+]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -26,6 +29,7 @@ def test_every_target_can_be_planned(checkout, target):
         "configs/paper.yaml",
         "configs/paper-importance.yaml",
         "configs/paper-contrastive.yaml",
+        "configs/paper-semantics.yaml",
     ],
 )
 def test_every_shipped_configuration_can_be_planned(checkout, config):
@@ -46,8 +50,16 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     jobs = checkout.planned()
     assert jobs["generate"] == jobs["count_samples"] == sources * shards
     assert jobs["merge_statistics"] == jobs["measure_tendencies"] == sources
-    models = {*generation["models"], *config["contrastive"]["models"]}
+    semantics = config["semantics"]
+    models = {*generation["models"], *config["contrastive"]["models"], *semantics["models"]}
     assert jobs["train"] == len(models)
+    parts = -(-semantics["sentences"] // semantics["sentences_per_shard"])
+    evaluators = 1 + len(semantics["evaluators"])  # and the words themselves
+    assert jobs["predict_words"] == len(semantics["models"]) * parts
+    assert jobs["score_semantics"] == jobs["predict_words"] * evaluators
+    assert jobs["measure_semantics"] == len(semantics["models"])
+    assert jobs["probe_evaluator"] == evaluators
+    assert jobs["train_evaluator"] == len(semantics["evaluators"])
     printed = checkout.snakemake("--dry-run", *SMOKE).stdout
     assert f"documents    {sources * generation['documents']:,}" in printed
     neural = {name for name in models if config["models"][name]["family"] not in COUNTED}
@@ -58,7 +70,12 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     hours = len(neural) * 24 + len(scored) * 1 + len(contrasted) * blocks * 1.5
     hours += 2 * len(neural - scored)  # partition functions
     hours += generating * len(generation["decodings"]) * shards * 1.5
+    networks = {"infersent", "skipthought"} & set(semantics["evaluators"])
+    hours += len(neural & set(semantics["models"])) * parts * 1.5  # predictions
+    hours += len(networks) * len(semantics["models"]) * parts * 1.5  # and their scores
+    hours += len(networks) * (1 + 12)  # probes and trainings
     assert f"GPU-hours    {hours:,.1f}" in printed
+    assert f"understood   {len(semantics['models'])} models on" in printed
 
 
 def test_a_typo_in_the_configuration_stops_the_run_before_it_starts(checkout):

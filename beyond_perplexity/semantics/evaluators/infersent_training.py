@@ -18,10 +18,10 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import has_vector
+from beyond_perplexity.semantics.evaluators.courses import Course, train_network
 from beyond_perplexity.semantics.evaluators.infersent import ENTAILMENT, table_options
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.networks import Course, train_network
 from beyond_perplexity.semantics.evaluators.options import PairTraining
 from beyond_perplexity.semantics.evaluators.pair_files import (
     LabelledTexts,

@@ -6,8 +6,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import InstanceStore
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators.courses import Course, train_network
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.networks import Course, train_network
 from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_sources import Neighbours, ordered_sentences
 from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork

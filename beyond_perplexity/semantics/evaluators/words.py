@@ -22,7 +22,7 @@ from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.vector_measures import measure_vectors
-from beyond_perplexity.semantics.word_ids import WordIds, WordIndex
+from beyond_perplexity.semantics.word_ids import TextIds, WordIndex
 
 
 class WordVectorEvaluator(Evaluator):
@@ -72,7 +72,7 @@ class WordVectorEvaluator(Evaluator):
         return {**self._about, "words": self._words, "unknown": self._unknown}
 
 
-def _has_known(texts: WordIds) -> NDArray[np.bool_]:
+def _has_known(texts: TextIds) -> NDArray[np.bool_]:
     """Return which texts have a word with a vector, (N,)."""
     counts = np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]
     return np.diff(counts) > 0

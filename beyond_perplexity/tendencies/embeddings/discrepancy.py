@@ -30,7 +30,7 @@ from beyond_perplexity.tendencies.inference.jackknife import (
 )
 
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts
-LARGEST = math.sqrt(2)  # MMD of a kernel from 0 to 1
+LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1
 
 
 def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.ndarray:
@@ -98,8 +98,9 @@ class Discrepancy(NamedTuple):
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Return a lower and an upper limit of MMD itself, each of this confidence."""
-        low, high = (math.sqrt(max(0.0, x)) for x in self.square_limits(confidence))
-        return low, min(high, LARGEST)
+        squares = np.clip(self.square_limits(confidence), 0.0, LARGEST_MMD**2)
+        low, high = np.sqrt(squares).tolist()  # NaNs stay
+        return low, high
 
 
 class _Side(NamedTuple):

@@ -1,0 +1,79 @@
+"""Raw pairs of texts, a file of them, scored by one measure of an evaluator.
+
+A block of pairs is in memory at a time, besides a number a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.aligned import Floats
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.human import clean_texts
+from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+
+BLOCK_OF_PAIRS = 2048
+# The measure that is taken where an evaluator has several and none is named.
+_FIRST_CHOICES = ("average", "head", "similarity", "inner_scaled")
+
+
+def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
+    """Return the measure that is wanted, or the one that says most of two texts as they are.
+
+    Of word vectors that is the average: measures of words in the same place suppose predictions.
+
+    Raises
+    ------
+    InputError
+        When the evaluator has no such measure.
+    """
+    if wanted is None:
+        return next(name for name in _FIRST_CHOICES if name in evaluator.measures)
+    if wanted not in evaluator.measures:
+        allowed = ", ".join(evaluator.measures)
+        raise InputError(f"measure: is {wanted!r}; this evaluator has {allowed}")
+    return wanted
+
+
+def score_pair_file(
+    path: Path, evaluator: Evaluator, measure: str, gold: str | None, tokenized: bool = False
+) -> Iterator[tuple[Floats, Floats]]:
+    """Score the pairs of a file, in their order.
+
+    Texts are raw. For an evaluator that reads tokens they are cleaned as it says: one of the run as
+    its corpus, word vectors and official encoders by the default steps of corpora (the latter with
+    their upper case). An encoder with a tokenizer of its own gets them as they are.
+
+    Parameters
+    ----------
+    path : Path
+        See `human_pairs.read_scored_pairs`.
+    evaluator : Evaluator
+    measure : str
+    gold : str or None
+        Column of scores that people gave.
+    tokenized : bool
+        The texts are tokens joined by blanks: nothing is cleaned.
+
+    Yields
+    ------
+    scores, gold : ndarray of float64, shape (N,)
+        Of a block of pairs; NaN where a score is undefined, or no gold is asked for.
+
+    Raises
+    ------
+    InputError
+        When the file or a line of it is wrong.
+    """
+    pairs = read_scored_pairs(path, gold)
+    while block := list(islice(pairs, BLOCK_OF_PAIRS)):
+        texts = [text for pair in block for text in (pair.first, pair.second)]
+        if not tokenized:
+            texts = clean_texts(evaluator, texts)
+        both = list(zip(texts[::2], texts[1::2], strict=True))
+        yield evaluator.score(both)[measure], np.array([pair.gold for pair in block])

@@ -3,53 +3,73 @@
 Source: Papineni et al. (2002). BLEU: a method for automatic evaluation of machine translation;
 smoothing as in sacrebleu (Post 2018. A call for clarity in reporting BLEU scores): the k-th order
 without a match counts 1/2^k matches.
+
+N pairs of texts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, WordIndex
 
 LONGEST_NGRAM = 4
 
 
-def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[start:] for start in range(order)), strict=False))
+def _grown(codes: Ids, ids: Ids) -> Ids:
+    """Give n-grams that differ in the one before or in the word after it numbers of their own."""
+    _, found = np.unique(codes * (1 + ids.max(initial=0)) + ids, return_inverse=True)
+    return found
 
 
-def bleu_statistics(predicted: str, target: str, orders: int = LONGEST_NGRAM) -> list[int]:
+def _matches(codes: Ids, owners: Ids, sides: Ids, known: NDArray[np.bool_], size: int) -> Ids:
+    """Count n-grams of each pair that both texts have, each as often as both do."""
+    counts = np.bincount(2 * codes + sides, minlength=2 * (1 + codes.max(initial=0)))
+    both = counts.reshape(-1, 2).min(axis=1)
+    first = np.unique(codes, return_index=True)[1]
+    found = np.bincount(owners[first], both * known[first], minlength=size)
+    return found.astype(np.int64)
+
+
+def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) -> Ids:
     """Count what BLEU is made of; counts of many sentences add up.
 
     Parameters
     ----------
-    predicted, target : str
-        Words separated by blanks. What is no word (`rows.NO_WORDS`) matches nothing, but counts.
+    pairs : sequence of (str, str)
+        N predictions and targets, words separated by blanks. What is no word (`rows.NO_WORDS`)
+        matches nothing, but counts.
     orders : int
         The longest n-gram.
 
     Returns
     -------
-    list of int, of length 2 + 2·orders
+    ndarray of int64, shape (N, 2 + 2·orders)
         Words of the prediction and of the target; then matches of 1 to `orders` words, each n-gram
         as often as the target has it at most; then n-grams of the prediction.
     """
-    wanted, found = target.split(), predicted.split()
-    # `<unk>` of the target is left as it is: the prediction's is another word
-    own = [("", word)[word not in NO_WORDS] for word in found]
+    index, size = WordIndex({}), len(pairs)
+    texts = index.read([text for pair in pairs for text in pair])
+    lengths = texts.lengths
+    predicted, target = lengths[::2], lengths[1::2]
+    text = np.repeat(np.arange(2 * size), lengths)
+    left = np.repeat(texts.starts[1:], lengths) - np.arange(len(text))  # words to the text's end
+    ids = texts.ids - texts.ids.min(initial=0)
+    places, codes = np.arange(len(text)), text // 2
+    known = np.ones(len(text), bool)
     matches = []
     for order in range(1, orders + 1):
-        there = _ngrams(wanted, order)
-        here = _ngrams(own, order) if there else Counter()
-        matches.append(
-            sum(min(count, there[gram]) for gram, count in here.items() if gram in there)
-        )
-    totals = [max(0, len(found) - order + 1) for order in range(1, orders + 1)]
-    return [len(found), len(wanted), *matches, *totals]
+        kept = left[places] >= order  # whose n-gram ends with the text at the latest
+        places, codes, known = places[kept], codes[kept], known[kept]
+        codes = _grown(codes, ids[places + order - 1])
+        known = known & (texts.ids[places + order - 1] != NO_WORD)
+        owners = text[places]
+        matches.append(_matches(codes, owners // 2, owners % 2, known, size))
+    totals = [np.maximum(0, predicted - order + 1) for order in range(1, orders + 1)]
+    return np.stack([predicted, target, *matches, *totals], axis=1)
 
 
 def bleu_of(statistics: ArrayLike, order: int, *, effective: bool = False) -> NDArray[np.float64]:
@@ -58,7 +78,7 @@ def bleu_of(statistics: ArrayLike, order: int, *, effective: bool = False) -> ND
     Parameters
     ----------
     statistics : array, shape (..., 2 + 2·orders)
-        Of `bleu_statistics`, or sums of them; `orders` at least `order`.
+        Of `count_bleu`, or sums of them; `orders` at least `order`.
     order : int
         n of BLEU-n: the geometric mean of the precisions of 1 to n words, times
         exp(1 − target/predicted) where the prediction is shorter.

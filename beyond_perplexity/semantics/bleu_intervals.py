@@ -76,7 +76,7 @@ def bleu_intervals(
     Parameters
     ----------
     own, floor : ndarray of int64, shape (G, C)
-        Sums of `bleu_statistics` by group, of the same groups.
+        Sums of `count_bleu` by group, of the same groups.
     order : int
         n of BLEU-n; there is no interval where an order up to it has no match.
     resamples, seed : int

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_SCORES, SPREAD
+from beyond_perplexity.semantics.bleu import count_bleu
 from beyond_perplexity.semantics.comparisons import KINDS, Comparisons, compare_texts
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.rows import (
@@ -21,7 +22,7 @@ from beyond_perplexity.semantics.rows import (
     CROSS_ENTROPY,
     MEASURES,
 )
-from beyond_perplexity.semantics.words import WordEvaluator, count_matches
+from beyond_perplexity.semantics.words import WordEvaluator
 
 SENTENCES_AT_ONCE = 256  # sentences that are scored at once
 _SPREAD = KINDS.index(SPREAD)
@@ -113,7 +114,7 @@ def _score_measures(
     found = evaluator.score(texts.pairs)
     _settle(evaluator, found, texts, sentences)
     unaligned = np.array([not row["aligned"] for row in sentences], bool)[texts.owners]
-    counts = count_matches(texts.pairs) if isinstance(evaluator, WordEvaluator) else None
+    counts = count_bleu(texts.pairs) if isinstance(evaluator, WordEvaluator) else None
     for measure in evaluator.measures:
         values = np.where(unaligned & MEASURES[measure].aligned, np.nan, found[measure])
         chosen = (texts.kinds != _SPREAD) | (measure in by_place)

@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from beyond_perplexity.semantics.bleu import bleu_of, bleu_statistics
+from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
 from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, NO_WORDS
-
-
-def count_matches(pairs: Sequence[TextPair]) -> NDArray[np.int64]:
-    """Count what BLEU-4 is made of for each pair, (N, 10); see `bleu.bleu_statistics`."""
-    found = [bleu_statistics(predicted, target) for predicted, target in pairs]
-    return np.array(found, np.int64).reshape(len(pairs), -1)
 
 
 def accuracies(pairs: Sequence[TextPair]) -> Floats:
@@ -42,7 +35,7 @@ class WordEvaluator(Evaluator):
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: BLEU of each by itself, orders longer than the text left out; accuracy."""
-        counts = count_matches(pairs)
+        counts = count_bleu(pairs)
         scores = {
             name: bleu_of(counts, order, effective=True) for name, order in BLEU_NAMES.items()
         }

@@ -23,7 +23,7 @@ from beyond_perplexity.semantics.aligned import (
     word_cosines,
 )
 from beyond_perplexity.semantics.averages import mean_vectors
-from beyond_perplexity.semantics.bleu import bleu_of, bleu_statistics
+from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.cosine_matrices import cosine_matrix
 from beyond_perplexity.semantics.greedy import greedy_alignments
 from beyond_perplexity.semantics.measure_options import MeasureOptions
@@ -79,7 +79,7 @@ def test_bleu_is_that_of_sacrebleu_and_of_nltk(order, size):
         [" ".join(rng.choices("abcdefg", k=rng.randint(4, 15))) for _ in range(size)]
         for _ in range(2)
     ]
-    counts = np.array([bleu_statistics(one, other) for one, other in zip(*texts, strict=True)])
+    counts = count_bleu(list(zip(*texts, strict=True)))
     found = float(bleu_of(counts.sum(axis=0), order))
     metric = BLEU(max_ngram_order=order, tokenize="none", force=True)
     assert found == pytest.approx(metric.corpus_score(texts[0], [texts[1]]).score / 100)
@@ -93,7 +93,7 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
     texts = [random_texts(seed, 200) for seed in (3, 4)]
     pairs = [(one, other) for one, other in zip(*texts, strict=True)]
     pairs = [tuple(text.replace("<unk>", "x").replace("</s>", "y") for text in p) for p in pairs]
-    counts = np.array([bleu_statistics(*pair) for pair in pairs])
+    counts = count_bleu(pairs)
     for order in (2, 3, 4):
         metric = BLEU(max_ngram_order=order, tokenize="none", effective_order=True)
         theirs = [metric.sentence_score(one, [other]).score / 100 for one, other in pairs]
@@ -101,18 +101,18 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
 
 
 def test_what_is_no_word_matches_nothing_in_bleu_but_counts():
-    same = bleu_statistics("a <unk> b </s>", "a <unk> b </s>")
-    unlike = bleu_statistics("a y b z", "a <unk> b </s>")
-    assert same == unlike == [4, 4, 2, 0, 0, 0, 4, 3, 2, 1]
-    assert bleu_of(bleu_statistics("<unk> <unk>", "<unk> <unk>"), 2) == 0
-    assert bleu_of(bleu_statistics("", "a b"), 2) == 0
-    assert bleu_of(bleu_statistics("a b c d", "a b c d"), 4) == 1
+    same = count_bleu([("a <unk> b </s>", "a <unk> b </s>")])
+    unlike = count_bleu([("a y b z", "a <unk> b </s>")])
+    assert same.tolist() == unlike.tolist() == [[4, 4, 2, 0, 0, 0, 4, 3, 2, 1]]
+    assert bleu_of(count_bleu([("<unk> <unk>", "<unk> <unk>")]), 2) == 0
+    assert bleu_of(count_bleu([("", "a b")]), 2) == 0
+    assert bleu_of(count_bleu([("a b c d", "a b c d")]), 4) == 1
 
 
 def test_bleu_does_without_a_penalty_for_as_many_words():
-    short = bleu_of(bleu_statistics("a b c", "a b c d e"), 2)
+    short = bleu_of(count_bleu([("a b c", "a b c d e")]), 2)
     assert short == pytest.approx(math.exp(1 - 5 / 3))
-    assert bleu_of(bleu_statistics("a b c x y", "a b c d e"), 2) == pytest.approx(
+    assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(
         math.sqrt(3 / 5 * 2 / 4)
     )
 

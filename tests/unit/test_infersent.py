@@ -401,7 +401,7 @@ def test_pairs_train_the_classifier(labels, tmp_path):
     assert evaluator.describe()["title"] == f"InferSent architecture ({kind} pairs)"
     found = evaluator.score([("w1 w2", "w3 w4"), ("w1 w2", "w13 w14"), ("none", "w1"), ("w1", "x")])
     assert set(found) == {"similarity", "head"}
-    assert found["head"][0] > 0.7 > 0.3 > found["head"][1]
+    assert found["head"][0] > 0.6 > 0.4 > found["head"][1]
     assert found["head"][2] == 0
     assert np.isnan(found["head"][3])
 

@@ -203,6 +203,8 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
     assert "*" in cells["other"][3]
     assert "*" not in cells["alike"][3]
     assert cells["other"][-2] == "40 / 40"
+    told = "40 of 60 documents of the reference embedded; 40 of 50 documents of the samples"
+    assert rows.loc["lstm/other", "note"].startswith(told)
 
 
 def test_a_body_that_was_not_embedded_is_named(tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_all_measures_of_a_corpus_are_related() -> None:
     assert not any("sentence-rnn" in path for path in inputs["perplexities"])
     assert inputs["contrasts"] == run.contrastive.all_score_files("wikipedia")
     assert inputs["semantics"] == run.semantics.all_score_files("wikipedia")
-    assert inputs["tendencies"] == run.samples.measures("wikipedia")
+    assert inputs["tendencies"] == run.embeddings.measures("wikipedia")
 
 
 def test_one_model_or_perplexity_alone_relates_to_nothing() -> None:

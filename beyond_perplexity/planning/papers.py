@@ -112,11 +112,15 @@ def semantic_paper(plan: SemanticsPlan, evaluators: EvaluatorPlan, models: Model
         "names": titles,
         "families": {name: models.find(name)["family"] for name in names} | families,
     }
-    return Paper(plan.corpora(), labels, family_rows(names), files)
+    return Paper(plan.corpora(), labels, (*family_rows(names), *plan.measure_code()), files)
 
 
 def relations_paper(
-    plan: RelationPlan, evaluators: EvaluatorPlan, models: Models, config: Config
+    plan: RelationPlan,
+    semantics: SemanticsPlan,
+    evaluators: EvaluatorPlan,
+    models: Models,
+    config: Config,
 ) -> Paper:
     """Say what there is to show of how the measures of all papers go together."""
     names = [name for corpus in plan.corpora() for name in plan.names(corpus)]
@@ -134,4 +138,5 @@ def relations_paper(
         "families": {name: models.find(name)["family"] for name in names} | families,
     }
     files = {f"relation_{kind}": of(kind) for kind in RELATIONS}
-    return Paper(plan.corpora(), labels, family_rows(names), files)
+    code = (*family_rows(names), *semantics.measure_code())
+    return Paper(plan.corpora(), labels, code, files)

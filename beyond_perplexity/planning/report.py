@@ -95,7 +95,7 @@ class Report:
             else Paper([], latent),
             "contrastive": contrastive_paper(contrastive, models),
             "semantics": semantic_paper(semantics, evaluators, models),
-            "relations": relations_paper(relations, evaluators, models, config),
+            "relations": relations_paper(relations, semantics, evaluators, models, config),
         }
         self._files = self._find_files(models, samples, importance, embeddings)
 

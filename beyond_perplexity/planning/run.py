@@ -54,7 +54,7 @@ class Run:
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
-        measured = (self.models, self.samples, self.contrastive, self.semantics)
+        measured = (self.models, self.embeddings, self.contrastive, self.semantics)
         self.relations = RelationPlan(config, *measured)
         self.report = Report(
             config,

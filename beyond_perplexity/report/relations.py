@@ -12,7 +12,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.figures.relations import relation_titles
 from beyond_perplexity.figures.semantic_rows import evaluator_title
-from beyond_perplexity.relations.correlations import WITHIN
+from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.layout import Column, Table
@@ -189,7 +189,7 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
 
 
 def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> str:
-    rows = correlations[(correlations["scope"] == WITHIN) & correlations["low"].notna()]
+    rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     if rows.empty:
         return ""

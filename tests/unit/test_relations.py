@@ -18,7 +18,7 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.relations.correlations import ROWS, WITHIN, correlate_ranks
+from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS, correlate_ranks
 from beyond_perplexity.relations.document_sums import DocumentSums, resampled_values
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
@@ -280,10 +280,10 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows() -> None:
     values |= {(m, d, "t"): v for (m, d), v in texts.items()}
     found = correlated(related(values))
     over = spearmanr([own[m] for m, _ in texts], [*texts.values()]).statistic
-    assert found["p", "t", ROWS]["value"] == pytest.approx(over)
+    assert found["p", "t", OVER_ROWS]["value"] == pytest.approx(over)
     each = [spearmanr([1, 3, 2], [texts[m, d] for m in models]).statistic for d in ("x", "y")]
-    assert found["p", "t", WITHIN]["value"] == pytest.approx(np.mean(each))
-    assert (found["p", "t", ROWS]["rows"], found["p", "t", ROWS]["models"]) == (6, 3)
+    assert found["p", "t", WITHIN_DECODINGS]["value"] == pytest.approx(np.mean(each))
+    assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
 
 
 def test_measures_of_models_alone_count_each_model_once() -> None:
@@ -291,7 +291,7 @@ def test_measures_of_models_alone_count_each_model_once() -> None:
         (m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)
     }
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
-    found = correlated(related(values))["p", "q", ROWS]
+    found = correlated(related(values))["p", "q", OVER_ROWS]
     assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
     assert found["low"] > 0
 
@@ -299,14 +299,14 @@ def test_measures_of_models_alone_count_each_model_once() -> None:
 def test_more_is_better_in_all_signs_and_infinities() -> None:
     rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
     rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
-    assert correlated(rows)["p", "q", ROWS]["value"] == pytest.approx(1)
+    assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
 
 
 def test_brought_texts_are_rows_of_tendencies() -> None:
     names = ["external/one", "external/two", "external/three"]
     rows = related({(m, None, k): float(v) for k in "st" for v, m in enumerate(names)})
     rows += related({("a", "x", "s"): 5.0, ("a", "x", "t"): 4.0})
-    found = correlated(rows)["s", "t", ROWS]
+    found = correlated(rows)["s", "t", OVER_ROWS]
     assert (found["rows"], found["models"]) == (4, 4)
 
 
@@ -321,7 +321,7 @@ def test_rows_that_share_models_count_as_models() -> None:
         first, second = random.normal(size=(2, 6))
         values = {(f"m{k}", d, "s"): first[k] for k in range(6) for d in "xyz"}
         values |= {(f"m{k}", d, "t"): second[k] for k in range(6) for d in "xyz"}
-        row = correlated(related(values))["s", "t", ROWS]
+        row = correlated(related(values))["s", "t", OVER_ROWS]
         inside += row["low"] <= 0 <= row["high"]
         half = 1.96 * math.sqrt((1 + row["value"] ** 2 / 2) / (18 - 3))
         naive += abs(math.atanh(min(abs(row["value"]), 1 - 1e-9))) <= half

@@ -214,6 +214,18 @@ def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path: Path) -> None
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
 
 
+def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path: Path) -> None:
+    paths = write_scores(tmp_path, SKILLS, sentences())
+    (path,) = (p for p in paths if "/b/words/" in p)
+    table = pq.read_table(path)
+    first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
+    changed(path, value=pc.if_else(first, math.inf, table["value"]))
+    rows = rows_of(paths)
+    own = rows[(rows["measure"] == "cross_entropy") & (rows["split"] == "valid")]
+    assert {(r["first"], r["second"]) for _, r in own.iterrows()} == {("a", "c")}
+    assert set(own["sentences"]) == {120}
+
+
 def test_a_group_counts_as_one(tmp_path: Path) -> None:
     """Ten documents a page: the groups of the table are pages."""
     text = sentences()

@@ -20,7 +20,7 @@ from scipy.spatial.distance import squareform
 
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.clusters import average_linkage, leaf_order
-from beyond_perplexity.figures.correlation_matrix import Correlation, cluster_measures
+from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, cluster_measures
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
 from beyond_perplexity.figures.style import save
@@ -212,23 +212,36 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
 
 
 def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:
-    table = make("semantics/measures")
-    lines = {row[0]: row for row in table.rows}
+    lines = {row[0]: row for row in make("semantics/measures").rows}
     assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
-    wmd = lines["glove: WMD"]
-    assert wmd[2:4] == ["0 to 1.00", "higher"]
+    assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
+    assert lines["Cross-entropy"][3:6] == ["0 to ∞", "lower", "none"]
+    assert lines["Cosine"][1].endswith("(equation 10)")
+
+
+def test_values_stand_beside_their_floors() -> None:
+    table = make("semantics/values")
+    lines = {row[0]: row for row in table.rows}
     gru = [column.group for column in table.columns].index("GRU")
-    assert wmd[gru : gru + 5] == [
+    assert lines["glove: WMD"][gru : gru + 5] == [
         "0.300 [0.280, 0.320]",
         "0.300",
         "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}"),
         "0.200 [0.180, 0.220]",
         "0.200 [0.180, 0.220]",
     ]
-    entropy = lines["Cross-entropy"]
-    assert entropy[2:4] == ["0 to ∞", "lower"]
-    assert entropy[gru + 1] == ""
+    assert lines["Cross-entropy"][gru + 1] == ""
     assert "GRU 5.0% and 2.0%" in table.note
+
+
+def test_facts_are_said_once_with_their_models() -> None:
+    semantics = make_semantics(SKILLS)
+    semantics.loc[semantics["model"] == "lstm", "note"] = "one thing; another"
+    semantics.loc[semantics["model"] == "gru", "note"] = "another"
+    note = make("semantics/values", semantics=semantics).note
+    assert "LSTM: one thing." in note
+    assert "GRU, LSTM: another." in note
+    assert note.count("another.") == 1
 
 
 def test_differences_stand_with_their_stars(compared: dict[str, Any]) -> None:
@@ -348,7 +361,7 @@ def test_the_tree_is_scipys(leaves: int) -> None:
 
 
 def test_measures_that_go_together_stand_together() -> None:
-    strong, weak = Correlation(-0.95, -1, -0.8), Correlation(0.1, -0.5, 0.6)
+    strong, weak = ShownCorrelation(-0.95, -1, -0.8), ShownCorrelation(0.1, -0.5, 0.6)
     held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
     merges, order = cluster_measures(held, ["a", "b", "c"])
     assert merges[0][:2] == (0, 2)

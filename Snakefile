@@ -23,6 +23,7 @@ include: "rules/contrastive.smk"
 include: "rules/evaluators.smk"
 include: "rules/semantics.smk"
 include: "rules/tendencies.smk"
+include: "rules/relations.smk"
 include: "rules/report.smk"
 
 
@@ -62,6 +63,7 @@ localrules:
     importance,
     contrastive,
     semantics,
+    relations,
 
 
 rule all:
@@ -71,6 +73,7 @@ rule all:
         SAMPLES,
         CONTRASTS,
         SEMANTICS,
+        RELATIONS,
         REPORTED,
         OVERVIEW,
 
@@ -117,6 +120,13 @@ rule semantics:
     input:
         SEMANTICS,
         RUN.report.files("semantics"),
+
+
+rule relations:
+    """How the measures of all papers go together, their tables and figures."""
+    input:
+        RELATIONS,
+        RUN.report.files("relations"),
 
 
 rule tendencies:

@@ -31,8 +31,9 @@ NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.samples.all_shards()
 MEASURES = [
-    f"<results>/tendencies/{source}/measures.parquet"
-    for source in RUN.samples.sources()
+    file
+    for corpus in RUN.samples.compared_corpora()
+    for file in RUN.embeddings.measures(corpus)
 ]
 PERPLEXITIES = expand(
     "<results>/perplexity/{model}.json",
@@ -46,15 +47,19 @@ PERPLEXITIES = expand(
 )
 CONTRASTS = RUN.contrastive.files()
 SEMANTICS = RUN.semantics.files()
+RELATIONS = RUN.relations.files()
 EXTRACTIONS = expand(
     "<results>/corpora/{corpus}/extraction.json", corpus=config["corpora"]
 )
 MAIN_FIGURES = expand(
     "<results>/figures/{group}/main.svg", group=RUN.report.groups("tendencies")
 )
-FINDINGS = expand(
-    "<results>/tables/{group}/findings.csv", group=RUN.report.groups("contrastive")
-)
+FINDINGS = {
+    paper: expand(
+        "<results>/tables/{group}/findings.csv", group=RUN.report.groups(paper)
+    )
+    for paper in ("contrastive", "semantics", "relations")
+}
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
 OVERVIEW = "<results>/overview/overview.rst"
@@ -150,5 +155,6 @@ LOCAL_TARGETS = {
     "importance",
     "contrastive",
     "semantics",
+    "relations",
 }
 atexit.register(print_summary)

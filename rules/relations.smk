@@ -25,7 +25,7 @@ rule relate_measures:
         mem_mb=growing(3000),
         runtime=60,
     params:
-        code=fingerprint("scripts/relate_measures.py"),
+        code=fingerprint("scripts/relate_measures.py", *RUN.semantics.measure_code()),
         options=RUN.relations.options(),
         seed=config["seed"],
     shell:

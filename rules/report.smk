@@ -2,11 +2,13 @@
 #
 # requires  measures (also in raw text), curves, sample sizes, sensitivity (tendencies.smk), samples (generate.smk),
 #           documents (corpus.smk), perplexities and training curves (train.smk), estimates and latents (importance.smk),
-#           contrasts, their differences and partition functions (contrastive.smk)
+#           contrasts, their differences and partition functions (contrastive.smk), measures of predictions and
+#           what compares them (semantics.smk), relations of all measures (relations.smk)
 # makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
 #           <results>/figures/{group}/{exhibit}.{svg,pdf}
 #           <results>/overview/overview.rst
-#           a group is a paper and what its tables and figures are of: tendencies/{corpus}, contrastive/{corpus}, importance
+#           a group is a paper and what its tables and figures are of: tendencies/{corpus}, contrastive/{corpus}, semantics/{corpus},
+#           relations/{corpus}, importance
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 
@@ -92,13 +94,13 @@ rule plot:
 rule write_overview:
     """Write the first page of the report."""
     input:
+        **FINDINGS,
         extractions=EXTRACTIONS,
         perplexities=PERPLEXITIES,
         measures=MEASURES,
         sensitivity=RUN.report.sensitivities(),
         estimates=PLAN.estimate_files("estimates"),
         figures=MAIN_FIGURES,
-        findings=FINDINGS,
     output:
         ensure("<results>/overview/overview.rst", non_empty=True),
     log:
@@ -123,7 +125,9 @@ rule write_overview:
             --compared {params.compared:q} \
             --estimates {input.estimates:q} \
             --figures {input.figures:q} \
-            --findings {input.findings:q} \
+            --contrastive {input.contrastive:q} \
+            --semantics {input.semantics:q} \
+            --relations {input.relations:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

@@ -142,7 +142,7 @@ rule compare_semantics:
         mem_mb=growing(3000),
         runtime=60,
     params:
-        code=fingerprint("scripts/compare_semantics.py"),
+        code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
         seed=config["seed"],
     shell:
         """

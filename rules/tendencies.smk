@@ -7,7 +7,8 @@
 #           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
 #           <results>/references/{corpus}/sensitivity.parquet
 #           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves}.parquet
-# steps     choose_words -> count -> merge -> measure
+#           <results>/embeddings/{corpus}/{vectors,measures,sensitivity}.parquet, where documents are embedded
+# steps     choose_words -> count -> merge -> measure -> embed -> measure_embeddings
 
 
 rule choose_words:
@@ -312,5 +313,73 @@ rule measure_resample:
             --source resample/{wildcards.resample} \
             --options {params.options:q} \
             --measures {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule embed:
+    """Make vectors of some documents of all bodies of text of a corpus, and of its human text."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        samples=lambda wildcards: RUN.embeddings.sample_files(wildcards.corpus),
+        vocabularies=lambda wildcards: RUN.embeddings.vocabulary_files(wildcards.corpus),
+        encoder=RUN.embeddings.evaluator_files(),
+    output:
+        whole("<results>/embeddings/{corpus}/vectors.parquet"),
+    log:
+        "<logs>/embed/{corpus}.log",
+    benchmark:
+        "<benchmarks>/embed/{corpus}.jsonl"
+    conda:
+        "../envs/gpu.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=120,
+        gpu=RUN.embeddings.gpus(),
+    params:
+        code=RUN.embeddings.code("scripts/embed.py"),
+        flags=lambda wildcards: RUN.embeddings.flags(wildcards.corpus),
+    shell:
+        """
+        python -m scripts.embed \
+            --reference-documents {input.documents:q} \
+            --samples {input.samples:q} \
+            --vocabularies {input.vocabularies:q} \
+            {params.flags} \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule measure_embeddings:
+    """Compare all bodies of text of a corpus by the vectors of their documents."""
+    input:
+        vectors="<results>/embeddings/{corpus}/vectors.parquet",
+        measures=lambda wildcards: RUN.samples.measures(wildcards.corpus),
+        sensitivity="<results>/references/{corpus}/sensitivity.parquet",
+    output:
+        measures=whole("<results>/embeddings/{corpus}/measures.parquet"),
+        sensitivity=whole("<results>/embeddings/{corpus}/sensitivity.parquet"),
+    log:
+        "<logs>/measure_embeddings/{corpus}.log",
+    benchmark:
+        "<benchmarks>/measure_embeddings/{corpus}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/measure_embeddings.py"),
+        flags=lambda wildcards: RUN.embeddings.measuring_flags(wildcards.corpus),
+    shell:
+        """
+        python -m scripts.measure_embeddings \
+            --embeddings {input.vectors:q} \
+            --measures {input.measures:q} \
+            --sensitivity {input.sensitivity:q} \
+            {params.flags} \
+            --output {output.measures:q} \
+            --output-sensitivity {output.sensitivity:q} \
             2>&1 | tee -a {log:q}
         """

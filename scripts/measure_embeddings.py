@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from argparse import Namespace
+from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
@@ -79,6 +80,9 @@ class _Comparisons:
             raise InputError(f"{self._path}: has no vectors of {' in '.join(key)}; embed it anew")
         rows = []
         (reference, further), samples = self._human(key[1]), self._texts[key]
+        # Documents were drawn from the first shards; the note tells how many there are in all.
+        reference = replace(reference, n_documents=int(str(first["n_reference"])))
+        samples = replace(samples, n_documents=int(str(first["n_samples"])))
         if min(len(reference), len(samples)) >= 2:
             pair = EmbeddedPair.of(reference, samples, further)
             floor = further_floor(further, pair, self._seed) if self._options.permutations else None

@@ -36,9 +36,10 @@ def main() -> None:
     )
     parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
     parser.add_argument("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
-    parser.add_argument(
-        "--findings", nargs="*", default=[], help="findings.csv of contrastive entropy, by corpus"
-    )
+    for paper in ("contrastive", "semantics", "relations"):
+        parser.add_argument(
+            f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus"
+        )
     parser.add_argument("--output", required=True, help="reStructuredText file to write")
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True)
@@ -54,7 +55,10 @@ def main() -> None:
         options.compared["kinds"],
         read_input("estimates", options.estimates),
         options.figures,
-        read_findings(options.findings),
+        {
+            paper: read_findings(getattr(options, paper))
+            for paper in ("contrastive", "semantics", "relations")
+        },
     )
     with atomic_path(options.output) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -207,6 +207,40 @@ FIGURES: Rows[Exhibit] = {
         "against sentences of different distortion. Each training finds a scale of its own, so "
         "that heights compare with care: see the ratios.",
     ),
+    "semantics/figure_1": Exhibit(
+        "figures.semantics:correlations_over_models",
+        ("semantic_correlations",),
+        "Correlation of measures over models",
+        "Correlations of the measures over the models, as the paper's Figures 1 and 2 have it (one "
+        "for each corpus): Pearson's below the diagonal, Spearman's above, with 95% intervals; in "
+        "the order of a tree. Of cross-entropy less is better. Both splits are in "
+        "``correlations.parquet``.",
+    ),
+    "semantics/figure_2": Exhibit(
+        "figures.semantics:correlations_over_sentences",
+        ("semantic_correlations",),
+        "Correlation of measures over sentences",
+        "The same over sentences: the mean over models of the correlation of the scores of a "
+        "model's sentences, with 95% intervals over documents or groups of them.",
+    ),
+    "semantics/figure_3": Exhibit(
+        "figures.semantics:scaling_curve",
+        ("semantics",),
+        "Scaled similarity",
+        "What equations 12 and 13 make of a similarity, with the paper's constants, and where the "
+        "mean cosine of each model lies on the latter. The paper's text has a cosine of .82 become "
+        ".8; its equation makes .55 of it.",
+    ),
+    "relations/figure_1": Exhibit(
+        "figures.relations:relation_matrix",
+        ("relation_measures", "relation_correlations"),
+        "Rank correlations of the measures of all papers",
+        "Spearman's correlation of all measures, signed so that more is better in each: below the "
+        "diagonal over all rows (a model, or its text under a decoding), above it over models "
+        "within decodings, the mean over these. On the left the tree by average linkage of 1 less "
+        "the size of the latter. A 95% interval counts models and not rows, as the rows of a model "
+        "are not independent; decodings are taken as given.",
+    ),
 }
 
 

@@ -24,7 +24,7 @@ _DARK = 0.65  # from here on ink is white
 _UNSURE = "#6A6A6A"
 
 
-class Correlation(NamedTuple):
+class ShownCorrelation(NamedTuple):
     """A correlation with its interval; NaN where it is not known."""
 
     value: float
@@ -37,16 +37,18 @@ class Correlation(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-UNKNOWN_CORRELATION = Correlation(math.nan, math.nan, math.nan)
-Correlations = Mapping[tuple[str, str], Correlation]
+UNKNOWN_CORRELATION = ShownCorrelation(math.nan, math.nan, math.nan)
+ShownCorrelations = Mapping[tuple[str, str], ShownCorrelation]
 
 
-def either_way(held: Correlations, first: str, second: str) -> Correlation:
+def either_way(held: ShownCorrelations, first: str, second: str) -> ShownCorrelation:
     """Find the correlation of two measures, in whichever order they stand."""
     return held.get((first, second), held.get((second, first), UNKNOWN_CORRELATION))
 
 
-def cluster_measures(held: Correlations, names: Sequence[str]) -> tuple[list[Merge], list[int]]:
+def cluster_measures(
+    held: ShownCorrelations, names: Sequence[str]
+) -> tuple[list[Merge], list[int]]:
     """Cluster measures by 1 − |correlation|; an unknown one counts as 0.
 
     Returns
@@ -70,7 +72,12 @@ def _digits(value: float, digits: int) -> str:
     return f"{MINUS if rounded < 0 else ''}{abs(rounded):.{digits}f}".replace("0.", ".", 1)
 
 
-def _interval(found: Correlation) -> str:
+def _shown_value(value: float) -> str:
+    text = _digits(value, 2)
+    return text.replace("1", "≈1") if text in ("1", f"{MINUS}1") and abs(value) < 1 - 1e-9 else text
+
+
+def _interval(found: ShownCorrelation) -> str:
     if math.isnan(found.low):
         return ""
     digits = 2 if found.high - found.low < 0.4 else 1
@@ -78,7 +85,7 @@ def _interval(found: Correlation) -> str:
     return ", ".join(texts) if texts[0] != texts[1] else ""
 
 
-def _draw_correlation(axis: Axes, place: tuple[int, int], found: Correlation) -> None:
+def _draw_correlation(axis: Axes, place: tuple[int, int], found: ShownCorrelation) -> None:
     row, column = place
     if math.isnan(found.value):
         axis.text(column, row, "·", fontsize=6, color=_UNSURE, ha="center", va="center")
@@ -91,7 +98,7 @@ def _draw_correlation(axis: Axes, place: tuple[int, int], found: Correlation) ->
     interval = _interval(found)
     height = row - 0.14 if interval else row
     axis.text(
-        column, height, _digits(found.value, 2), fontsize=6.2, color=ink, ha="center", va="center"
+        column, height, _shown_value(found.value), fontsize=6.2, color=ink, ha="center", va="center"
     )
     axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, ha="center", va="center")
 
@@ -108,8 +115,8 @@ def matrix_figure(measures: int, *, tree: bool = False) -> tuple[Figure, list[Ax
 def draw_correlations(
     axis: Axes,
     titles: Sequence[str],
-    below: Sequence[Sequence[Correlation]],
-    above: Sequence[Sequence[Correlation]],
+    below: Sequence[Sequence[ShownCorrelation]],
+    above: Sequence[Sequence[ShownCorrelation]],
 ) -> None:
     """Draw a matrix whose lower and upper triangle are of two kinds.
 

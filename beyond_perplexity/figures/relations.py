@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.correlation_matrix import (
-    Correlation,
+    ShownCorrelation,
     cluster_measures,
     draw_correlations,
     draw_tree,
@@ -17,7 +17,7 @@ from beyond_perplexity.figures.correlation_matrix import (
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.semantic_rows import measure_title
 from beyond_perplexity.figures.style import package_style
-from beyond_perplexity.relations.correlations import ROWS, WITHIN
+from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
 
 
 def relation_titles(measures: pd.DataFrame, labels: Labels) -> dict[str, str]:
@@ -69,16 +69,16 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
         raise InputError("there are fewer than two measures to correlate")
     held = {
         scope: {
-            (row["first"], row["second"]): Correlation(row["value"], row["low"], row["high"])
+            (row["first"], row["second"]): ShownCorrelation(row["value"], row["low"], row["high"])
             for row in correlations[correlations["scope"] == scope].to_dict("records")
         }
-        for scope in (ROWS, WITHIN)
+        for scope in (OVER_ROWS, WITHIN_DECODINGS)
     }
-    merges, order = cluster_measures(held[WITHIN], names)
+    merges, order = cluster_measures(held[WITHIN_DECODINGS], names)
     sorted_names = [names[place] for place in order]
     below, above = (
         [[either_way(held[scope], one, two) for two in sorted_names] for one in sorted_names]
-        for scope in (ROWS, WITHIN)
+        for scope in (OVER_ROWS, WITHIN_DECODINGS)
     )
     with package_style():
         figure, (left, axis) = matrix_figure(len(names), tree=True)

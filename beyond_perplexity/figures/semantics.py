@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.correlation_matrix import (
-    Correlation,
+    ShownCorrelation,
     cluster_measures,
     draw_correlations,
     either_way,
@@ -48,7 +48,7 @@ def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
     held = {}
     for method in ("pearson", "spearman"):
         held[method] = {
-            ("\x1f".join(one), "\x1f".join(two)): Correlation(value, low, high)
+            ("\x1f".join(one), "\x1f".join(two)): ShownCorrelation(value, low, high)
             for one, two, of, value, low, high in zip(
                 first, second, rows["method"], rows["value"], rows["low"], rows["high"], strict=True
             )

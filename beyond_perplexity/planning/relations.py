@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
+from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
-from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
 from beyond_perplexity.tendencies.options import MeasurementOptions
 
@@ -25,7 +25,8 @@ class RelationPlan:
     config : dict
         The configuration after `validation.validate`.
     models : Models
-    samples : Samples
+    embeddings : EmbeddingPlan
+        Knows where the measures of generated text are.
     contrastive : ContrastivePlan
     semantics : SemanticsPlan
     """
@@ -34,11 +35,11 @@ class RelationPlan:
         self,
         config: Config,
         models: Models,
-        samples: Samples,
+        embeddings: EmbeddingPlan,
         contrastive: ContrastivePlan,
         semantics: SemanticsPlan,
     ) -> None:
-        self._config, self._models, self._samples = config, models, samples
+        self._config, self._models, self._embeddings = config, models, embeddings
         self._contrastive, self._semantics = contrastive, semantics
 
     def models(self, corpus: str) -> list[str]:
@@ -72,10 +73,7 @@ class RelationPlan:
             "perplexities": [
                 f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)
             ],
-            "tendencies": [
-                f"<results>/tendencies/{source}/measures.parquet"
-                for source in self._samples.sources(corpus)
-            ],
+            "tendencies": self._embeddings.measures(corpus),
             "contrasts": self._contrastive.all_score_files(corpus),
             "semantics": self._semantics.all_score_files(corpus),
         }

@@ -2,91 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
-from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.estimators.registry import estimator_files
-from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.planning.contrastive import DIFFERENCES, ContrastivePlan
+from beyond_perplexity.planning.contrastive import ContrastivePlan
+from beyond_perplexity.planning.embeddings import EmbeddingPlan
+from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.papers import (
+    Files,
+    Paper,
+    contrastive_paper,
+    family_rows,
+    relations_paper,
+    semantic_paper,
+)
 from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.samples import Samples
+from beyond_perplexity.planning.semantics import SemanticsPlan
 from beyond_perplexity.report import INPUTS, TABLES, Input
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 Exhibits = Mapping[str, Exhibit]
 # A flag for every kind of files, for the command of a rule whose inputs have these names.
 INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
-
-
-Files = Mapping[str, Callable[[str], list[str]]]
-
-
-class Paper(NamedTuple):
-    """What a run has to show of a paper.
-
-    Attributes
-    ----------
-    subjects : list of str
-        What its tables and figures are made for, each in a folder of its own: the corpora, or a
-        single empty name for those of the whole run.
-    labels : dict
-        Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
-    code : tuple of str
-        What its tables and figures look up by name: files, and rows of families for their titles.
-    files : dict of str to function
-        Where the files of kinds of `INPUTS` are, by the subject, that are others than elsewhere.
-    """
-
-    subjects: list[str]
-    labels: Mapping[str, Any]
-    code: tuple[str, ...] = ()
-    files: Files = MappingProxyType({})
-
-
-def _titles(models: Iterable[str]) -> tuple[str, ...]:
-    """List the rows with the titles that `figures.labels` prints of models named like a family."""
-    endings = ("", *NAME_SUFFIXES)
-    names = {name.removesuffix(end) for name in models for end in endings} & FAMILIES.keys()
-    return tuple(f"beyond_perplexity.models.families:FAMILIES[{name}]" for name in sorted(names))
-
-
-def _contrastive_paper(plan: ContrastivePlan, models: Models) -> Paper:
-    """Say what there is to show of contrastive entropy, and where; nothing without a model."""
-    names, normalized = plan.models(), plan.normalized()
-    unnormalized = [name for name in names if name not in normalized]
-
-    def of(listed: Sequence[str], *patterns: str) -> Callable[[str], list[str]]:
-        return lambda corpus: [
-            pattern.format(model=name, corpus=corpus)
-            for pattern in patterns
-            for name in listed
-            if models.corpus(name) == corpus
-        ]
-
-    folder, described = "<results>/contrastive", "<results>/models/{model}/model.json"
-    pairs = [f"{folder}/pairs/{name}/{{model}}.parquet" for name in plan.options["pairs"]]
-    files = {
-        "contrasts": of(names, f"{folder}/{{corpus}}/{{model}}.parquet"),
-        "contrast_differences": lambda corpus: [
-            f"{folder}/{corpus}/{DIFFERENCES}.parquet" for _ in plan.models(corpus)[1:2]
-        ],
-        "pair_contrasts": of(names, *pairs),
-        "models": of(names, described),
-        "sentence_models": of(unnormalized, described),
-        "training": of(unnormalized, "<results>/models/{model}/training.parquet"),
-        "perplexities": of(normalized, "<results>/perplexity/{model}.json"),
-        "partitions": of(plan.estimated(), "<results>/partitions/{model}.parquet"),
-        "given_lengths": of(plan.estimated(), "<results>/partitions/{model}.json"),
-    }
-    labels = {"models": names, "families": {name: models.find(name)["family"] for name in names}}
-    return Paper(plan.corpora(), labels, _titles(names), files)
 
 
 class Report:
@@ -106,6 +51,14 @@ class Report:
         Its models with latent variables.
     contrastive : ContrastivePlan
         What is known of contrastive entropy.
+    embeddings : EmbeddingPlan
+        What joins the measures of the bodies of text.
+    evaluators : EvaluatorPlan
+        What compares texts by their meaning.
+    semantics : SemanticsPlan
+        What is known of the meaning of predictions.
+    relations : RelationPlan
+        Which measures are related.
     """
 
     def __init__(
@@ -115,6 +68,10 @@ class Report:
         samples: Samples,
         importance: ImportancePlan,
         contrastive: ContrastivePlan,
+        embeddings: EmbeddingPlan,
+        evaluators: EvaluatorPlan,
+        semantics: SemanticsPlan,
+        relations: RelationPlan,
     ) -> None:
         self._models = models
         self._samples = samples
@@ -128,22 +85,33 @@ class Report:
             "kinds": {name: config["decodings"][name]["kind"] for name in decodings},
         }
         latent = {"families": importance.families(), "data": importance.data()}
-        estimating = (*estimator_files(), *_titles(importance.models()))
+        estimating = (*estimator_files(), *family_rows(importance.models()))
         self._papers = {
             "tendencies": Paper(
-                samples.compared_corpora(), compared, _titles(generation["models"])
+                samples.compared_corpora(), compared, family_rows(generation["models"])
             ),
             "importance": Paper([""], latent, estimating)
             if importance.proposals()
             else Paper([], latent),
-            "contrastive": _contrastive_paper(contrastive, models),
+            "contrastive": contrastive_paper(contrastive, models),
+            "semantics": semantic_paper(semantics, evaluators, models),
+            "relations": relations_paper(relations, semantics, evaluators, models, config),
         }
-        self._files = self._find_files(models, samples, importance)
+        self._files = self._find_files(models, samples, importance, embeddings)
 
-    def _find_files(self, models: Models, samples: Samples, importance: ImportancePlan) -> Files:
+    def _find_files(
+        self,
+        models: Models,
+        samples: Samples,
+        importance: ImportancePlan,
+        embeddings: EmbeddingPlan,
+    ) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
-            "measures": samples.measures,
+            "measures": embeddings.measures,
+            "embedding_measures": lambda corpus: [
+                file for file in embeddings.measures(corpus) if embeddings.encoder
+            ],
             "raw_measures": lambda corpus: self._of_sources(corpus, "raw"),
             "resamples": samples.resample_measures,
             "curves": lambda corpus: [
@@ -154,7 +122,7 @@ class Report:
                 *self._of_sources(corpus, "curves"),
             ],
             "sample_size": lambda corpus: self._of_sources(corpus, "sample_size"),
-            "sensitivity": lambda corpus: [f"<results>/references/{corpus}/sensitivity.parquet"],
+            "sensitivity": embeddings.sensitivity,
             "models": lambda corpus: [
                 f"<results>/models/{name}/model.json" for name in models.scored(corpus)
             ],

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
@@ -31,9 +33,11 @@ class Run:
         The folder of everything the run makes.
     contrastive : ContrastivePlan
     corpora : Corpora
+    embeddings : EmbeddingPlan
     evaluators : EvaluatorPlan
     importance : ImportancePlan
     models : Models
+    relations : RelationPlan
     samples : Samples
     semantics : SemanticsPlan
     report : Report
@@ -49,7 +53,20 @@ class Run:
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
-        self.report = Report(config, self.models, self.samples, self.importance, self.contrastive)
+        self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
+        measured = (self.models, self.embeddings, self.contrastive, self.semantics)
+        self.relations = RelationPlan(config, *measured)
+        self.report = Report(
+            config,
+            self.models,
+            self.samples,
+            self.importance,
+            self.contrastive,
+            self.embeddings,
+            self.evaluators,
+            self.semantics,
+            self.relations,
+        )
 
 
 def prepare_environment(folder: str | Path) -> None:

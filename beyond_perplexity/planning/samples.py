@@ -141,9 +141,13 @@ class Samples:
 
     def counting_flags(self) -> str:
         """Return the flags that say which tokens and documents count: of all that count texts."""
+        symbols = "" if self.config["tendencies"]["count_s_symbols"] else "no-"
+        return f"--{symbols}count-s-symbols {self.reading_flags()}"
+
+    def reading_flags(self) -> str:
+        """Return the flags that say how much is read of which documents."""
         tendencies = self.config["tendencies"]
-        symbols = "" if tendencies["count_s_symbols"] else "no-"
-        flags = f"--{symbols}count-s-symbols --minimum-tokens {tendencies['minimum_tokens']}"
+        flags = f"--minimum-tokens {tendencies['minimum_tokens']}"
         longest = tendencies["maximum_tokens"]
         return flags if longest is None else f"{flags} --maximum-tokens {longest}"
 

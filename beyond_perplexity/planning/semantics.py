@@ -19,6 +19,7 @@ from beyond_perplexity.planning.parameters import (
     split_unit,
 )
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
+from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
 PROBED = 500  # sentences at most that show what an evaluator notices
 _FOLDER = "<results>/semantics"
@@ -131,6 +132,14 @@ class SemanticsPlan:
     def evaluator_code(self, evaluator: str) -> list[str]:
         """List the source files that running an evaluator depends on."""
         return [] if evaluator == WORDS_EVALUATOR else self._evaluators.code(evaluator)
+
+    def measure_code(self) -> list[str]:
+        """List the rows of the measures that the evaluators have at most."""
+        given = [*BLEU_NAMES, ACCURACY, CROSS_ENTROPY]
+        for name in self.evaluators():
+            given += self._evaluators.row(name).measures if name != WORDS_EVALUATOR else ()
+        rows = sorted(set(given)) if self.models() else []
+        return [f"beyond_perplexity.semantics.rows:MEASURES[{name}]" for name in rows]
 
     def evaluator_gpus(self, evaluator: str) -> int:
         """Return how many GPUs a job of an evaluator asks for."""

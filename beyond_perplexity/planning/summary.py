@@ -55,6 +55,7 @@ def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
         f"  decodings    {', '.join(generation['decodings']) or 'none'}",
         f"  documents    {documents:,} ({generated} bodies of {generation['documents']:,})",
         f"  brought      {', '.join(run.config['external_samples']) or 'none'}",
+        f"  embedded     {run.embeddings.describe()}",
         f"  weighed      {run.importance.describe()}",
         f"  contrasted   {run.contrastive.describe()}",
         f"  understood   {run.semantics.describe()}",

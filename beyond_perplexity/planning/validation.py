@@ -24,6 +24,7 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
+from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
@@ -291,4 +292,5 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     check_latent_models(config, schema["$defs"])
     check_contrastive(config)
     check_evaluators(config)
+    check_embedding(config)
     check_semantics(config)

@@ -19,7 +19,7 @@ from beyond_perplexity.semantics.rank_correlations import (
 )
 from beyond_perplexity.tendencies.notes import joined_facts
 
-ROWS, WITHIN = "rows", "within"
+OVER_ROWS, WITHIN_DECODINGS = "rows", "within"
 _LEAST_ROWS = 3
 _Place = tuple[str, str | None]  # model, decoding
 _Values = Mapping[_Place, float]
@@ -89,7 +89,10 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         pairs = _shared(held[first], held[second])
         models = len({model for model, _ in pairs})
         few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
-        for scope, value in ((ROWS, _spearman([*pairs.values()])), (WITHIN, _within(pairs))):
+        for scope, value in (
+            (OVER_ROWS, _spearman([*pairs.values()])),
+            (WITHIN_DECODINGS, _within(pairs)),
+        ):
             low, high = few_items_interval(value, models, ranks=True)
             numbers = {"value": value, "low": low, "high": high}
             unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.figures import TERMS_OF_ESTIMATES
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
+from beyond_perplexity.report.semantic_rows import SEMANTIC_TABLES
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
@@ -53,6 +54,10 @@ _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report.Report`.
 INPUTS: Rows[Input] = {
     "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
+    "embedding_measures": Input(
+        "measures of every body of text, with those of embedded documents",
+        f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES",
+    ),
     "raw_measures": Input(
         "measures in raw text of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
     ),
@@ -103,6 +108,28 @@ INPUTS: Rows[Input] = {
         "log Z by length of every model without likelihood", f"{_SCHEMAS}.contrastive:PARTITIONS"
     ),
     "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
+    "semantics": Input(
+        "measures of the predictions of every model", f"{_SCHEMAS}.semantics:SEMANTICS"
+    ),
+    "semantic_differences": Input(
+        "differences of models in these measures",
+        f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_DIFFERENCES",
+    ),
+    "semantic_correlations": Input(
+        "correlations of these measures", f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_CORRELATIONS"
+    ),
+    "probes": Input("what every evaluator notices", f"{_SCHEMAS}.semantics:PROBES"),
+    "human_correlations": Input(
+        "correlations of every evaluator with human scores",
+        f"{_SCHEMAS}.semantics:HUMAN_CORRELATIONS",
+    ),
+    "relation_measures": Input(
+        "measures of all papers, side by side", f"{_SCHEMAS}.relations:RELATION_MEASURES"
+    ),
+    "relation_correlations": Input(
+        "rank correlations of these", f"{_SCHEMAS}.relations:RELATION_CORRELATIONS"
+    ),
+    "relation_orders": Input("orders of models by these", f"{_SCHEMAS}.relations:RELATION_ORDERS"),
 }
 
 _PUBLISHED = r"""
@@ -185,6 +212,15 @@ TABLES: Rows[Exhibit] = {
         "Differences in means",
         "Samples minus test split. Length in tokens; stop words and symbols as shares of the "
         "tokens. Tests of a signed difference are two-sided." + _STARS + _PUBLISHED,
+    ),
+    "tendencies/embeddings": Exhibit(
+        "report.embeddings:embeddings_table",
+        ("embedding_measures",),
+        "Distances of the documents' vectors",
+        "Maximum mean discrepancy of the vectors that an encoder of sentences makes of documents, "
+        "with a randomization of documents (or groups of them) as the other distances have. It "
+        "sees what the encoder sees: what a text is about, more than how well it is written."
+        + _STARS,
     ),
     "tendencies/raw_distances": Exhibit(
         "report.measured:raw_distances",
@@ -296,6 +332,7 @@ TABLES: Rows[Exhibit] = {
         "stochastic lower bound, and so is the perplexity given the lengths that follows from it.",
         optional=("given_lengths",),
     ),
+    **SEMANTIC_TABLES,
 }
 
 

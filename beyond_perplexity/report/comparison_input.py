@@ -158,7 +158,7 @@ class CompareOptions:
             When the number is not allowed.
         """
         try:
-            return EmbeddingOptions("", self.embedding_documents).documents
+            return EmbeddingOptions(str(self.embedding), self.embedding_documents).documents
         except ValueError as error:
             raise InputError(f"--embedding-documents: {error}") from error
 

@@ -42,6 +42,8 @@ _LATEX = {
     "·": r"$\cdot$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
     "\N{REPLACEMENT CHARACTER}": "?",
 }
 

@@ -31,7 +31,7 @@ from beyond_perplexity.report.published import CITATION, COLUMN, is_published, p
 from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.measured import compares_texts, is_distance
-from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, of_counts, tendencies_of
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
@@ -162,7 +162,7 @@ RAW_TABLE = Specification(
     (
         *(
             Measured(name, row.distance, f"{row.title} {row.distance_name}")
-            for name, row in TENDENCIES.items()
+            for name, row in of_counts().items()
             if row.distance
         ),
         _UNIGRAMS[-1],

@@ -21,7 +21,7 @@ from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.rows import TENDENCIES, of_counts, tendencies_of
 
 # Of the two relations of types and length, the first page has the one of words.
 TYPES, *LEFT_OUT = tendencies_of("types")
@@ -43,12 +43,12 @@ DISTANCES_TEXT = r"""How far is generated text from human text?
 
 {five_lines}
 
-Each distance is 0 for the same distribution and at most 1, and never quite 0 for finite texts: the
-first rows say how far human text is from itself at the same size. Stars: significant at p < 0.005
-(\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no sound verdict
-is possible, for the reason that the tables name. Beside the distances: shares of tokens
-that are read as unknown, of documents that did not end, of repeated documents, and of 8-grams that
-stand in the training text.
+Each distance is 0 for the same distribution and at most 1 (MMD: 1.41), and never quite 0 for finite
+texts: the first rows say how far human text is from itself at the same size. Stars: significant at
+p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no
+sound verdict is possible, for the reason that the tables name. Beside the distances: shares of
+tokens that are read as unknown, of documents that did not end, of repeated documents, and of
+8-grams that stand in the training text.
 
 {main_table}
 
@@ -81,14 +81,33 @@ perplexity, the looser the fewer effective samples there are: {stochastic}. The 
 proposals and temperatures is shown, which is no bound in expectation. {strict}"""
 
 
-NOISE_TEXT = """How well do the models tell text from noise?
+# What begins the lines that were found, by the paper.
+FOUND_TEXTS = {
+    "contrastive": """How well do the models tell text from noise?
 --------------------------------------------
 
 Contrastive entropy (H_C) is what a model's log score loses when words of the test text are replaced
 or exchanged at random: higher is better among models of one scale.
 
 {lines}
-"""
+""",
+    "semantics": """Does what the models predict mean what is there?
+------------------------------------------------
+
+Each model is asked for the next word after every true beginning of a sentence; the predicted words
+are compared with the true ones by their overlap, by vectors of words and by sentence encoders.
+
+{lines}
+""",
+    "relations": """How do all these measures go together?
+--------------------------------------
+
+Perplexity, contrastive entropy, the meaning of predictions and the distance of generated text to
+human text, of the same models.
+
+{lines}
+""",
+}
 
 
 def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
@@ -105,10 +124,10 @@ def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
     return [shown_range(share, shown_share) or "—" for share in shares]
 
 
-def _human_row(rows: pd.DataFrame, vocabulary: str) -> list[str]:
-    floors = (
-        human_floors(rows, column[:2], "{:.2f}".format)[vocabulary] for column in MAIN_COLUMNS
-    )
+def _human_row(
+    rows: pd.DataFrame, vocabulary: str, columns: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    floors = (human_floors(rows, column[:2], "{:.2f}".format)[vocabulary] for column in columns)
     own = rows[rows["vocabulary"] == vocabulary]
     name = escape_rst(f"Human text, floor ({vocabulary})")
     return [name, *(floor or "—" for floor in floors), *_shares(own, "_reference")]
@@ -128,12 +147,15 @@ def main_table(measures: pd.DataFrame) -> list[list[str]]:
         The header; the floor, a row for each vocabulary that human text is read in; then one row
         per source in the order of first appearance. The last columns are shares of the text.
     """
-    header = ["Body of text", *(title for _, _, title in MAIN_COLUMNS), *TEXT_SHARES.values()]
-    humans = [_human_row(measures, name) for name in dict.fromkeys(measures["vocabulary"])]
+    held = set(zip(measures["tendency"], measures["measure"], strict=True))
+    columns = [column for column in MAIN_COLUMNS if column[0] in of_counts() or column[:2] in held]
+    header = ["Body of text", *(title for _, _, title in columns), *TEXT_SHARES.values()]
+    names = dict.fromkeys(measures["vocabulary"])
+    humans = [_human_row(measures, name, columns) for name in names]
     body = [
         [
             body_name(source),
-            *(_cell(rows, tendency, measure) for tendency, measure, _ in MAIN_COLUMNS),
+            *(_cell(rows, tendency, measure) for tendency, measure, _ in columns),
             *_shares(rows),
         ]
         for source, rows in measures.groupby("source", sort=False)
@@ -268,7 +290,7 @@ def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> s
     )
 
 
-def _noise(findings: Mapping[str, pd.DataFrame]) -> str:
+def _found(text: str, findings: Mapping[str, pd.DataFrame]) -> str:
     lines = []
     for corpus, found in findings.items():
         lines += [f"Corpus *{escape_rst(corpus)}*:", ""] * (len(findings) > 1)
@@ -278,7 +300,7 @@ def _noise(findings: Mapping[str, pd.DataFrame]) -> str:
             for row in told.to_dict("records")
         ]
         lines.append("")
-    return NOISE_TEXT.format(lines="\n".join(lines))
+    return text.format(lines="\n".join(lines))
 
 
 def render_overview(
@@ -288,7 +310,7 @@ def render_overview(
     kinds: Collection[str],
     estimates: pd.DataFrame | None,
     figures: Sequence[str | Path],
-    findings: Mapping[str, pd.DataFrame] | None = None,
+    findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> str:
     """Write the first page; a section for each thing that there is.
 
@@ -307,8 +329,8 @@ def render_overview(
         Rows of the schema ``estimates`` of every proposal.
     figures : sequence of path
         The main figure of each corpus, SVG files; they are embedded.
-    findings : dict of str to DataFrame, optional
-        By corpus what `contrastive_findings.findings_table` found of contrastive entropy.
+    findings : dict of str to dict of str to DataFrame, optional
+        By paper (a key of `FOUND_TEXTS`) and corpus what its table of findings has.
 
     Returns
     -------
@@ -324,6 +346,8 @@ def render_overview(
     if estimates is not None:
         table = _list_table(_estimate_rows(estimates))
         parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
-    if findings:
-        parts.append(_noise(findings))
+    for paper, text in FOUND_TEXTS.items():
+        held = (findings or {}).get(paper)
+        if held:
+            parts.append(_found(text, held))
     return "\n".join(parts)

@@ -11,10 +11,12 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.figures.relations import relation_titles
-from beyond_perplexity.relations.correlations import WITHIN
+from beyond_perplexity.figures.semantic_rows import evaluator_title
+from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.semantics.rows import MEASURES
 
 SURE = 0.95  # probability of an order
 _FEW_PAIRS = 4
@@ -34,17 +36,39 @@ _ORDERS = (
 
 
 def _places(measures: pd.DataFrame, labels: Labels) -> list[tuple[str, str | None]]:
-    """List the rows: models in order, of each the model alone, then its decodings."""
-    pairs = list(dict.fromkeys(zip(measures["model"], measures["decoding"], strict=True)))
-    models = labels.sort_models(model for model, _ in pairs)
-    decodings = labels.sort_decodings(d for _, d in pairs if isinstance(d, str))
-    order = {name: place for place, name in enumerate(decodings, start=1)}
-    known = [(m, d if isinstance(d, str) else None) for m, d in pairs]
-    return sorted(known, key=lambda p: (models.index(p[0]), order.get(p[1] or "", 0)))
+    """List the rows: of each model its decodings, or the model alone where it has none."""
+    pairs = zip(measures["model"], measures["decoding"], strict=True)
+    known = dict.fromkeys((m, d if isinstance(d, str) else None) for m, d in pairs)
+    decoded = {model for model, decoding in known if decoding}
+    models = labels.sort_models(model for model, _ in known)
+    decodings = ["", *labels.sort_decodings(d for _, d in known if d)]
+    kept = [place for place in known if place[1] or place[0] not in decoded]
+    return sorted(kept, key=lambda p: (models.index(p[0]), decodings.index(p[1] or "")))
+
+
+def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, Column]:
+    """Make the column of every measure, in the order of the subjects."""
+    rows = measures.drop_duplicates("measure").to_dict("records")
+    rows.sort(key=lambda row: list(_SUBJECTS).index(row["subject"]))
+    heads = {}
+    for row in rows:
+        title, group = row["title"], _SUBJECTS[row["subject"]]
+        if row["subject"] == "semantics":
+            evaluator, _, name = row["measure"].removeprefix("semantics/").partition(".")
+            group = f"{group}: {evaluator_title(evaluator, labels)}"
+            title = MEASURES[name].title if name in MEASURES else name
+        heads[row["measure"]] = Column(f"{title} {'↑' if row['direction'] > 0 else '↓'}", group)
+    return heads
+
+
+def _related_cell(row: Mapping[Any, Any] | None) -> str:
+    if row is None:
+        return ""
+    return shown(row["value"]) + ("" if pd.isna(row["error"]) else f" ± {shown(row['error'])}")
 
 
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all measures: a row a model, or its text under a decoding.
+    """Make the table of all measures: a row a model under a decoding, a column a measure.
 
     Parameters
     ----------
@@ -56,6 +80,7 @@ def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     Returns
     -------
     Table
+        What belongs to a model stands in all of its rows.
 
     Raises
     ------
@@ -64,35 +89,24 @@ def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """
     if measures.empty:
         raise InputError("there are no measures to relate")
-    titles = relation_titles(measures, labels)
-    rows = measures.drop_duplicates("measure")
-    subjects = dict(zip(rows["measure"], rows["subject"], strict=True))
-    directions = dict(zip(rows["measure"], rows["direction"], strict=True))
-    keys = sorted(titles, key=lambda key: list(_SUBJECTS).index(subjects[key]))
+    heads = _heads(measures, labels)
     found = {
         (r["model"], r["decoding"] if isinstance(r["decoding"], str) else None, r["measure"]): r
         for r in measures.to_dict("records")
     }
     body = []
     for model, decoding in _places(measures, labels):
-        cells = []
-        for key in keys:
-            row = found.get((model, decoding, key))
-            error = None if row is None or pd.isna(row["error"]) else row["error"]
-            spread = f" ± {shown(error)}" if error else ""
-            cells.append("" if row is None else shown(row["value"]) + spread)
-        body.append([labels.model(model), labels.decoding(decoding) if decoding else "–", *cells])
-    heads = [Column("Model", text=True), Column("Decoding", text=True)]
-    for key in keys:
-        arrow = "higher is better" if directions[key] > 0 else "lower is better"
-        heads.append(Column(f"{titles[key]} ({arrow})", _SUBJECTS[subjects[key]]))
+        rows = (found.get((model, decoding, k), found.get((model, None, k))) for k in heads)
+        name = labels.decoding(decoding) if decoding else "–"
+        body.append([labels.model(model), name, *map(_related_cell, rows)])
     note = (
-        "±: standard error over documents (of distances over those of both texts). Perplexity, "
-        "contrastive entropy and the meaning of predictions belong to the model, whatever the "
-        "decoding. Numbers of different columns have different scales."
+        "↑ higher is better, ↓ lower is better; numbers of different columns have different "
+        "scales. ±: standard error over documents (of distances over those of both texts). "
+        "Perplexity, contrastive entropy and the meaning of predictions belong to the model, "
+        "whatever the decoding, and are repeated in its rows."
     )
-    title = "The measures of all papers"
-    return Table("relations", title, note, heads, body, measures)
+    columns = [Column("Model", text=True), Column("Decoding", text=True), *heads.values()]
+    return Table("relations", "The measures of all papers", note, columns, body, measures)
 
 
 def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
@@ -175,7 +189,7 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
 
 
 def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> str:
-    rows = correlations[(correlations["scope"] == WITHIN) & correlations["low"].notna()]
+    rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     if rows.empty:
         return ""

@@ -11,12 +11,13 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import STAR_NOTE, shown_signed, stars
 from beyond_perplexity.figures.semantic_rows import (
     SPLIT_TITLES,
-    measure_title,
+    evaluator_title,
     shown_split,
     sort_measures,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.schemas.semantics import PREDICTED
+from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
+from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.semantics.score_blocks import EXCESS
 
 
@@ -26,6 +27,10 @@ def _difference_cell(row: Mapping[Any, Any] | None) -> str:
     half = (row["high"] - row["low"]) / 2
     spread = "" if pd.isna(half) else f" ± {half:.3f}"
     return f"{shown_signed(row['value'])}{spread}{stars(row['p_adjusted'])}"
+
+
+def _group(evaluator: str, labels: Labels) -> str:
+    return "" if evaluator == WORDS_EVALUATOR else evaluator_title(evaluator, labels)
 
 
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
@@ -64,7 +69,10 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
                 pair = f"{labels.model(first)} less {labels.model(second)}"
                 body.append([pair if kind == PREDICTED else "", title, *cells])
     heads = [Column("Models", text=True), Column("of", text=True)]
-    heads += [Column(measure_title(name, labels)) for name in names]
+    heads += [
+        Column(MEASURES[measure].title if measure in MEASURES else measure, _group(owner, labels))
+        for owner, measure in names
+    ]
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))
     note = (
         f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "

@@ -36,19 +36,20 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
     found = {(r["evaluator"], r["measure"], r["probe"]): r for r in probes.to_dict("records")}
     names = sort_measures(zip(probes["evaluator"], probes["measure"], strict=True))
     kinds = list(dict.fromkeys(probes["probe"]))
+    known = set(probes.loc[probes["noticed"].notna(), "probe"])
     body = []
     for name in names:
         line = [measure_title(name, labels)]
         for kind in kinds:
-            row = found.get((*name, kind))
-            line.append(shown(row["value"]) if row else "")
-            line.append(shown_share(row["noticed"]) if row else "")
+            row = found.get((*name, kind), {})
+            line.append(shown(row.get("value")))
+            line += [shown_share(row.get("noticed"))] * (kind in known)
         body.append(line)
     heads = [Column("Measure", text=True)]
     heads += [
         Column(title, kind.replace("_", " ").capitalize())
         for kind in kinds
-        for title in ("score", "noticed")
+        for title in ("score", *["noticed"] * (kind in known))
     ]
     notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
     note = (

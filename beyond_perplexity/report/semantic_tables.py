@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
 from beyond_perplexity.figures.semantic_rows import (
     SPLIT_TITLES,
     MeasureName,
@@ -31,6 +31,7 @@ from beyond_perplexity.report.semantic_published import (
 )
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
+from beyond_perplexity.tendencies.notes import facts_of
 
 Descriptions = Mapping[str, Mapping[str, Any]]
 
@@ -183,21 +184,13 @@ def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
     return f"{shown(row[name])} {shown_interval(*(row[limit] for limit in limits))}".strip()
 
 
-def _describe(name: MeasureName, labels: Labels) -> list[str]:
-    measure = MEASURES[name[1]]
-    equation = f" (equation {measure.equation})" if measure.equation else ""
-    words = f"{measure.words}{equation}" + (f"; {measure.caution}" if measure.caution else "")
-    better = "higher" if measure.higher else "lower"
-    return [measure_title(name, labels), words, _range(name[1]), better]
-
-
 def _notes_of(rows: pd.DataFrame, labels: Labels) -> str:
-    """Say once what is said of measures, with the models that it is said of."""
+    """Say each fact about measures once, with the models that it is said of."""
     said: dict[str, dict[str, None]] = {}
     for row in rows.to_dict("records"):
-        if row["note"]:
-            said.setdefault(row["note"], {})[labels.model(row["model"])] = None
-    return " ".join(f"{', '.join(models)}: {note}." for note, models in said.items())
+        for fact in facts_of(row["note"] or ""):
+            said.setdefault(fact, {})[labels.model(row["model"])] = None
+    return " ".join(f"{', '.join(models)}: {fact}." for fact, models in said.items())
 
 
 def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
@@ -216,7 +209,52 @@ def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
 
 
 def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all measures: what each is, and each model's value beside its floor.
+    """Say of each measure in a line what it is, its range, direction and floor.
+
+    Parameters
+    ----------
+    semantics : pandas.DataFrame
+        Schema ``semantics``, of all models.
+    labels : Labels
+        Names of evaluators.
+
+    Returns
+    -------
+    Table
+        A row a measure, with the evaluators that give it.
+
+    Raises
+    ------
+    InputError
+        When there is no measure.
+    """
+    rows = pick_predicted(semantics, shown_split(semantics["split"]))
+    owners: dict[str, dict[str, None]] = {}
+    for evaluator, measure in sort_measures(rows["name"]):
+        if measure in MEASURES:
+            owners.setdefault(measure, {})[evaluator_title(evaluator, labels)] = None
+    body, tidy = [], []
+    for measure, held in owners.items():
+        row, floors = MEASURES[measure], rows.loc[rows["measure"] == measure, "floor"]
+        equation = f" (equation {row.equation})" if row.equation else ""
+        better = "higher" if row.higher else "lower"
+        cells = [row.title, f"{row.words}{equation}", ", ".join(held), _range(measure), better]
+        body.append([*cells, shown_range(floors) or "none", row.caution])
+        tidy.append({"measure": measure, "words": row.words, "low": row.low, "high": row.high})
+        tidy[-1] |= {"higher": row.higher, "floor_low": floors.min(), "floor_high": floors.max()}
+    heads = [Column("Measure", text=True), Column("What it is", wraps=True)]
+    heads += [Column("by", wraps=True), Column("Range", text=True), Column("Better", text=True)]
+    heads += [Column("Floor"), Column("What it does not say", wraps=True)]
+    note = (
+        "Floor: what predictions get against unrelated sentences of like length, the lowest and "
+        "the highest of the models and evaluators of this run. Constants are the paper's."
+    )
+    title = "Measures of meaning, in a line each"
+    return Table("semantics_measures", title, note, heads, body, pd.DataFrame(tidy))
+
+
+def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of all values: each model's beside its floor.
 
     Parameters
     ----------
@@ -241,15 +279,10 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         (r["evaluator"], r["measure"], r["kind"], r["model"]): r for r in rows.to_dict("records")
     }
     models = labels.sort_models(rows["model"])
-    names = [
-        name
-        for name in sort_measures(pick_predicted(semantics, split)["name"])
-        if name[1] in MEASURES
-    ]
-    proper = {key[:2] for key in found if key[2] == PROPER}
+    proper = any(kind == PROPER for _, _, kind, _ in found)
     body = []
-    for name in names:
-        line = _describe(name, labels)
+    for name in sort_measures(pick_predicted(semantics, split)["name"]):
+        line = [measure_title(name, labels)]
         for model in models:
             own = {kind: found.get((*name, kind, model)) for kind in (PREDICTED, SAMPLED, PROPER)}
             held = own[PREDICTED]
@@ -257,15 +290,9 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
             line += [_with_interval(held, "excess"), _with_interval(own[SAMPLED])]
             line += [_with_interval(own[PROPER])] if proper else []
         body.append(line)
-    heads = [Column("Measure", text=True), Column("What it is", wraps=True)]
-    heads += [Column("Range", text=True), Column("Better", text=True)]
-    own_heads = [
-        "likeliest words",
-        "floor",
-        "above the floor",
-        "samples",
-        *["proper"] * bool(proper),
-    ]
+    own_heads = ["likeliest words", "floor", "above the floor", "samples"]
+    own_heads += ["proper"] * proper
+    heads = [Column("Measure", text=True)]
     heads += [Column(title, labels.model(model)) for model in models for title in own_heads]
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
@@ -276,5 +303,5 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         "in expectation than the true distribution. "
         f"{_unknown(rows, labels)} {_notes_of(rows[rows['kind'] == PREDICTED], labels)}"
     )
-    title = "All measures of meaning, with their floors"
-    return Table("semantics_measures", title, note.strip(), heads, body, semantics)
+    title = "All values, with their floors"
+    return Table("semantics_values", title, note.strip(), heads, body, semantics)

@@ -17,10 +17,11 @@ TEST_NAMES = {
     "ks": "KS",
     "tvd": "total variation",
     "max_difference": "largest difference",
+    "mmd": "maximum mean discrepancy",
     "mean_difference": "mean difference",
 }
 # Where the shift is a share or a distance itself, its ratio to the reference's value says no more.
-_SAME = tendencies_of("words", "types")
+_SAME = tendencies_of("words", "types", "embedding")
 
 
 def _cell(row: pd.Series) -> str:

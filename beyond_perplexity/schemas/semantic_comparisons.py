@@ -7,8 +7,8 @@ import pyarrow as pa
 from beyond_perplexity.schemas.columns import columns
 
 # One row per pair of models, split, evaluator, measure and kind: `first` less `second` on the same
-# sentences. `kind` is that of SEMANTICS (predicted, sampled, continued, proper), or excess, which is
-# predicted less partner. Left out are sentences on which some model has no value.
+# sentences. `kind` is that of SEMANTICS (predicted, sampled, continued, proper), or excess: that
+# of predicted less that of partner. Left out are sentences on which some model has no value.
 SEMANTIC_DIFFERENCES = columns(
     "semantic_differences",
     split=pa.string(),

@@ -160,12 +160,16 @@ def check_alike(blocks: Sequence[ScoreBlock]) -> None:
 
 
 def known_scores(paths: Sequence[str]) -> set[tuple[str, str]]:
-    """Name the measures and kinds that any file of a model has a value of."""
+    """Name the measures and kinds that the files of a model have values of, none of them infinite.
+
+    Cross-entropy is infinite where a model finds a sentence impossible: no mean of it is finite.
+    """
     found: set[tuple[str, str]] = set()
+    infinite: set[tuple[str, str]] = set()
     for path in paths:
         with check_schema(path, SEMANTIC_SCORES) as file:
             table = file.read(columns=["measure", "kind", "value"])
-        known = table.filter(pc.is_valid(table["value"])).group_by(["measure", "kind"])
-        rows = known.aggregate([]).to_pylist()
-        found |= {(row["measure"], row["kind"]) for row in rows}
-    return found
+        for names, mask in ((found, pc.is_valid), (infinite, pc.is_inf)):
+            held = table.filter(mask(table["value"])).group_by(["measure", "kind"])
+            names |= {(row["measure"], row["kind"]) for row in held.aggregate([]).to_pylist()}
+    return found - infinite

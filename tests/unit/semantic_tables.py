@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.schemas.semantics import SEMANTIC_SCORES
+from beyond_perplexity.schemas.semantics import (
+    HUMAN_CORRELATIONS,
+    PROBES,
+    SEMANTIC_SCORES,
+    SEMANTICS,
+)
 from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
 from beyond_perplexity.storage.shards import write_shard
 
@@ -132,3 +138,88 @@ def write_scores(
                 write_shard(path, SEMANTIC_SCORES, part, {})
                 paths.append(str(path))
     return paths
+
+
+def make_semantics(
+    skills: Mapping[str, float],
+    *,
+    evaluators: Mapping[str, Sequence[str]] = EVALUATORS,
+    splits: Sequence[str] = ("valid", "test"),
+) -> pd.DataFrame:
+    """Measures of models: the value is 0.5 plus a tenth of the skill, the floor 0.3."""
+    rows = []
+    for model, skill in skills.items():
+        for split in splits:
+            for evaluator, measures in evaluators.items():
+                for measure in measures:
+                    for kind in ("predicted", "sampled", "proper"):
+                        value = 0.5 + skill / 10 - 0.1 * (kind != "predicted")
+                        higher = MEASURES[measure].higher
+                        value = value if higher else 6 - skill
+                        rows.append(
+                            {
+                                **dict.fromkeys(SEMANTICS.names),
+                                "model": model,
+                                "split": split,
+                                "evaluator": evaluator,
+                                "measure": measure,
+                                "kind": kind,
+                                "value": value,
+                                "low": value - 0.02,
+                                "high": value + 0.02,
+                                "floor": 0.3 if higher else None,
+                                "excess": value - 0.3 if higher else None,
+                                "excess_low": value - 0.33 if higher else None,
+                                "excess_high": value - 0.27 if higher else None,
+                                "sentences": 120,
+                                "groups": 40,
+                                "unknown_target": 0.05,
+                                "unknown_predicted": 0.02,
+                                "note": "",
+                            }
+                        )
+    return pa.Table.from_pylist(rows, SEMANTICS).to_pandas()
+
+
+def make_probes(evaluators: Mapping[str, Sequence[str]] = EVALUATORS) -> pd.DataFrame:
+    """All notice an unrelated sentence; words in another order only those of words' places."""
+    rows = []
+    for evaluator, measures in evaluators.items():
+        for measure in measures:
+            for probe in ("identical", "unrelated", "shuffled"):
+                blind = probe == "identical" or (probe == "shuffled" and measure == "average")
+                rows.append(
+                    {
+                        **dict.fromkeys(PROBES.names),
+                        "evaluator": evaluator,
+                        "measure": measure,
+                        "probe": probe,
+                        "value": 1.0 if blind else 0.4,
+                        "noticed": 0.0 if blind else 0.9,
+                        "sentences": 100,
+                        "note": "",
+                    }
+                )
+    return pa.Table.from_pylist(rows, PROBES).to_pandas()
+
+
+def make_human(spearman: Mapping[tuple[str, str], float], file: str = "sts") -> pd.DataFrame:
+    rows = [
+        {
+            **dict.fromkeys(HUMAN_CORRELATIONS.names),
+            "evaluator": evaluator,
+            "measure": measure,
+            "file": file,
+            "pairs": 500,
+            "undefined": 3,
+            "pearson": value - 0.01,
+            "pearson_low": value - 0.06,
+            "pearson_high": value + 0.04,
+            "spearman": value,
+            "spearman_low": value - 0.05,
+            "spearman_high": value + 0.05,
+            "note": "",
+        }
+        for (evaluator, measure), value in spearman.items()
+    ]
+    return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS).to_pandas()

@@ -90,6 +90,7 @@ def has_files(key: str, config: dict[str, Any]) -> bool:
     asked = {
         "contrastive/pairs": given["pairs"],
         "contrastive/partition": given["partition"]["proposal"],
+        "tendencies/embeddings": Run(config).embeddings.encoder,
     }
     return bool(asked.get(key, True))
 

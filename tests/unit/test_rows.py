@@ -25,7 +25,7 @@ from beyond_perplexity.report.comparison_text import FIGURE_TEXTS
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.overview import LEFT_OUT, MAIN_COLUMNS
 from beyond_perplexity.report.tables import TEST_SET_ROWS
-from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import bodies, folder, table  # noqa: F401 (fixtures)
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "beyond_perplexity"
 
 
-@pytest.mark.parametrize("name", [name for name, row in TENDENCIES.items() if row.distance])
+@pytest.mark.parametrize("name", [name for name, row in of_counts().items() if row.distance])
 def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  # noqa: F811
     row = TENDENCIES[name]
     own = (name, row.distance)

@@ -11,6 +11,7 @@ from beyond_perplexity.models.kglm.embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names
+from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,
     SampleSizeOptions,
@@ -45,6 +46,8 @@ class Tendencies(Section):
         Measures of random subsets, which show how many documents a conclusion needs.
     sensitivity : SensitivityOptions
         The smallest shift of each tendency that numbers of documents detect.
+    embedding : EmbeddingOptions or None
+        Documents are compared by their vectors as well; null: they are not.
     """
 
     stop_words: Location = "gensim"
@@ -55,6 +58,7 @@ class Tendencies(Section):
     measurement: MeasurementOptions = field(default_factory=MeasurementOptions)
     sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)
     sensitivity: SensitivityOptions = field(default_factory=SensitivityOptions)
+    embedding: EmbeddingOptions | None = None
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
             missing = [name for name in names if name not in held.files]
             if missing:
                 raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")

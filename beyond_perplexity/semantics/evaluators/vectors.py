@@ -10,6 +10,8 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+import weakref
+import zlib
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,6 +145,7 @@ class FileTable(VectorTable):
         self.path = Path(path)
         refuse_foreign(self.path)
         self._file = _open_plain(self.path)
+        weakref.finalize(self, self._file.close)
         self._kept: dict[str, Vectors] = {}
         start = self._file.read(1 << 16)
         count, self.width = _read_header(start, self.path)
@@ -239,7 +242,8 @@ def _open_plain(path: Path) -> IO[bytes]:
         with gzip.open(path) as packed:
             while block := packed.read(1 << 24):
                 plain.write(block)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
+        plain.close()
         raise InputError(f"{path}: is damaged ({error}); fetch it again") from error
     plain.seek(0)
     return plain

@@ -72,12 +72,16 @@ class TopicShift(Shift):
         )
         return np.asarray(first - second) / n
 
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return the mean distance of the shifted population over all topics, and x itself."""
+    def topic_weights(self) -> np.ndarray:
+        """Return what the mean of each topic is from that of the population: (N, N) by column."""
         n = len(self.kernel)
         weights = np.full((n, n), -1 / n)
         np.put_along_axis(weights, self._near.T, 1 / self._near.shape[1] - 1 / n, axis=0)
-        return x * float(distances(self.kernel, weights).mean()), x
+        return weights
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the mean distance of the shifted population over all topics, and x itself."""
+        return x * float(distances(self.kernel, self.topic_weights()).mean()), x
 
 
 class TopicSwapShift(SwapShift):

@@ -1,0 +1,272 @@
+"""Level, limits and power of the comparison of texts by the vectors of their documents.
+
+Run ``python -m benchmarks.calibration_embeddings [--repeats 1000] [--text FILE]``. Populations are
+finite, so that the distance of their laws is known: pages of documents with a topic, synthetic
+vectors; and, where FILE is a text with articles in the format of WikiText and the extra
+`pretrained` is installed, the paragraphs of its articles under MiniLM. Whole pages are drawn with
+replacement, as people write them, or independent documents, as a perfect model would. A second text
+may have a share of its documents of one topic (`embeddings.shifts`). Every line is one measure of
+one case, as in `benchmarks.calibration`; the exit status is 1 where a rate is not allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.calibration import FEWEST, REPEATS, rates
+from benchmarks.populations import Articles
+from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
+from beyond_perplexity.tendencies.embeddings.discrepancy import distances
+from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel
+from beyond_perplexity.tendencies.embeddings.measures import (
+    embedding_rows,
+    human_shift,
+    smallest_topic_share,
+)
+from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
+from beyond_perplexity.tendencies.inference.units import Groups
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+
+SEED = 20261122  # fixed before the first run
+LEVEL, POWER = 0.05, 0.8
+TESTS = MeasurementOptions(permutations=199)
+_WIDTH, _TOPICS = 48, 40
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A population of documents as vectors, in pages.
+
+    Attributes
+    ----------
+    vectors : numpy.ndarray of float32, shape (N, D)
+        Of all documents.
+    codes : numpy.ndarray of int64, shape (N,)
+        Page of each, from 0 on.
+    """
+
+    vectors: np.ndarray = field(repr=False)
+    codes: np.ndarray = field(repr=False)
+
+    @classmethod
+    def made(cls, pages: int, size: float, alike: float) -> Pages:
+        """Make pages of a geometric number of documents, with a share of variance in common."""
+        rng = stream(SEED, "embeddings/population", pages)
+        spread = np.arange(1, _WIDTH + 1.0) ** -0.5
+        topics = rng.normal(size=(_TOPICS, _WIDTH)) * spread
+        law = np.arange(1, _TOPICS + 1.0) ** -1
+        own = topics[rng.choice(_TOPICS, pages, p=law / law.sum())]
+        own = own + 0.7 * rng.normal(size=own.shape) * spread
+        codes = np.repeat(np.arange(pages), rng.geometric(1 / size, pages))
+        noise = rng.normal(size=(len(codes), _WIDTH)) * spread
+        found = math.sqrt(alike) * own[codes] + math.sqrt(1 - alike) * noise
+        found /= np.linalg.norm(found, axis=1, keepdims=True)
+        return cls(found.astype(np.float32), codes)
+
+    @cached_property
+    def shift(self) -> TopicShift:
+        """The shift of its documents; which of them are near does not depend on the bandwidth."""
+        return TopicShift(gaussian_kernel(self.vectors, 1.0))
+
+    def pages(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw n whole pages: documents, and the page of each."""
+        members = [np.flatnonzero(self.codes == code) for code in range(self.codes.max() + 1)]
+        chosen = [members[code] for code in rng.integers(len(members), size=n)]
+        return np.concatenate(chosen), np.repeat(np.arange(n), list(map(len, chosen)))
+
+    def documents(self, rng: np.random.Generator, n: int, x: float, topic: int) -> np.ndarray:
+        """Draw n documents, a share x of them of a topic."""
+        return np.repeat(np.arange(len(self.codes)), self.shift.documents(rng, n, x, topic))
+
+    def distance(self, x: float, topic: int, bandwidth: float) -> float:
+        """Return the MMD of the law and of that with a share x of a topic."""
+        weights = self.shift.topic_weights()[:, [topic]]
+        return x * float(distances(gaussian_kernel(self.vectors, bandwidth), weights)[0])
+
+
+@dataclass(frozen=True)
+class TwoTexts:
+    """Two texts of a population, called with the number of the repeat.
+
+    Attributes
+    ----------
+    name : str
+        Of the case; its random streams are keyed by it.
+    population : Pages
+        What both are drawn from.
+    units : int
+        Pages of the reference where it has pages, else documents.
+    grouped : tuple of two bool
+        Whether the reference and the samples are of whole pages.
+    documents : int or None
+        Documents of samples without pages (pages of those with); None for as many.
+    most : int
+        Documents of each that are embedded.
+    share : float
+        Share x of the samples' documents that is of one topic.
+    told : bool
+        Whether the test is told the pages: without them it permutes documents.
+    """
+
+    name: str
+    population: Pages = field(repr=False)
+    units: int
+    grouped: tuple[bool, bool]
+    documents: int | None = None
+    most: int = 4000
+    share: float = 0.0
+    told: bool = True
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.075)
+
+    def pair(self, repeat: int) -> tuple[EmbeddedPair, int]:
+        """Draw two texts; return them and the topic."""
+        rng = stream(SEED, f"embeddings/{self.name}", repeat)
+        held, topic = self.population, self.population.shift.topic(rng)
+        codes: list[np.ndarray | None] = [None, None]
+        if self.grouped[0]:
+            first, codes[0] = held.pages(rng, self.units)
+        else:
+            first = held.documents(rng, self.units, 0, topic)
+        if self.grouped[1]:
+            second, codes[1] = held.pages(rng, self.documents or self.units)
+        else:
+            second = held.documents(rng, self.documents or len(first), self.share, topic)
+        groups: Groups = (codes[0], codes[1]) if self.told else (None, None)
+        sizes = len(first), len(second)
+        places = chosen_documents(sizes, groups, self.most, repeat)
+        texts = [
+            EmbeddedText(held.vectors[drawn[chosen]], _thinned(own, chosen), len(drawn))
+            for drawn, chosen, own in zip((first, second), places, groups, strict=True)
+        ]
+        return EmbeddedPair.of(texts[0], texts[1]), topic
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both and compare them: whether the test rejects and the limits are wrong."""
+        pair, topic = self.pair(repeat)
+        seed = stream_key(SEED, f"embeddings/{self.name}/{repeat}")
+        row = next(iter(embedding_rows(pair, TESTS, seed)))
+        truth = self.population.distance(self.share, topic, pair.bandwidth)
+        found = {"lower limit above the truth": row.low > truth + 1e-9}
+        found["upper limit below the truth"] = row.high < truth - 1e-9
+        if not self.share and not math.isnan(row.p_value):
+            found["rejected"] = row.p_value <= LEVEL
+        return found
+
+
+def _thinned(codes: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
+    return None if codes is None else np.unique(codes[chosen], return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class PromisedShift:
+    """The smallest share of a topic that is promised to be found, and whether it is."""
+
+    case: TwoTexts
+    pairs: int = 300
+    nominal: str = f"{POWER:g}"
+    limits: tuple[float, float] = (0.7, 0.9)
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return self.case.name
+
+    @cached_property
+    def share(self) -> float:
+        """The promise, of the documents of the population."""
+        held, case = self.case.population, self.case
+        codes = held.codes if case.grouped[0] else None
+        how = SensitivityOptions(level=LEVEL, power=POWER, pairs=self.pairs)
+        n = round(case.units * len(held.codes) / (held.codes.max() + 1)) if codes is not None else 0
+        n = n or case.units
+        human = EmbeddedText(held.vectors, codes, len(held.codes))
+        return smallest_topic_share(human_shift(human), (n, case.documents or n), how, SEED)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw a pair with the promised shift and test it."""
+        shifted = TwoTexts(**{**vars(self.case), "share": self.share})
+        pair, _ = shifted.pair(repeat)
+        row = next(iter(embedding_rows(pair, TESTS, repeat)))
+        return {f"finds {self.share:.2f}": bool(row.p_value <= LEVEL)}
+
+
+def real_pages(path: Path) -> Pages:
+    """Embed the articles of a text by MiniLM."""
+    from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
+
+    drawn = Articles(path, FEWEST).everything
+    vectors = encoder_of(named_evaluator("minilm")).encode(drawn.texts.to_pylist())
+    return Pages(vectors, drawn.groups.astype(np.int64))
+
+
+def level_cases(population: Pages, name: str) -> Iterator[TwoTexts]:
+    """List cases of texts that differ in nothing."""
+    both, alone, one = (True, True), (False, False), (True, False)
+    yield TwoTexts(f"{name}, documents, 60 + 60", population, 60, alone)
+    yield TwoTexts(f"{name}, documents, 60 + 400", population, 60, alone, 400)
+    yield TwoTexts(f"{name}, pages, 60 + 60", population, 60, both)
+    yield TwoTexts(f"{name}, pages, 60 + 120", population, 60, both, 120)
+    yield TwoTexts(f"{name}, pages, 60 + 180, 150 embedded", population, 60, both, 180, 150)
+    yield TwoTexts(f"{name}, 60 pages to documents", population, 60, one)
+    yield TwoTexts(f"{name}, 60 pages to 60 documents", population, 60, one, 60)
+    yield TwoTexts(f"{name}, 60 pages to 1,000 documents", population, 60, one, 1000)
+    yield TwoTexts(f"{name}, 200 pages, 100 embedded", population, 200, one, None, 100)
+
+
+def shifted_cases(population: Pages, name: str) -> Iterator[TwoTexts]:
+    """List cases of texts that differ, whose limits are looked at."""
+    for share in (0.2, 0.6):
+        yield TwoTexts(
+            f"{name}, documents, share {share}", population, 80, (False, False), share=share
+        )
+        yield TwoTexts(f"{name}, pages, share {share}", population, 80, (True, False), share=share)
+
+
+def promised_cases(population: Pages, name: str) -> Iterator[PromisedShift]:
+    """List cases of the smallest share that is promised to be found."""
+    for n, grouped in ((60, False), (240, False), (60, True)):
+        what = "pages" if grouped else "documents"
+        yield PromisedShift(TwoTexts(f"{name}, {n} {what}", population, n, (grouped, False)))
+
+
+def cases(population: Pages, name: str) -> Iterator[TwoTexts | PromisedShift]:
+    """List all cases of a population."""
+    yield from level_cases(population, name)
+    yield from shifted_cases(population, name)
+    yield from promised_cases(population, name)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="repeats of every case")
+    parser.add_argument("--text", type=Path, help="a text with articles, in the format of WikiText")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    given = parser.parse_args()
+    populations = {"synthetic": Pages.made(150, 5.0, 0.5)}
+    if given.text:
+        populations["real"] = real_pages(given.text)
+    failing = 0
+    for name, population in populations.items():
+        for case in cases(population, name):
+            found = rates("embeddings", case, given.repeats, given.jobs)
+            print("\n".join(map(str, found)), flush=True)
+            failing += sum(not rate.allowed for rate in found)
+        unaware = TwoTexts(f"{name}, 60 pages, not told", population, 60, (True, False), told=False)
+        print("\n".join(map(str, rates("embeddings", unaware, given.repeats, given.jobs))))
+    print(f"{failing} rates are not allowed" if failing else "All rates are allowed")
+    return int(failing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

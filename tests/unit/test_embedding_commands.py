@@ -1,0 +1,273 @@
+"""The commands that embed documents and compare their vectors, from files to tables.
+
+Needs nothing but the package: the encoder is a stand-in that counts letters. Oracles: the vectors
+of the very documents, read by plain Python; how samples are cut into shards; the adjusted p-values
+of one test more.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.report import comparison_embeddings
+from beyond_perplexity.report.compare import run as run_comparison
+from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.embeddings import embeddings_table
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
+from beyond_perplexity.storage.shards import read_record, write_shard
+from beyond_perplexity.tendencies.embeddings.store import read_embeddings
+from beyond_perplexity.tendencies.inference.multiple import holm
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import paired
+from scripts import embed, measure_embeddings
+from tests.unit.test_measures import count, write_samples
+
+LETTERS = "abcdefgh"
+LIMIT = 40  # characters that the stand-in reads
+OPTIONS = MeasurementOptions(permutations=199, bootstrap=0, monte_carlo=0)
+
+
+class _Counter:
+    """Counts letters; a text without one has no vector."""
+
+    width, limit, truncated = len(LETTERS), LIMIT, 0
+
+    def encode(self, texts):
+        self.truncated += sum(len(x) > LIMIT for x in texts)
+        found = np.array([[x[:LIMIT].count(c) for c in LETTERS] for x in texts], np.float32)
+        found[found.sum(axis=1) == 0] = np.nan
+        return found.reshape(-1, len(LETTERS))
+
+
+class Stand(SentenceEvaluator):
+    def __init__(self):
+        super().__init__(_Counter())
+
+    def describe(self):
+        return {"title": "Letters & <counts>", "sha256": "0" * 64}
+
+
+class Blind(Evaluator):
+    measures = ("cosine",)
+
+    def score(self, pairs):
+        return {}
+
+    def describe(self):
+        return {"title": "word vectors"}
+
+
+def texts_of(seed: int, n: int, more: float = 0.0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    law = np.full(len(LETTERS), (1 - more) / len(LETTERS))
+    law[0] += more
+    return [
+        " ".join(rng.choice(list(LETTERS), rng.integers(5, 30), p=law).tolist()) for _ in range(n)
+    ]
+
+
+HUMAN, MORE, OTHERS = (
+    texts_of(1, 60),
+    texts_of(2, 80),
+    {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)},
+)
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    monkeypatch.setattr(embed, "load_evaluator", lambda options, device: Stand())
+    monkeypatch.setattr(comparison_embeddings, "named_evaluator", lambda name: Stand())
+
+
+def corpus(folder: Path, titles: bool = False) -> str:
+    texts = [*HUMAN, *MORE]
+    n = len(texts)
+    columns: dict[str, object] = {name: [None] * n for name in DOCUMENTS.names}
+    columns |= {"doc_id": list(range(n)), "text": texts, "n_tokens": [1] * n}
+    columns["split"] = ["test"] * len(HUMAN) + ["train"] * len(MORE)
+    columns["title"] = [f"page {i // 2}" for i in range(n)] if titles else ["x"] * n
+    arrays = {k: pa.array(v, DOCUMENTS.field(k).type) for k, v in columns.items()}
+    write_shard(folder / "documents.parquet", DOCUMENTS, arrays, {})
+    return str(folder / "documents.parquet")
+
+
+def embedded(folder, monkeypatch, shards, *flags, most=40, name="vectors.parquet", titles=False):
+    """Run scripts.embed."""
+    output = str(folder / name)
+    words = ["x", "--encoder", "{}", "--reference-documents", corpus(folder, titles)]
+    words += ["--samples", *shards]
+    words += ["--documents", str(most), "--seed", "1", "--output", output, *flags]
+    monkeypatch.setattr("sys.argv", words)
+    embed.main()
+    return output
+
+
+def shard(folder: Path, body: str, number: int, texts: list[str]) -> str:
+    path = folder / "samples" / "lstm" / body / f"{number:05d}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_samples(path, texts)
+
+
+def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path, monkeypatch):
+    whole = shard(tmp_path / "a", "beam", 0, OTHERS[0.0])
+    parts = [shard(tmp_path / "b", "beam", i, OTHERS[0.0][20 * i : 20 * (i + 1)]) for i in range(3)]
+    files = [
+        embedded(tmp_path, monkeypatch, shards, name=f"{i}.parquet")
+        for i, shards in enumerate(([whole], parts))
+    ]
+    one, other = map(read_embeddings, files)
+    assert set(one) == {("reference", "raw"), ("further", "raw"), ("lstm/beam", "raw")}
+    for key, held in one.items():
+        assert np.array_equal(held.vectors, other[key].vectors)
+    possible = {tuple(row) for row in _Counter().encode(OTHERS[0.0]).tolist()}
+    assert len(one["lstm/beam", "raw"]) == 40
+    assert {tuple(row) for row in one["lstm/beam", "raw"].vectors.tolist()} <= possible
+    assert np.array_equal(one["further", "raw"].vectors, _Counter().encode(MORE[:40]))
+    record = read_record(files[0])
+    assert record["evaluator"] == Stand().describe()
+
+
+def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path, monkeypatch):
+    words = tmp_path / "known.txt"
+    words.write_text("a\nb\n")
+    shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
+    flags = ["--vocabularies", str(words), "--readings", '{"lstm/beam": "known"}']
+    flags += ["--maximum-tokens", "4", "--first", "30"]
+    found = read_embeddings(embedded(tmp_path, monkeypatch, shards, *flags))
+    assert set(found) == {("reference", "known"), ("further", "known"), ("lstm/beam", "known")}
+    for held in found.values():
+        assert held.vectors[:, 2:].sum() == 0  # <unk> has none of these letters
+        assert held.vectors.sum(axis=1).max() <= 4
+        assert held.left_out + len(held) == (30 if held is found["reference", "known"] else 40)
+
+
+def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path, monkeypatch):
+    shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
+    flags = ["--group-column", "title"]
+    found = read_embeddings(embedded(tmp_path, monkeypatch, shards, *flags, most=30, titles=True))
+    groups = found["reference", "raw"].groups
+    assert len(groups) == 30
+    assert 15 < len(np.unique(groups)) < 30  # half of the documents of 30 pages of two
+    assert found["further", "raw"].groups is not None
+    assert found["lstm/beam", "raw"].groups is None
+
+
+def body_table(folder: Path, source: str, texts: list[str]) -> str:
+    bodies = count(folder / "r.parquet", HUMAN), count(folder / "s.parquet", texts)
+    with paired(*bodies, ([pa.array(HUMAN)], [pa.array(texts)])) as pair:
+        table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
+    path = folder / f"{source.replace('/', '_')}.parquet"
+    write_shard(path, table.schema, table, {})
+    return str(path)
+
+
+def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
+    """Text of another law is found, human text is not; p-values are adjusted for one test more."""
+    bodies = {"lstm/alike": OTHERS[0.0], "lstm/other": OTHERS[0.5]}
+    shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
+    vectors = embedded(tmp_path, monkeypatch, shards)
+    tables = [body_table(tmp_path, name, texts) for name, texts in bodies.items()]
+    out = [str(tmp_path / name) for name in ("joined.parquet", "shifts.parquet")]
+    words = ["x", "--embeddings", vectors, "--measures", *tables, "--seed", "1", "--output", out[0]]
+    words += ["--options", '{"permutations": 199}', "--output-sensitivity", out[1]]
+    words += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
+    monkeypatch.setattr("sys.argv", words)
+    measure_embeddings.main()
+    joined = pd.read_parquet(out[0])
+    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    assert rows.loc["lstm/other", "p_value"] == 0.005
+    assert rows.loc["lstm/other", "low"] > 0
+    assert rows.loc["lstm/alike", "p_value"] > 0.05
+    assert abs(rows.loc["lstm/alike", "excess"]) < rows.loc["lstm/other", "excess"] / 3
+    for source in bodies:
+        own = joined[joined["source"] == source]
+        tested = own[own["p_value"].notna() & ~own["measure"].isin(["mean_difference", "tvd_1000"])]
+        assert "mmd" in set(tested["measure"])
+        assert tested["p_adjusted"].tolist() == pytest.approx(holm(tested["p_value"]).tolist())
+    shifts = pd.read_parquet(out[1])
+    assert shifts["tendency"].tolist() == ["embedding"] * 2
+    assert shifts["relative"].is_monotonic_decreasing
+    page = embeddings_table(joined, Labels())
+    cells = {row[1].lower(): row for row in page.rows}
+    assert "*" in cells["other"][3]
+    assert "*" not in cells["alike"][3]
+    assert cells["other"][-2] == "40 / 40"
+    told = "40 of 60 documents of the reference embedded; 40 of 50 documents of the samples"
+    assert rows.loc["lstm/other", "note"].startswith(told)
+
+
+def test_a_body_that_was_not_embedded_is_named(tmp_path, monkeypatch):
+    vectors = embedded(tmp_path, monkeypatch, [shard(tmp_path, "alike", 0, OTHERS[0.0])])
+    table = body_table(tmp_path, "lstm/nucleus", OTHERS[0.5])
+    words = ["x", "--embeddings", vectors, "--measures", table, "--output", str(tmp_path / "x")]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(InputError, match="has no vectors of lstm/nucleus in raw"):
+        measure_embeddings.main()
+
+
+def compared(folder: Path, samples: list[str], **more) -> tuple[pd.DataFrame, Path]:
+    for name, texts in (("a.txt", HUMAN), ("b.txt", samples)):
+        (folder / name).write_text("\n".join(texts) + "\n")
+    options = CompareOptions(
+        str(folder / "a.txt"),
+        str(folder / "b.txt"),
+        tokenized=True,
+        permutations=199,
+        bootstrap=0,
+        embedding="letters",
+        **more,
+    )
+    run_comparison(options, folder / "out")
+    table = pd.read_csv(folder / "out" / "tendencies.csv")
+    return table[table["tendency"] == "embedding"].set_index("measure"), folder / "out"
+
+
+def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
+    found, out = compared(tmp_path, OTHERS[0.5], embedding_documents=30)
+    assert found.loc["mmd", "p_value"] == 0.005
+    assert found.loc["mmd", "floor_low"] < found.loc["mmd", "floor"] < found.loc["mmd", "value"]
+    assert found.loc["mmd", "excess"] > 0
+    assert 0 < found.loc["smallest_shift", "value"] <= 1
+    assert found.loc["embedded", "value"] == found.loc["embedded_reference", "value"] == 30
+    assert "30 of 60 documents of the reference embedded" in found.loc["mmd", "note"]
+    long = np.mean([len(text) > LIMIT for text in OTHERS[0.5]])
+    assert abs(found.loc["cut", "value"] - long) < 0.3
+    page = (out / "compare.html").read_text()
+    assert "Letters &amp; &lt;counts&gt; (SHA-256 000000000000…)" in page
+    assert "Embeddings of documents" in page
+    alike, _ = compared(tmp_path, OTHERS[0.0])
+    assert alike.loc["mmd", "p_value"] > 0.01
+    assert alike.loc["mmd", "low"] == 0
+
+
+def test_a_text_is_not_apart_from_itself(tmp_path):
+    found, _ = compared(tmp_path, HUMAN)
+    assert found.loc["mmd", "value"] == 0
+    assert found.loc["mmd", "p_value"] == found.loc["mmd", "p_adjusted"] == 1
+
+
+@pytest.mark.parametrize("documents", [19, 4001])
+def test_a_wrong_number_of_documents_is_named(tmp_path, documents):
+    with pytest.raises(InputError, match=rf"--embedding-documents: documents: is {documents}"):
+        compared(tmp_path, HUMAN, embedding_documents=documents)
+
+
+def test_what_has_no_vectors_of_texts_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"word vectors: has no vectors of texts; name one of"):
+        encoder_of(Blind())
+    with pytest.raises(InputError, match=r"--embedding nowhere: no such folder; give one, or"):
+        named_evaluator("nowhere")
+    with pytest.raises(InputError, match=r"is no folder of sentence-transformers"):
+        named_evaluator(str(tmp_path))
+    assert math.isnan(_Counter().encode(["xyz"])[0, 0])

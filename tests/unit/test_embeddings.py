@@ -1,0 +1,455 @@
+"""Documents compared by the vectors of an encoder: distance, tests, floor, limits, shifts, choice.
+
+Needs nothing but the package. Oracles: double loops over documents, leaving units out one by one,
+enumeration of all splits of a few documents, Holm's correction by hand, the definition of a shift
+by moving documents; level, limits and power by simulation (small cases of
+`benchmarks/calibration_embeddings.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binom
+from scipy.stats import t as student
+
+from benchmarks.calibration import rates
+from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
+from beyond_perplexity.tendencies.embeddings.discrepancy import (
+    distances,
+    side_weights,
+    unbiased_square,
+)
+from beyond_perplexity.tendencies.embeddings.embedded import (
+    EmbeddedPair,
+    EmbeddedText,
+    embedded_text,
+)
+from beyond_perplexity.tendencies.embeddings.joined import joined_measures
+from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
+from beyond_perplexity.tendencies.embeddings.measures import (
+    embedding_rows,
+    further_floor,
+    half_floor,
+    human_shift,
+    randomized_distances,
+    rows_of_pair,
+    smallest_topic_share,
+)
+from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
+from beyond_perplexity.tendencies.embeddings.store import embeddings_table, read_embeddings
+from beyond_perplexity.tendencies.inference.multiple import holm
+from beyond_perplexity.tendencies.inference.units import exchanged_units
+from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.shifts import PairDraw
+
+RNG = np.random.default_rng(7)
+FIRST = RNG.normal(size=(13, 4)).astype(np.float32)
+SECOND = (RNG.normal(size=(9, 4)) + 0.5).astype(np.float32)
+GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 5, 5])
+TESTS = MeasurementOptions(permutations=99)
+POPULATION = Pages.made(40, 4.0, 0.5)
+REPEATS = 60
+
+
+def text(vectors, groups=None, **held) -> EmbeddedText:
+    return EmbeddedText(np.asarray(vectors, np.float32), groups, len(vectors), **held)
+
+
+def pair_of(first=FIRST, second=SECOND, groups=(None, None), **held) -> EmbeddedPair:
+    return EmbeddedPair.of(text(first, groups[0]), text(second, groups[1]), **held)
+
+
+def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
+    """Average the kernel over pairs of documents that are not skipped, one by one."""
+    found = [
+        math.exp(-sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)) / 2 / b2)
+        for b2 in [bandwidth**2]
+        for i, x in enumerate(first)
+        for j, y in enumerate(second)
+        if not skipped(i, j)
+    ]
+    return sum(found) / len(found)
+
+
+def looped_distance(first, second, bandwidth) -> float:
+    own = looped_mean(first, first, bandwidth) + looped_mean(second, second, bandwidth)
+    return math.sqrt(max(0.0, own - 2 * looped_mean(first, second, bandwidth)))
+
+
+def looped_square(first, second, bandwidth, groups) -> float:
+    """Leave pairs of one group out of the first text, of one document out of the second."""
+    return (
+        looped_mean(first, first, bandwidth, lambda i, j: groups[i] == groups[j])
+        + looped_mean(second, second, bandwidth, lambda i, j: i == j)
+        - 2 * looped_mean(first, second, bandwidth)
+    )
+
+
+def test_the_bandwidth_is_the_median_distance_of_all_pairs_whatever_their_order():
+    both = np.concatenate([FIRST, SECOND])
+    pairs = [np.linalg.norm(x.astype(float) - y) for x, y in combinations(both, 2)]
+    assert median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
+    shuffled = both[RNG.permutation(len(both))]
+    assert median_distance(shuffled) == pytest.approx(median_distance(both), rel=1e-12)
+    assert pair_of().bandwidth == pair_of(SECOND, FIRST).bandwidth
+
+
+def test_copies_do_not_make_the_bandwidth_zero():
+    copies = np.concatenate([np.repeat(FIRST[:1], 50, axis=0), FIRST[1:3]])
+    assert median_distance(copies) > 0
+    assert median_distance(np.repeat(FIRST[:1], 5, axis=0)) == 1
+    same = pair_of(np.repeat(FIRST[:1], 5, axis=0), np.repeat(FIRST[:1], 4, axis=0))
+    rows = {row.measure: row for row in embedding_rows(same, TESTS, 1)}
+    assert (rows["mmd"].value, rows["mmd"].p_value) == (0, 1)
+
+
+def test_further_human_text_gives_one_bandwidth_to_all_samples():
+    further = text(RNG.normal(size=(20, 4)))
+    expected = median_distance(further.vectors)
+    for samples in (SECOND, 3 * SECOND):
+        assert pair_of(FIRST, samples, further=further).bandwidth == expected
+
+
+def test_the_distance_is_that_of_a_double_loop():
+    pair = pair_of()
+    row = next(iter(embedding_rows(pair, TESTS, 1)))
+    assert row.value == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth), rel=1e-6)
+
+
+def test_weights_of_documents_are_those_of_copies():
+    """A document of weight 3 is three documents."""
+    kernel = gaussian_kernel(np.concatenate([FIRST, SECOND]), 2.0)
+    label = np.arange(22) < 13
+    weights = np.where(label, 3.0, 1.0)
+    weighted = distances(kernel, side_weights(label[:, None], weights))[0]
+    assert weighted == pytest.approx(looped_distance(np.repeat(FIRST, 3, 0), SECOND, 2.0), rel=1e-6)
+
+
+def test_the_unbiased_square_leaves_out_pairs_of_a_group():
+    pair = pair_of(groups=(GROUPS, None))
+    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    assert found.value == pytest.approx(
+        looped_square(FIRST, SECOND, pair.bandwidth, GROUPS), abs=1e-7
+    )
+
+
+def test_its_variance_is_that_of_units_left_out_one_by_one():
+    pair = pair_of(groups=(GROUPS, None))
+    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    b, without = pair.bandwidth, []
+    for group in range(6):
+        kept = group != GROUPS
+        without.append((looped_square(FIRST[kept], SECOND, b, GROUPS[kept]), 6))
+    for document in range(9):
+        rest = np.delete(SECOND, document, axis=0)
+        without.append((looped_square(FIRST, rest, b, GROUPS), 9))
+    variance = sum((x - found.value) ** 2 * (n - 1) / n for x, n in without)
+    assert found.error.variance == pytest.approx(variance, rel=1e-5)
+
+
+def test_limits_solve_their_equations():
+    """The covariance of the mean embeddings as a loop over units: of groups, and of documents."""
+    pair = pair_of(groups=(GROUPS, None))
+    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    parts = []  # what a unit adds to the difference of the means, as weights of documents
+    for group in range(6):
+        inside = np.append(group == GROUPS, np.zeros(9))
+        everything = np.append(np.ones(13), np.zeros(9))
+        parts.append((inside - inside.sum() / 13 * everything) / 13 * math.sqrt(6 / 5))
+    for document in range(9):
+        inside = np.arange(22) == 13 + document
+        everything = np.append(np.zeros(13), np.ones(9))
+        parts.append((inside - everything / 9) / 9 * math.sqrt(9 / 8))
+    noise = sum((x @ pair.kernel @ y) ** 2 for x in parts for y in parts)
+    assert found.noise == pytest.approx(noise, rel=1e-9)
+    assert found.plug_in == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth) ** 2)
+    low, high = found.square_limits(0.95)
+    t = student.ppf(0.95, found.error.df)
+    assert low == pytest.approx(found.value - t * math.sqrt(found.error.variance))
+    variance = found.error.variance / found.plug_in * high + 2 * noise
+    assert high == pytest.approx(found.value + t * math.sqrt(variance))
+    assert found.limits(0.95) == (math.sqrt(max(0, low)), math.sqrt(high))
+
+
+def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
+    """Two populations whose distance is known: the mean over all samples, by simulation."""
+    case = TwoTexts("unit unbiased", POPULATION, 25, (True, False), share=0.5)
+    errors, distances_found = [], []
+    for repeat in range(200):
+        pair, topic = case.pair(repeat)
+        truth = POPULATION.distance(0.5, topic, pair.bandwidth)
+        rows = {row.measure: row for row in embedding_rows(pair, MeasurementOptions(0), 1)}
+        errors.append(rows["squared_mmd"].value - truth**2)
+        distances_found.append(rows["mmd"].value - truth)
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(200)
+    assert np.mean(distances_found) > 4 * np.std(distances_found) / math.sqrt(200)
+
+
+def test_permutations_are_splits_of_all_documents():
+    """Of 3 and 2 documents there are 10 splits; each has its distance, drawn as often."""
+    pair = pair_of(FIRST[:3], SECOND[:2])
+    both = np.concatenate([FIRST[:3], SECOND[:2]])
+    expected = []
+    for chosen in combinations(range(5), 3):
+        rest = [i for i in range(5) if i not in chosen]
+        expected.append(looped_distance(both[list(chosen)], both[rest], pair.bandwidth))
+    drawn = np.round(randomized_distances(pair, 3000, 5), 5)
+    found = Counter(drawn.tolist())
+    assert set(found) == {round(x, 5) for x in expected}
+    assert max(found.values()) < 3000 * 0.13
+
+
+@pytest.mark.parametrize("scheme", ["groups", "swaps"])
+def test_groups_are_exchanged_as_units(scheme):
+    own = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2]) if scheme == "groups" else None
+    pair = pair_of(groups=(GROUPS, own))
+    units = exchanged_units(pair.groups, pair.n_documents, 3)
+    both = np.concatenate([FIRST, SECOND])
+    codes = np.concatenate(units.codes)
+    drawn = randomized_distances(pair, 20, 3)
+    labels = np.concatenate(list(units.labels(20, 3)), axis=1)
+    times = np.repeat(units.weights, [13, 9])
+    for column, distance in zip(labels.T, drawn, strict=True):
+        on_first = column[codes]
+        weights = times * np.where(on_first, 1.0, 0.0)
+        other = times * np.where(on_first, 0.0, 1.0)
+        mean = weights / weights.sum() - other / other.sum()
+        kernel = np.exp(-((both[:, None] - both[None]) ** 2).sum(2) / 2 / pair.bandwidth**2)
+        assert distance == pytest.approx(math.sqrt(mean @ kernel @ mean), abs=1e-4)
+
+
+def test_a_text_against_itself_has_p_1_even_without_a_verdict():
+    for groups in ((None, None), (GROUPS, GROUPS)):
+        row = next(iter(embedding_rows(pair_of(FIRST, FIRST, groups), TESTS, 1)))
+        assert (row.value, row.p_value, row.withheld) == (0, 1, False)
+
+
+def test_few_groups_and_unlike_groups_have_no_verdict():
+    row = next(iter(embedding_rows(pair_of(groups=(GROUPS, None)), TESTS, 1)))
+    assert row.withheld
+    assert math.isnan(row.p_value)
+    assert "effective groups among the embedded documents of the reference, fewer than" in row.note
+    row = next(iter(embedding_rows(pair_of(reason="no verdict: unlike"), TESTS, 1)))
+    assert row.withheld
+    assert row.note == "no verdict: unlike"
+
+
+def test_one_document_of_a_text_has_no_limits_and_one_of_both_no_rows():
+    row = next(iter(embedding_rows(pair_of(FIRST, SECOND[:1]), TESTS, 1)))
+    assert math.isnan(row.low)
+    assert math.isnan(row.high)
+    assert row.value > 0
+    assert rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, SensitivityOptions(), 1) == []
+
+
+def test_the_floor_is_the_mean_over_splits_of_human_text():
+    human, further = RNG.normal(size=(30, 4)), RNG.normal(size=(25, 4))
+    pair = EmbeddedPair.of(text(human), text(SECOND + 3), text(further))
+    floor = further_floor(text(further), pair, 1)
+    both = np.concatenate([human, further[:9]]).astype(np.float32)
+    splits = (np.random.default_rng(s).permutation(39) for s in range(300))
+    drawn = [looped_distance_fast(both[o[:30]], both[o[30:]], pair.bandwidth) for o in splits]
+    assert floor.mean == pytest.approx(np.mean(drawn), rel=0.03)
+    assert floor.low < floor.mean < floor.high
+    assert further_floor(text(further[:8]), pair, 1) is None
+
+
+def looped_distance_fast(first, second, bandwidth):
+    kernel = gaussian_kernel(np.concatenate([first, second]), bandwidth)
+    n = len(first)
+    own = kernel[:n, :n].mean() + kernel[n:, n:].mean()
+    return math.sqrt(own - 2 * kernel[:n, n:].mean())
+
+
+def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
+    reference, samples = RNG.normal(size=(40, 4)), RNG.normal(size=(12, 4)) + 2
+    pair = EmbeddedPair.of(text(reference), text(samples))
+    floor = half_floor(pair, 1)
+    human, against = [], []
+    for s in range(300):
+        order = np.random.default_rng(s).permutation(40)
+        halves = [reference[order[:12]], reference[order[20:32]]]
+        human.append(looped_distance_fast(*halves, pair.bandwidth))
+        against.append(looped_distance_fast(halves[0], samples, pair.bandwidth))
+    assert floor.mean == pytest.approx(np.mean(human), rel=0.03)
+    assert floor.excess == pytest.approx(np.mean(against) - np.mean(human), rel=0.05)
+
+
+def test_shares_of_a_topic_move_the_population_in_proportion():
+    kernel = gaussian_kernel(POPULATION.vectors, 1.0)
+    shift = TopicShift(kernel)
+    near = np.argsort(-kernel, axis=1, kind="stable")[:, : round(0.1 * len(kernel))]
+    expected = [
+        looped_distance_fast(POPULATION.vectors, POPULATION.vectors[own], 1.0) for own in near
+    ]
+    assert shift.size("mmd", 0.3) == (pytest.approx(0.3 * np.mean(expected), rel=1e-4), 0.3)
+    drawn = shift.documents(np.random.default_rng(0), 10_000, 0.4, 5)
+    inside = drawn[near[5]].sum()
+    assert drawn.sum() == 10_000
+    assert inside == pytest.approx(10_000 * (0.4 + 0.6 * 0.1), rel=0.05)
+
+
+def test_pairs_under_the_null_have_the_distance_of_permutations():
+    shift = TopicShift(gaussian_kernel(POPULATION.vectors, 1.0))
+    n, rng = 40, np.random.default_rng(3)
+    drawn = shift.draw(PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
+    permuted = []
+    for _ in range(400):
+        topic = shift.topic(rng)
+        counts = shift.documents(rng, n, 0, topic) + shift.documents(rng, n, 0.5, topic)
+        both = POPULATION.vectors[np.repeat(np.arange(len(counts)), counts)]
+        order = rng.permutation(2 * n)
+        permuted.append(looped_distance_fast(both[order[:n]], both[order[n:]], 1.0))
+    assert drawn.mean() == pytest.approx(np.mean(permuted), rel=0.02)
+    assert np.quantile(drawn, 0.95) == pytest.approx(np.quantile(permuted, 0.95), rel=0.04)
+
+
+def test_the_smallest_share_falls_with_documents_and_is_found():
+    how = SensitivityOptions(level=LEVEL, pairs=100)
+    shift = human_shift(text(POPULATION.vectors))
+    few, many = (smallest_topic_share(shift, (n, n), how, 1) for n in (50, 800))
+    assert many == pytest.approx(few / 4, rel=0.3)
+    assert smallest_topic_share(shift, (30, 60), how, 1) == pytest.approx(
+        smallest_topic_share(shift, (40, 40), how, 1)
+    )
+    found = PromisedShift(TwoTexts("unit", POPULATION, 50, (False, False)), 100)
+    rate = rates("unit", found, REPEATS)[0].rate
+    assert binom.ppf(1e-3, REPEATS, 0.8) <= rate * REPEATS <= binom.ppf(1 - 1e-3, REPEATS, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("units", "grouped", "documents", "most"),
+    [
+        (40, (False, False), None, 4000),
+        (30, (False, False), 200, 4000),
+        (50, (True, True), None, 4000),
+        (50, (True, True), 150, 120),
+        (50, (True, False), None, 4000),
+        (50, (True, False), 60, 4000),
+        (60, (True, False), None, 120),
+    ],
+)
+def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, documents, most):
+    """Unequal sizes, groups on one side or both, and random subsets among them."""
+    case = TwoTexts(f"unit {grouped}", POPULATION, units, grouped, documents, most)
+    found = {rate.measure: rate for rate in rates("unit", case, REPEATS)}
+    assert found["rejected"].rate * found["rejected"].repeats <= binom.isf(1e-4, REPEATS, LEVEL)
+    assert found["lower limit above the truth"].rate <= 0.15
+    assert found["upper limit below the truth"].rate <= 0.2
+
+
+def test_documents_of_pages_taken_for_independent_are_told_apart():
+    """The simulation can reject: pages that the test is not told."""
+    case = TwoTexts("unit not told", POPULATION, 40, (True, False), told=False)
+    found = {rate.measure: rate.rate for rate in rates("unit", case, 20)}
+    assert found["rejected"] > 0.5
+
+
+def test_documents_are_chosen_at_random_and_groups_of_both_texts_alike():
+    first, second = chosen_documents((100, 30), (None, None), 40, 1)
+    assert (len(first), len(second)) == (40, 30)
+    assert len(set(first)) == 40
+    assert np.all(np.diff(first) > 0)
+    assert not np.array_equal(first, chosen_documents((100, 30), (None, None), 40, 2)[0])
+    groups = np.repeat(np.arange(50), 4), np.repeat(np.arange(300), 4)
+    first, second = chosen_documents((200, 1200), groups, 100, 1)
+    assert (len(first), len(second)) == (100, 100)
+    held = [len(np.unique(own[x])) for own, x in zip(groups, (first, second), strict=True)]
+    assert held[1] == pytest.approx(held[0], abs=3)  # 50 groups of either text, thinned alike
+    assert chosen_documents((200, 30), (groups[0], None), 100, 1)[0].tolist() != list(range(100))
+
+
+class Letters:
+    """An encoder of two letters; it reads five characters and knows no empty text."""
+
+    truncated = 0
+
+    def encode(self, texts):
+        self.truncated += sum(len(x) > 5 for x in texts)
+        counts = [[x[:5].count("a"), x[:5].count("b")] if x else [np.nan] * 2 for x in texts]
+        return np.array(counts, np.float32)
+
+
+def test_documents_without_a_vector_are_left_out_and_cut_ones_counted():
+    found = embedded_text(["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters())
+    assert found.vectors.tolist() == [[1, 1], [3, 2], [0, 1]]
+    assert found.groups.tolist() == [0, 1, 1]
+    assert (found.cut, found.left_out, found.n_documents) == (1, 1, 9)
+    cut = text(SECOND, cut=2, left_out=1)
+    rows = {row.measure: row for row in embedding_rows(EmbeddedPair.of(text(FIRST), cut), TESTS, 1)}
+    assert rows["cut"].value == pytest.approx(0.2)
+    assert rows["cut"].note == "1 documents left out, without a vector"
+
+
+def test_whole_groups_come_first():
+    held = text(np.arange(24).reshape(12, 2), np.array([2, 2, 0, 0, 0, 1, 1, 3, 3, 3, 3, 3]))
+    assert held.first(5).vectors[:, 0].tolist() == [0, 2, 4, 6, 8]
+    assert held.first(5).groups.tolist() == [1, 1, 0, 0, 0]
+    assert len(held.first(6)) == 7  # a group of which half lies within is taken
+    assert len(text(FIRST).first(4)) == 4
+
+
+def test_vectors_are_read_as_they_were_written(tmp_path):
+    held = {
+        ("reference", "raw"): text(FIRST, GROUPS, cut=2, left_out=1),
+        ("lstm/beam", "words"): text(SECOND),
+    }
+    table = pa.concat_tables([embeddings_table(key, own) for key, own in held.items()])
+    write_shard(tmp_path / "vectors.parquet", EMBEDDINGS, table, {})
+    found = read_embeddings(tmp_path / "vectors.parquet")
+    assert set(found) == set(held)
+    for key, own in held.items():
+        assert np.array_equal(found[key].vectors, own.vectors)
+        assert (found[key].cut, found[key].left_out) == (own.cut, own.left_out)
+    assert np.array_equal(found["reference", "raw"].groups, GROUPS)
+    assert found["lstm/beam", "words"].groups is None
+    wrong = pa.concat_tables([table, embeddings_table(("a/b", "raw"), text(FIRST[:, :2]))])
+    write_shard(tmp_path / "wrong.parquet", EMBEDDINGS, wrong, {})
+    with pytest.raises(InputError, match=r"wrong.parquet: holds vectors of different lengths"):
+        read_embeddings(tmp_path / "wrong.parquet")
+
+
+def measured_rows(p_values):
+    return [
+        MeasureRow(
+            f"t{k}", "ks", 0.1, p_value=p, note='word "a"; 99 permutations cannot give p < 1'
+        )
+        for k, p in enumerate(p_values)
+    ]
+
+
+def test_tests_of_embeddings_join_the_family_of_the_body():
+    p_values = [0.001, 0.02, math.nan, 0.3]
+    rows = measured_rows(p_values)
+    names = TENDENCY_MEASURES.names
+    held = [{**row._asdict(), "source": "a/b", "vocabulary": "words"} for row in rows]
+    for record in held:
+        record |= {"n_reference": 9, "n_samples": 8, "groups_reference": None}
+        record.pop("withheld")
+        record["p_value"] = None if math.isnan(record["p_value"]) else record["p_value"]
+    table = pa.Table.from_pylist([{k: r[k] for k in names} for r in held], TENDENCY_MEASURES)
+    own = MeasureRow("embedding", "mmd", 0.2, p_value=0.004, note="few")
+    found = joined_measures(table, [own], 1999).to_pylist()
+    adjusted = holm([0.001, 0.02, 0.3, 0.004])
+    assert [row["p_adjusted"] for row in found] == [
+        pytest.approx(adjusted[0]),
+        pytest.approx(adjusted[1]),
+        None,
+        pytest.approx(adjusted[2]),
+        pytest.approx(adjusted[3]),
+    ]
+    assert [row["note"] for row in found] == ['word "a"'] * 4 + ["few"]
+    assert {row["n_samples"] for row in found} == {8}
+    assert found[-1]["source"] == "a/b"

@@ -1,0 +1,436 @@
+"""InferSent: encoder, classifier, official weights, training on next sentences and on pairs.
+
+Oracles: LSTM, GRU, pooling and equation 6 in plain loops with the same weights; state dicts in the
+layout of the official files with made-up weights; a killed training against one that was not; which
+sentence comes next, by hand; a toy task that can be learned.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.store import TOKENS, InstanceStore
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, read_official
+from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
+from beyond_perplexity.semantics.evaluators.infersent_training import LabelMeaning, fit_infersent
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining, PairTraining
+from beyond_perplexity.semantics.evaluators.sentence_sources import (
+    NextSentences,
+    ordered_sentences,
+)
+from beyond_perplexity.semantics.evaluators.vectors import FileTable
+from beyond_perplexity.training import loop
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.evaluator_oracles import (
+    both_ways,
+    gru_states,
+    lstm_states,
+    sigmoid,
+    write_documents,
+    write_vectors,
+)
+
+WIDTH, HIDDEN = 6, 5
+WORDS = [f"w{place}" for place in range(20)]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "vectors.txt"
+    held = write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
+    return FileTable(path), held
+
+
+def make(**architecture):
+    torch.manual_seed(1)
+    options = {"hidden_size": HIDDEN, "dropout": 0.3, **architecture}
+    return InferSentNetwork(WIDTH, 1, options).eval()
+
+
+def some_texts(count=40, longest=23, words=WORDS):
+    random = np.random.default_rng(3)
+    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
+
+
+def pooled(network, states):
+    """Pool the states of one sentence as equations 7 and 8 say."""
+    if network.options.pooling == "max":
+        return states.max(axis=0)
+    if network.options.pooling == "mean":
+        return states.mean(axis=0)
+    first, _, last = network.attention
+    weight, bias = (part.detach().double().numpy() for part in first.parameters())
+    scores = np.tanh(states @ weight.T + bias) @ last.weight.detach().double().numpy()[0]
+    shares = np.exp(scores) / np.exp(scores).sum()
+    return shares @ states
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean", "attention"])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
+    network = make(cell=cell, pooling=pooling)
+    read = lstm_states if cell == "lstm" else gru_states
+    texts = some_texts()
+    found = InferSentEncoder(network, table[0]).encode(texts)
+    for text, vector in zip(texts, found, strict=True):
+        rows = np.array([table[1][word] for word in text.split()], np.float64)
+        states = both_ways(read, rows, network.reader.layer)
+        np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean", "attention"])
+def test_a_vector_does_not_depend_on_its_batch(pooling, table):
+    encoder = InferSentEncoder(make(pooling=pooling), table[0])
+    texts = some_texts(70)
+    whole = encoder.encode(texts)
+    for size in (1, 7, 33):
+        parts = [encoder.encode(texts[start : start + size]) for start in range(0, 70, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    np.testing.assert_array_equal(encoder.encode(texts[::-1])[::-1], whole)
+
+
+def test_unknown_words_are_left_out_and_counted(table):
+    encoder = InferSentEncoder(make(), table[0])
+    found = encoder.encode(["w1 none w2", "w1 w2", "<unk> w1 </s> w2", "none", "", "<unk>"])
+    np.testing.assert_array_equal(found[[1, 2]], found[[0, 0]])
+    assert np.isnan(found[3:]).all()
+    assert (encoder.words, encoder.unknown) == (8, 2)
+
+
+def test_the_classifier_is_equation_6_in_both_orders(table):
+    network = make()
+    encoder = InferSentEncoder(network, table[0])
+    vectors = encoder.encode(some_texts(8))
+    first, second = vectors[:4], vectors[4:]
+    found = encoder.scores(first, second, None)
+    weight, bias = (part.detach().double().numpy() for part in network.head.parameters())
+    for u, v, score in zip(first.astype(float), second.astype(float), found, strict=True):
+        orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
+        wanted = np.mean([sigmoid(weight[0] @ part + bias[0]) for part in orders])
+        assert score == pytest.approx(wanted, abs=1e-6)
+    np.testing.assert_array_equal(encoder.scores(second, first, None), found)
+
+
+# ---- official weights ----
+
+
+def official_weights(seed=2, width=WIDTH):
+    torch.manual_seed(seed)
+    layer = nn.LSTM(width, HIDDEN, bidirectional=True)
+    return layer, {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, table, tmp_path):
+    """The official files are of torch's old layout; words in NO_WORDS are marks only there."""
+    layer, held = official_weights()
+    path = tmp_path / "infersent1.pkl"
+    torch.save(held, path, _use_new_zipfile_serialization=not legacy)
+    vectors = {"family": "vectors", "path": str(table[0].path)}
+    given = {"family": "infersent", "path": str(path), "vectors": vectors, "version": 1}
+    evaluator = load_evaluator(given, device="cpu")
+    assert evaluator.measures == ("similarity",)
+    assert evaluator.describe()["title"] == "InferSent 1"
+    texts = some_texts(6)
+    found = evaluator.encoder.encode(texts)
+    for text, vector in zip(texts, found, strict=True):
+        words = ["<s>", *text.split(), "</s>"]
+        rows = np.array([table[1][word] for word in words], np.float64)
+        np.testing.assert_allclose(vector, both_ways(lstm_states, rows, layer).max(0), atol=2e-6)
+    first, second = found[0].astype(float), found[1].astype(float)
+    wanted = first @ second / np.sqrt((first @ first) * (second @ second))
+    assert evaluator.score([(texts[0], texts[1])])["similarity"][0] == pytest.approx(wanted)
+
+
+def test_marks_without_a_vector_are_left_out(tmp_path):
+    """Version 2 has `<p>` and `</p>`, which a table may lack."""
+    _, held = official_weights()
+    torch.save(held, tmp_path / "infersent2.pkl")
+    write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
+    given = {
+        "family": "infersent",
+        "path": str(tmp_path / "infersent2.pkl"),
+        "vectors": {"family": "vectors", "path": str(tmp_path / "some.txt")},
+    }
+    one, two = (load_evaluator(given | {"version": n}, device="cpu").encoder for n in (1, 2))
+    np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
+
+
+class Trap:
+    """What runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return (print, ("a pickle was run",))
+
+
+def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
+    _, held = official_weights()
+    path = tmp_path / "infersent1.pkl"
+    cases = {
+        "is a page of HTML": b"<!doctype html><title>gone</title>",
+        "is no file of weights alone": pickle.dumps({"enc_lstm": Trap()}),
+        "is empty": b"",
+    }
+    for words, content in cases.items():
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=words) as error:
+            read_official(path, WIDTH)
+        assert "\n" not in str(error.value)
+    assert capsys.readouterr().out == ""  # nothing was run
+    torch.save({"weight": torch.zeros(1)}, path)
+    with pytest.raises(InputError, match="has not the layout of InferSent's weights"):
+        read_official(path, WIDTH)
+    torch.save(held, path)
+    with pytest.raises(InputError, match=r"of 6 numbers, but those .* have 300"):
+        read_official(path, 300)
+
+
+def test_damaged_official_weights_and_missing_vectors_are_told(table, tmp_path):
+    _, held = official_weights()
+    held["enc_lstm.bias_hh_l0"][0] = torch.nan
+    path = tmp_path / "infersent1.pkl"
+    torch.save(held, path)
+    given = {"family": "infersent", "path": str(path)}
+    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
+        load_evaluator(given)
+    vectors = {"family": "vectors", "path": str(table[0].path)}
+    with pytest.raises(InputError, match="are NaN or infinite"):
+        load_evaluator(given | {"vectors": vectors})
+    held["enc_lstm.bias_hh_l0"] = torch.zeros(3)
+    torch.save(held, path)
+    with pytest.raises(InputError, match="its weights do not fit each other"):
+        load_evaluator(given | {"vectors": vectors})
+
+
+# ---- next sentences ----
+
+TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "documents.parquet"
+    write_documents(path, TEXTS)
+    words = [*WORDS, "."]
+    options = EvaluatorTraining()
+    found = ordered_sentences(path, "train", ClosedVocabulary(words, 0), options, False)
+    store = InstanceStore.write(tmp_path / "store", "train", found)
+    vectors = np.arange(24 * 2, dtype=np.float32).reshape(24, 2)
+    return store, NextSentences(store, vectors, 64, 1, "train"), vectors
+
+
+def test_a_sentence_is_followed_by_the_next_of_its_document(source):
+    store, pairs, _ = source
+    held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
+    assert held == [
+        *("w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 ."),
+        *(".", "w8 w9 .", "w10 w11 ."),
+    ]
+    places = pairs._places.tolist()
+    assert [(held[place], held[place + 1]) for place in places] == [
+        ("w0 w1 .", "w2 w3 w4 ."),
+        ("w2 w3 w4 .", "w5 ."),
+        ("w7 .", "."),
+        (".", "w8 w9 ."),
+        ("w8 w9 .", "w10 w11 ."),
+    ]
+
+
+def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(source):
+    _, pairs, vectors = source
+    orders = set()
+    for epoch in range(8):
+        (plan,) = pairs.shuffled(1, epoch)
+        batch, again = pairs.batch(plan), pairs.batch(plan)
+        assert torch.equal(batch.second, again.second)
+        count = len(batch.labels) // 2
+        assert batch.labels.tolist() == [1.0] * count + [0.0] * count
+        assert (batch.second[:count] == batch.first[:count] + count).all()
+        assert sorted(batch.second[count:].tolist()) == list(range(count, 2 * count))
+        assert (batch.second[count:] != batch.first[count:] + count).all()
+        orders.add(tuple(batch.second[count:].tolist()))
+    assert len(orders) > 3
+    assert batch.vectors.shape == (2 * count, int(batch.lengths.max()), 2)
+    assert set(batch.vectors[..., 0].flatten().tolist()) <= set(vectors[:, 0].tolist())
+
+
+def test_documents_that_are_sentences_follow_each_other(tmp_path):
+    path = tmp_path / "documents.parquet"
+    write_documents(path, [f"w{place} . w0" for place in range(9)])
+    options = EvaluatorTraining(sentences="documents", maximum_length=2)
+    words = ClosedVocabulary(WORDS, 0)
+    rows = list(ordered_sentences(path, "train", words, options, keep_unknown=True))
+    # Document 7 is of the other split.
+    assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
+    assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]
+
+
+# ---- training ----
+
+
+def chain_texts(count=160):
+    """Write documents whose sentences are about one of two topics each."""
+    random = np.random.default_rng(0)
+    texts = []
+    for place in range(count):
+        words = WORDS[:10] if place % 3 else WORDS[10:]
+        sentences = [" ".join(random.choice(words, random.integers(3, 7))) for _ in range(4)]
+        texts.append(" . ".join([*sentences, "."]))
+    return texts
+
+
+def job_of(folder, **options):
+    path = folder / "documents.parquet"
+    if not path.exists():
+        write_documents(path, chain_texts())
+        write_vectors(folder / "vectors.txt", WORDS, WIDTH)
+    training = {"maximum_epochs": 8, "batch_tokens": 256, "warmup_steps": 0, "checkpoint_steps": 9}
+    training |= {"learning_rate": 0.02}
+    given = {
+        "family": "infersent",
+        "vectors": {"family": "vectors", "path": str(folder / "vectors.txt")},
+        "architecture": {"hidden_size": 8, "dropout": 0.1},
+        "training": training | options.pop("training", {}),
+        **options,
+    }
+    return EvaluatorJob(
+        options=given,
+        documents=None if "pairs" in options else path,
+        vocabulary=None,
+        preprocessing={},
+        seed=1,
+        device="cpu",
+        threads=1,
+        output=folder / "evaluator",
+        checkpoints=folder / "checkpoints",
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    job = job_of(tmp_path_factory.mktemp("next"))
+    fit_infersent(job)
+    return job
+
+
+def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
+    held = json.loads((trained.output / "evaluator.json").read_text(encoding="utf-8"))
+    assert held["title"] == "InferSent architecture (next sentence)"
+    assert held["valid_loss"] < 0.6  # log 2 = 0.69 without a clue; others of a topic are alike
+    evaluator = load_evaluator({"family": "infersent", "path": str(trained.output)}, device="cpu")
+    assert evaluator.measures == ("similarity",)  # to come next is no likeness
+    same, other = evaluator.score([("w1 w2 w3", "w4 w5 w6"), ("w1 w2 w3", "w14 w15 w16")])[
+        "similarity"
+    ]
+    assert same > other
+    assert evaluator.score([("w1 w2", "w1 w2")])["similarity"] == pytest.approx(1)
+    assert evaluator.describe()["sha256"] == held["sha256"]
+
+
+def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, monkeypatch):
+    kept = loop.save_checkpoint
+
+    def stop(folder, step, tensors, state):
+        kept(folder, step, tensors, state)
+        if state["progress"]["epoch"] == 3:
+            raise KeyboardInterrupt
+
+    job = job_of(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save_checkpoint", stop)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            fit_infersent(job)
+    assert not (job.output / "evaluator.json").exists()
+    fit_infersent(job)
+    name = "model.safetensors"
+    assert (job.output / name).read_bytes() == (trained.output / name).read_bytes()
+
+
+def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
+    other = tmp_path / "other.txt"
+    write_vectors(other, WORDS, WIDTH, seed=5)
+    given = {"family": "infersent", "path": str(trained.output)}
+    with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
+        load_evaluator(given | {"vectors": {"family": "vectors", "path": str(other)}})
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for file in trained.output.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    (folder / "model.safetensors").write_bytes(b"<html>")
+    with pytest.raises(InputError, match="is a page of HTML"):
+        load_evaluator(given | {"path": str(folder)})
+    (folder / "model.safetensors").write_bytes(b"\0" * 40)
+    with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
+        load_evaluator(given | {"path": str(folder)})
+    with pytest.raises(InputError, match=r"it has no evaluator\.json"):
+        load_evaluator(given | {"path": str(tmp_path)})
+
+
+def write_pairs(path, labels, count=240):
+    """Write pairs of texts, of one topic or of two; SNLI's names."""
+    random = np.random.default_rng(4)
+    lines = []
+    for place in range(count):
+        topics = [WORDS[:10], WORDS[10:]][:: random.choice([-1, 1])]
+        first = " ".join(random.choice(topics[0], 4))
+        second = " ".join(random.choice(topics[place % 2], 4))
+        held = {"sentence1": first, "sentence2": second, "gold_label": labels[place % 2]}
+        lines.append(json.dumps(held))
+    lines.append(json.dumps(held | {"gold_label": "-"}))  # nobody agreed
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("labels", [("entailment", "contradiction"), ("4.5", "0.5")])
+def test_pairs_train_the_classifier(labels, tmp_path):
+    pairs = tmp_path / "pairs.jsonl"
+    write_pairs(pairs, labels)
+    job = job_of(tmp_path, pairs=str(pairs), training={"maximum_epochs": 25})
+    fit_infersent(job)
+    evaluator = load_evaluator({"family": "infersent", "path": str(job.output)}, device="cpu")
+    kind = "inference" if labels[0] == "entailment" else "scored"
+    assert evaluator.describe()["title"] == f"InferSent architecture ({kind} pairs)"
+    found = evaluator.score([("w1 w2", "w3 w4"), ("w1 w2", "w13 w14"), ("none", "w1"), ("w1", "x")])
+    assert set(found) == {"similarity", "head"}
+    assert found["head"][0] > 0.6 > 0.4 > found["head"][1]
+    assert found["head"][2] == 0
+    assert np.isnan(found["head"][3])
+
+
+def test_labels_are_scores_or_classes(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    scores = LabelMeaning.of(path, {"0", "2.5", "5"}, PairTraining())
+    assert (scores.classes, scores.low, scores.high) == ((), 0, 5)
+    three = {"entailment", "neutral", "contradiction"}
+    assert LabelMeaning.of(path, three, PairTraining()).classes == tuple(sorted(three))
+    for labels, words in (
+        ({"1"}, "has 1 different labels"),
+        ({"yes", "no"}, "none of its labels .* is entailment"),
+    ):
+        with pytest.raises(InputError, match=words):
+            LabelMeaning.of(path, labels, PairTraining())
+    with pytest.raises(InputError, match="the score 'many' is no finite number"):
+        LabelMeaning.of(path, {"1", "many"}, PairTraining(labels="scores"))
+
+
+def test_what_cannot_be_trained_is_told(tmp_path):
+    job = job_of(tmp_path)
+    alone = tmp_path / "alone.parquet"
+    write_documents(alone, ["w1 w2"] * 9)
+    with pytest.raises(InputError, match="no document has two sentences"):
+        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": alone})))
+    strange = tmp_path / "strange.parquet"
+    write_documents(strange, ["x y . z"] * 9)
+    with pytest.raises(InputError, match="has a vector of no word of the training text"):
+        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": strange})))
+    with pytest.raises(InputError, match="give --documents"):
+        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": None})))

@@ -1,0 +1,431 @@
+"""The measures of all papers side by side: readers, resamples, rank correlations, orders.
+
+Needs no data: files are written here. Oracles: sums in loops, closed forms of standard errors and
+of normal probabilities, SciPy's rank correlation, and the coverage of intervals by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import norm, spearmanr
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS, correlate_ranks
+from beyond_perplexity.relations.document_sums import DocumentSums, resampled_values
+from beyond_perplexity.relations.measures import (
+    RelatedFiles,
+    RelatedMeasures,
+    RelationOptions,
+    gather_measures,
+)
+from beyond_perplexity.relations.orders import compare_orders
+from beyond_perplexity.relations.readers import (
+    PERPLEXITY,
+    contrast_sums,
+    perplexity_sums,
+    semantic_sums,
+    tendency_rows,
+)
+from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.semantics.bleu import bleu_of
+from beyond_perplexity.storage.shards import write_shard
+from tests.unit.semantic_tables import sentences, write_scores
+
+DOCUMENTS = 40
+OPTIONS = RelationOptions(resamples=300)
+
+
+def write_documents(
+    folder: Path,
+    bits: dict[str, np.ndarray],
+    *,
+    text: str = "cleaned",
+    spelled: float | None = None,
+    group: Sequence[str] | None = None,
+) -> list[str]:
+    """Write documents of 99 bytes (and an end) with these bits."""
+    paths = []
+    for model, own in bits.items():
+        n = len(own)
+        columns: dict[str, Any] = {name: [0] * n for name in DOCUMENT_SCORES.names}
+        columns |= {
+            "doc_id": range(n),
+            "scored_text": [text] * n,
+            "group": pa.nulls(n, pa.string()) if group is None else list(group),
+            "log_likelihood": [-float(b) * math.log(2) for b in own],
+            "log_likelihood_spelled": [spelled] * n,
+            "bytes": [99] * n,
+        }
+        path = folder / f"{model}.parquet"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_shard(path, DOCUMENT_SCORES, pa.table(columns, DOCUMENT_SCORES), {})
+        paths.append(str(path))
+    return paths
+
+
+def drawn_bits(seed: int = 1, **shift: float) -> dict[str, np.ndarray]:
+    """Draw bits of documents that are hard or easy for all models alike."""
+    random = np.random.default_rng(seed)
+    shared = random.normal(200, 30, DOCUMENTS)
+    return {m: shared + s + random.normal(0, 5, DOCUMENTS) for m, s in shift.items()}
+
+
+def tendency(source: str, **changed: Any) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(TENDENCY_MEASURES.names),
+        "source": source,
+        "tendency": "length",
+        "measure": "ks",
+        "value": 0.3,
+        "high": 0.4,
+        "excess": 0.2,
+        **changed,
+    }
+
+
+def write_tendencies(folder: Path, rows: list[dict[str, Any]]) -> list[str]:
+    path = folder / "measures.parquet"
+    table = pa.Table.from_pylist(rows, TENDENCY_MEASURES)
+    write_shard(path, TENDENCY_MEASURES, table, {})
+    return [str(path)]
+
+
+def write_contrasts(
+    folder: Path, losses: dict[str, float], *, sentence_level: tuple[str, ...] = ()
+) -> list[str]:
+    """Write documents of 10 words that lose so much a word at level .1, and twice that at .3."""
+    paths = []
+    for model, lost in losses.items():
+        rows = []
+        for unit in range(DOCUMENTS):
+            for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
+                row: dict[str, Any] = dict.fromkeys(CONTRAST_SCORES.names, 0)
+                row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
+                row |= {"sentences": 1, "sentence_level": model in sentence_level}
+                row |= {"log_score": -50.0 - 10 * lost * share}
+                rows.append(row)
+        path = folder / model / "00000-00000.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_shard(path, CONTRAST_SCORES, pa.Table.from_pylist(rows, CONTRAST_SCORES), {})
+        paths.append(str(path))
+    return paths
+
+
+def by_place(found: RelatedMeasures) -> dict[tuple[str, str | None, str], dict[str, Any]]:
+    return {(row["model"], row["decoding"], row["measure"]): row for row in found.rows}
+
+
+# ---- readers ----
+
+
+def test_bits_per_byte_count_the_end_of_a_document(tmp_path: Path) -> None:
+    bits = drawn_bits(a=0, b=10)
+    sums, others = perplexity_sums(write_documents(tmp_path, bits))
+    assert sums is not None
+    assert others == []
+    values = sums.values(np.ones((1, DOCUMENTS)))[0]
+    expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
+    assert values == pytest.approx(expected)
+    assert sums.models == ["a", "b"]
+
+
+def test_spelled_likelihoods_are_taken_where_they_are(tmp_path: Path) -> None:
+    spelled = -300 * math.log(2)
+    sums, _ = perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
+    assert sums is not None
+    assert sums.values(np.ones((1, DOCUMENTS)))[0] == pytest.approx([3.0])
+
+
+def test_a_model_of_another_text_is_named_and_not_compared(tmp_path: Path) -> None:
+    paths = write_documents(tmp_path, drawn_bits(a=0, b=5))
+    paths += write_documents(tmp_path, drawn_bits(c=0), text="raw")
+    found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
+    row = by_place(found)["c", None, PERPLEXITY]
+    assert row["value"] is None
+    assert row["note"] == "is not scored on the text that the others are scored on"
+    assert found.sums[PERPLEXITY].models == ["a", "b"]
+
+
+def test_other_documents_are_refused(tmp_path: Path) -> None:
+    paths = write_documents(tmp_path, drawn_bits(a=0))
+    paths += write_documents(tmp_path, {"b": np.full(7, 200.0)})
+    with pytest.raises(InputError, match="b: was scored on other documents than a"):
+        perplexity_sums(paths)
+
+
+def test_an_infinite_perplexity_stays_infinite(tmp_path: Path) -> None:
+    bits = drawn_bits(a=0, b=0)
+    bits["b"][3] = math.inf
+    found = gather_measures(RelatedFiles(perplexities=write_documents(tmp_path, bits)), OPTIONS)
+    assert by_place(found)["b", None, PERPLEXITY]["value"] == math.inf
+    assert by_place(found)["b", None, PERPLEXITY]["error"] is None
+    missed = np.isfinite(found.draws[PERPLEXITY][:, 1]).mean()
+    assert missed == pytest.approx((1 - 1 / DOCUMENTS) ** DOCUMENTS, abs=0.1)  # without document 3
+
+
+def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(
+    tmp_path: Path,
+) -> None:
+    paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
+    entropy, ratio = contrast_sums(paths, 0.3, 0.1)
+    ones = np.ones((1, DOCUMENTS))
+    assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
+    assert entropy.values(ones)[0] == pytest.approx([2.0])
+    assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
+    assert ratio.values(ones)[0] == pytest.approx([2.0, 2.0])
+    with pytest.raises(InputError, match=r"was not distorted at level 0\.7"):
+        list(contrast_sums(paths, 0.7, 0.1))
+
+
+def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path: Path) -> None:
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
+    found = {one.measure: one for one in semantic_sums(paths, "test")}
+    assert set(found) == {
+        *("semantics/words.bleu_2", "semantics/words.bleu_4", "semantics/words.accuracy"),
+        *("semantics/glove.wmd", "semantics/glove.greedy_f1", "semantics/glove.average"),
+        *("semantics/infersent.similarity", "semantics/infersent.head"),
+    }
+    scores = pq.read_table(paths[0]).to_pandas()
+    own = scores[(scores["split"] == "test") & (scores["kind"] == "predicted")]
+    counts = np.sum(own.loc[own["measure"] == "bleu_2", "statistics"].tolist(), axis=0)
+    bleu = found["semantics/words.bleu_2"]
+    value = bleu.values(np.ones((1, len(bleu.groups))))[0, 0]
+    assert value == pytest.approx(float(bleu_of(counts, 2)))
+
+
+def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path: Path) -> None:
+    rows = [
+        tendency("lstm/beam"),
+        tendency("lstm/nucleus", high=1.0),
+        tendency("external/mine", excess=None),
+        tendency("lstm/beam", measure="mean"),
+        tendency("lstm/beam", tendency="vocabulary"),
+    ]
+    found = list(tendency_rows(write_tendencies(tmp_path, rows), 0.95))
+    assert [(row["model"], row["decoding"]) for row in found] == [
+        ("lstm", "beam"),
+        ("lstm", "nucleus"),
+        ("external/mine", None),
+    ]
+    assert found[0]["value"] == 0.2
+    assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
+    assert found[1]["error"] is None  # a limit of 1 is one by definition
+    assert (found[2]["value"], found[2]["note"]) == (None, "the distance has no floor")
+
+
+# ---- resamples ----
+
+
+def ratio_of(measure: str, numerators: np.ndarray, groups: np.ndarray) -> DocumentSums:
+    ones = np.ones_like(numerators)
+    models = [f"m{k}" for k in range(numerators.shape[1])]
+    return DocumentSums(measure, "x", measure, True, models, groups, numerators, ones)
+
+
+def test_resamples_vary_as_the_mean_does_and_are_shared() -> None:
+    """Oracle: the standard error s/√n of a mean; the same numbers give the same draws."""
+    random = np.random.default_rng(2)
+    groups = np.sort(random.integers(0, 2**60, 400))
+    one = random.normal(size=(400, 2))
+    held = [ratio_of("one", one, groups), ratio_of("two", one[:, ::-1], groups)]
+    drawn = resampled_values(held, 2_000, 3)
+    expected = one.std(axis=0) / math.sqrt(400)
+    assert drawn["one"].std(axis=0) == pytest.approx(expected, rel=0.06)
+    assert np.array_equal(drawn["one"], drawn["two"][:, ::-1])
+    alone = resampled_values(held[:1], 2_000, 3)
+    assert np.array_equal(alone["one"], drawn["one"])
+
+
+def test_a_measure_of_fewer_documents_draws_from_those() -> None:
+    groups = np.arange(100)
+    full = ratio_of("full", np.arange(100.0)[:, None], groups)
+    part = ratio_of("part", np.arange(0, 100.0, 2)[:, None], groups[::2])
+    drawn = resampled_values([full, part], 500, 1)
+    assert drawn["part"].mean() == pytest.approx(49, abs=1)
+    assert np.corrcoef(drawn["full"][:, 0], drawn["part"][:, 0])[0, 1] > 0.5
+
+
+# ---- correlations ----
+
+
+def related(values: Mapping[Any, float], direction: int = 1) -> list[Any]:
+    return [
+        {"model": m, "decoding": d, "measure": k, "value": v, "direction": direction}
+        for (m, d, k), v in values.items()
+    ]
+
+
+def correlated(rows: list[Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    found = correlate_ranks(rows).to_pylist()
+    return {(row["first"], row["second"], row["scope"]): row for row in found}
+
+
+def test_a_measure_of_the_model_stands_in_all_of_its_rows() -> None:
+    """Oracle: SciPy over the six rows, and the mean over both decodings."""
+    random = np.random.default_rng(4)
+    models = "abc"
+    own = dict(zip(models, [1.0, 3.0, 2.0], strict=True))
+    texts = {(m, d): random.normal() for m in models for d in ("x", "y")}
+    values: dict[Any, float] = {(m, None, "p"): v for m, v in own.items()}
+    values |= {(m, d, "t"): v for (m, d), v in texts.items()}
+    found = correlated(related(values))
+    over = spearmanr([own[m] for m, _ in texts], [*texts.values()]).statistic
+    assert found["p", "t", OVER_ROWS]["value"] == pytest.approx(over)
+    each = [spearmanr([1, 3, 2], [texts[m, d] for m in models]).statistic for d in ("x", "y")]
+    assert found["p", "t", WITHIN_DECODINGS]["value"] == pytest.approx(np.mean(each))
+    assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
+
+
+def test_measures_of_models_alone_count_each_model_once() -> None:
+    values: dict[Any, float] = {
+        (m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)
+    }
+    values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
+    found = correlated(related(values))["p", "q", OVER_ROWS]
+    assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
+    assert found["low"] > 0
+
+
+def test_more_is_better_in_all_signs_and_infinities() -> None:
+    rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
+    rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
+    assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
+
+
+def test_brought_texts_are_rows_of_tendencies() -> None:
+    names = ["external/one", "external/two", "external/three"]
+    rows = related({(m, None, k): float(v) for k in "st" for v, m in enumerate(names)})
+    rows += related({("a", "x", "s"): 5.0, ("a", "x", "t"): 4.0})
+    found = correlated(rows)["s", "t", OVER_ROWS]
+    assert (found["rows"], found["models"]) == (4, 4)
+
+
+def test_rows_that_share_models_count_as_models() -> None:
+    """Three decodings that say the same of six models: intervals hold the truth, as one would.
+
+    Rows as if independent would hold it in about 75% of 400 draws.
+    """
+    random = np.random.default_rng(5)
+    inside = naive = 0
+    for _ in range(400):
+        first, second = random.normal(size=(2, 6))
+        values = {(f"m{k}", d, "s"): first[k] for k in range(6) for d in "xyz"}
+        values |= {(f"m{k}", d, "t"): second[k] for k in range(6) for d in "xyz"}
+        row = correlated(related(values))["s", "t", OVER_ROWS]
+        inside += row["low"] <= 0 <= row["high"]
+        half = 1.96 * math.sqrt((1 + row["value"] ** 2 / 2) / (18 - 3))
+        naive += abs(math.atanh(min(abs(row["value"]), 1 - 1e-9))) <= half
+    assert inside >= 0.94 * 400
+    assert naive < 0.85 * 400
+
+
+# ---- orders ----
+
+
+def orders(found: RelatedMeasures) -> dict[tuple[str, str | None, str, str], dict[str, Any]]:
+    rows = compare_orders(found).to_pylist()
+    return {(r["measure"], r["decoding"], r["first"], r["second"]): r for r in rows}
+
+
+def test_an_order_that_differs_is_told_with_its_probability(tmp_path: Path) -> None:
+    """Oracle: shares of the same resamples, counted here."""
+    files = RelatedFiles(
+        write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40)),
+        contrasts=write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5}),
+    )
+    found = gather_measures(files, OPTIONS)
+    rows = orders(found)
+    bits = found.draws[PERPLEXITY]
+    row = rows["contrastive/entropy", None, "a", "b"]
+    assert row["differs"]
+    assert row["perplexity_difference"] > 0
+    assert row["difference"] == pytest.approx(2.0)  # twice the loss at level .3
+    assert row["probability_perplexity"] == np.mean(bits[:, 1] > bits[:, 0])
+    assert 0.5 < row["probability_perplexity"] < 1
+    assert row["probability"] == 1  # all documents lose the same
+    assert row["probability_both"] == row["probability_perplexity"]
+    assert not rows["contrastive/entropy", None, "a", "c"]["differs"]
+    assert rows["contrastive/entropy", None, "b", "c"]["probability_both"] == 1
+
+
+def test_joint_probabilities_are_of_the_same_documents(tmp_path: Path) -> None:
+    """A measure that is perplexity itself is right just when perplexity is: no product."""
+    paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
+    found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
+    twin = found.sums[PERPLEXITY]
+    held = DocumentSums(
+        *("twin", "x", "Twin", False, twin.models, twin.groups, twin.numerators),
+        twin.denominators,
+    )
+    sums = {**found.sums, "twin": held}
+    draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
+    (row,) = compare_orders(RelatedMeasures(found.rows, sums, draws)).to_pylist()
+    assert not row["differs"]
+    assert row["probability_both"] == row["probability"] == row["probability_perplexity"] < 1
+
+
+def test_the_order_of_texts_is_from_their_errors(tmp_path: Path) -> None:
+    """Oracle: the normal probability of a difference of two independent excesses."""
+    rows = [
+        tendency("a/x", excess=0.3),
+        tendency("b/x", excess=0.2, high=0.5),
+        tendency("a/y", excess=0.1, high=None),
+        tendency("b/y", excess=0.2),
+    ]
+    files = RelatedFiles(
+        write_documents(tmp_path, drawn_bits(a=0, b=30)), write_tendencies(tmp_path, rows)
+    )
+    found = orders(gather_measures(files, OPTIONS))
+    row = found["tendencies/length.ks", "x", "a", "b"]
+    error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
+    assert row["probability"] == pytest.approx(norm.cdf(0.1 / error))
+    assert row["probability_both"] == pytest.approx(row["probability"])
+    assert (row["differs"], row["resampled"]) == (True, False)
+    other = found["tendencies/length.ks", "y", "a", "b"]
+    assert (other["differs"], other["probability"]) == (False, None)
+    assert other["note"] == "the measure has no standard error"
+
+
+def test_infinite_models_and_few_groups_have_no_order(tmp_path: Path) -> None:
+    bits = drawn_bits(a=0, b=10, c=20)
+    bits["c"][0] = math.inf
+    contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
+    files = RelatedFiles(write_documents(tmp_path / "p", bits), contrasts=contrasts)
+    assert {key[2:] for key in orders(gather_measures(files, OPTIONS))} == {("a", "b")}
+    pages = [f"page {k % 10}" for k in range(DOCUMENTS)]
+    few = write_documents(tmp_path / "q", drawn_bits(a=0, b=10), group=pages)
+    found = orders(gather_measures(RelatedFiles(few, contrasts=contrasts), OPTIONS))
+    row = found["contrastive/entropy", None, "a", "b"]
+    assert row["probability"] is None
+    assert row["note"].startswith("fewer than 20 effective groups")
+
+
+def test_a_model_that_is_added_changes_no_other(tmp_path: Path) -> None:
+    bits = drawn_bits(a=0, b=5, c=9)
+    contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
+    both = []
+    for names in ("ab", "abc"):
+        folder = tmp_path / names
+        files = RelatedFiles(
+            write_documents(folder / "p", {n: bits[n] for n in names}),
+            contrasts=write_contrasts(folder / "c", {n: contrasts[n] for n in names}),
+        )
+        found = orders(gather_measures(files, OPTIONS))
+        both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
+    assert both[0] == both[1]
+
+
+def test_nothing_is_related_without_files() -> None:
+    found = gather_measures(RelatedFiles(), OPTIONS)
+    assert found.table().num_rows == 0
+    assert compare_orders(found).num_rows == correlate_ranks(found.rows).num_rows == 0

@@ -1,0 +1,451 @@
+"""Tables, figures and first-page lines of meaning and of all measures together.
+
+Needs no data: tables come from `semantic_tables`. Oracles: the numbers of those tables, the paper's
+own sentences about its tables, SciPy's average linkage, and docutils for the first page.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from docutils.core import publish_doctree
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+
+from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.clusters import average_linkage, leaf_order
+from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, cluster_measures
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
+from beyond_perplexity.figures.style import save
+from beyond_perplexity.relations.correlations import correlate_ranks
+from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
+from beyond_perplexity.report.layout import Table, to_html_table, to_latex
+from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.semantic_evaluators import beaten
+from beyond_perplexity.report.semantic_published import (
+    PAPER_MEASURES,
+    PAPER_MODELS,
+    PUBLISHED_FAULTS,
+    PUBLISHED_SEMANTICS,
+    is_scheduled,
+    paper_model,
+    published_lower,
+    published_wins,
+    scheduled_pairs,
+)
+from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
+from beyond_perplexity.semantics.correlations import correlate_measures
+from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.paired_scores import read_paired_scores
+from tests.unit.semantic_tables import (
+    make_human,
+    make_probes,
+    make_semantics,
+    sentences,
+    write_scores,
+)
+from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
+
+SKILLS = {"gru": -2.0, "gru-ss": 1.0, "lstm": 0.0, "lstm-ss": 0.2, "transformer": 2.0}
+TITLES = {"evaluator/infersent": "InferSent architecture (next sentence)"}
+FAMILIES = {"evaluator/glove": "vectors", "evaluator/infersent": "infersent"}
+LABELS = Labels(models=list(SKILLS), names=TITLES, families=FAMILIES)
+
+
+def described(family: str, sampling: str | None = None) -> dict[str, Any]:
+    training = {"scheduled_sampling": sampling} if sampling else {}
+    return {"family": family, "config": {"size": 1}, "training": training, "vocabulary": {}}
+
+
+MODELS = {
+    "gru": described("gru"),
+    "gru-ss": described("gru", "linear"),
+    "lstm": described("lstm", "none"),
+    "lstm-ss": described("lstm", "exponential"),
+    "transformer": described("transformer-adaptive-softmax"),
+}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Compare five models whose predictions differ a lot, so that tests are clear."""
+    paths = write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences(90))
+    paired = read_paired_scores(paths, 1_000)
+    return {
+        "semantic_differences": compare_semantics(paired, SemanticTests(39_999)).to_pandas(),
+        "semantic_correlations": correlate_measures(paired).to_pandas(),
+    }
+
+
+def related() -> dict[str, pd.DataFrame]:
+    """Relate five models by perplexity and a tendency of opposite order, two decodings."""
+    rows = []
+    for place, model in enumerate(SKILLS):
+        own: list[tuple[Any, ...]] = [
+            (None, "perplexity", "perplexity", "Bits per byte", 2.0 + place / 10, -1)
+        ]
+        own += [(None, "semantics", "semantics/glove.wmd", "WMD", 0.4 + place / 50, 1)]
+        own += [
+            (d, "tendencies", "tendencies/length.ks", "Length (KS), excess", 0.5 - place / 10, -1)
+            for d in ("beam", "nucleus")
+        ]
+        names = ("decoding", "subject", "measure", "title", "value", "direction")
+        rows += [
+            {"model": model, "error": 0.01, "note": "", **dict(zip(names, one, strict=True))}
+            for one in own
+        ]
+    measures = pa.Table.from_pylist(rows, RELATION_MEASURES)
+    order = {
+        **dict.fromkeys(RELATION_ORDERS.names),
+        "measure": "tendencies/length.ks",
+        "decoding": "beam",
+        "first": "gru",
+        "second": "lstm",
+        "differs": True,
+        "difference": 0.2,
+        "note": "",
+    }
+    orders = [
+        {**order, "probability_both": 0.97},
+        {**order, "second": "gru-ss", "probability_both": 0.6},
+        {**order, "second": "lstm-ss", "differs": False, "probability_both": 0.99},
+    ]
+    return {
+        "relation_measures": measures.to_pandas(),
+        "relation_correlations": correlate_ranks(rows).to_pandas(),
+        "relation_orders": pa.Table.from_pylist(orders, RELATION_ORDERS).to_pandas(),
+    }
+
+
+def given(**changed: Any) -> dict[str, Any]:
+    return {
+        "semantics": make_semantics(SKILLS),
+        "models": MODELS,
+        "probes": make_probes(),
+        "human_correlations": make_human({("glove", "average"): 0.5, ("glove", "wmd"): 0.4}),
+        "semantic_differences": None,
+        "semantic_correlations": None,
+        **related(),
+        **changed,
+    }
+
+
+def make(name: str, labels: Labels = LABELS, **changed: Any) -> Table:
+    return tabulate(name, given(**changed), labels)
+
+
+def found_of(table: Table) -> dict[str, str]:
+    return dict(zip(table.tidy["question"], table.tidy["found"], strict=True))
+
+
+# ---- published values ----
+
+
+def test_the_printed_tables_repeat_what_the_note_says() -> None:
+    """Oracle: all cells against all others of their table."""
+    repeated = set()
+    for table, rows in PUBLISHED_SEMANTICS.items():
+        assert tuple(rows) == PAPER_MODELS
+        assert all(tuple(row) == PAPER_MEASURES for row in rows.values())
+        cells = [((table, m, k), cell) for m, row in rows.items() for k, cell in row.items()]
+        for place, (name, cell) in enumerate(cells):
+            repeated |= {(name[1:], other[1:]) for other, c in cells[:place] if c == cell}
+    assert repeated == {
+        (("LSTM", "bleu_4"), ("GRU", "bleu_4")),
+        (("LSTM-SS", "bleu_4"), ("GRU", "bleu_4")),
+        (("LSTM-SS", "bleu_4"), ("LSTM", "bleu_4")),
+        (("GRU-SS", "transformer"), ("GRU", "skipthought")),
+    }
+    assert "15 of 20 cells, below Transformer in 11" in PUBLISHED_FAULTS
+    assert published_lower("infersent", "skipthought") == (15, 20)
+    assert published_lower("infersent", "transformer") == (11, 20)
+
+
+def test_the_papers_claim_of_scheduled_sampling_holds_in_its_tables() -> None:
+    """Three of its cells of WikiText-2 are no improvement: BLEU-4 of the LSTM twice, its rest."""
+    assert published_wins("Table I (Penn Treebank)") == (32, 32)
+    assert published_wins("Table II (WikiText-2)") == (29, 32)
+    best = min(
+        PUBLISHED_SEMANTICS["Table I (Penn Treebank)"].values(), key=lambda r: r["perplexity"]
+    )
+    assert best["bleu_2"] == (31.49, 30.29)
+
+
+def test_models_find_their_counterparts_and_their_twins() -> None:
+    names = {name: paper_model(one) for name, one in MODELS.items()}
+    assert tuple(names.values()) == PAPER_MODELS
+    assert paper_model(described("cnn")) is None
+    assert not is_scheduled(described("gru", "none"))
+    assert scheduled_pairs(MODELS) == [("gru", "gru-ss"), ("lstm", "lstm-ss")]
+
+
+# ---- tables ----
+
+
+def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
+    table = make("semantics/table_1")
+    titles = [column.title for column in table.columns]
+    lines = {row[1]: dict(zip(titles, row, strict=True)) for row in table.rows[3:6]}
+    assert list(lines) == [
+        "this run",
+        "GRU-SS, Table I (Penn Treebank)",
+        "GRU-SS, Table II (WikiText-2)",
+    ]
+    own = lines["this run"]
+    assert own["BLEU-2"] == "60.00 / 60.00"
+    assert own["WMD"] == own["InferSent"] == "60.00 / 60.00"
+    assert own["SkipThought"] == ""  # no such evaluator
+    assert own["Perplexity"] == " / ".join([f"{math.exp(5):.1f}"] * 2)
+    assert lines["GRU-SS, Table I (Penn Treebank)"]["WMD"] == "80.93 / 80.16"
+    assert PUBLISHED_FAULTS in table.note
+    assert "InferSent by InferSent architecture (next sentence)" in table.note
+    row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
+    assert row["Table II (WikiText-2)"].tolist() == [7.31, 7.76]
+
+
+def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:
+    lines = {row[0]: row for row in make("semantics/measures").rows}
+    assert list(lines)[:3] == ["BLEU-2", "BLEU-3", "BLEU-4"]
+    assert lines["WMD"][2:6] == ["glove", "0 to 1.00", "higher", "0.300"]
+    assert lines["Cross-entropy"][3:6] == ["0 to ∞", "lower", "none"]
+    assert lines["Cosine"][1].endswith("(equation 10)")
+
+
+def test_values_stand_beside_their_floors() -> None:
+    table = make("semantics/values")
+    lines = {row[0]: row for row in table.rows}
+    gru = [column.group for column in table.columns].index("GRU")
+    assert lines["glove: WMD"][gru : gru + 5] == [
+        "0.300 [0.280, 0.320]",
+        "0.300",
+        "0 [-0.030, 0.030]".replace("-", "\N{MINUS SIGN}"),
+        "0.200 [0.180, 0.220]",
+        "0.200 [0.180, 0.220]",
+    ]
+    assert lines["Cross-entropy"][gru + 1] == ""
+    assert "GRU 5.0% and 2.0%" in table.note
+
+
+def test_facts_are_said_once_with_their_models() -> None:
+    semantics = make_semantics(SKILLS)
+    semantics.loc[semantics["model"] == "lstm", "note"] = "one thing; another"
+    semantics.loc[semantics["model"] == "gru", "note"] = "another"
+    note = make("semantics/values", semantics=semantics).note
+    assert "LSTM: one thing." in note
+    assert "GRU, LSTM: another." in note
+    assert note.count("another.") == 1
+
+
+def test_differences_stand_with_their_stars(compared: dict[str, Any]) -> None:
+    table = make("semantics/differences", **compared)
+    assert len(table.rows) == 2 * 10
+    line = next(
+        row for row in table.rows if row[0] == "GRU less Transformer (AS)".replace(" (AS)", "")
+    )
+    places = {(c.group, c.title): k for k, c in enumerate(table.columns)}
+    assert line[places["", "BLEU-2"]].endswith("**")
+    assert line[places["", "BLEU-2"]].startswith("\N{MINUS SIGN}")
+    assert line[places["InferSent architecture (next sentence)", "Similarity"]].endswith("**")
+
+
+def test_probes_say_who_notices(compared: dict[str, Any]) -> None:
+    table = make("semantics/probes")
+    line = next(row for row in table.rows if row[0] == "glove: average of vectors")
+    assert line[1:] == ["1.000", "0.0%", "0.400", "90.0%", "1.000", "0.0%"]
+
+
+def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
+    human = make_human(
+        {
+            ("word2vec", "average"): 0.9,
+            ("glove", "average"): 0.5,
+            ("glove", "wmd"): 0.5,
+            ("infersent", "similarity"): 0.55,
+            ("minilm", "similarity"): 0.8,
+        }
+    )
+    labels = Labels(families={"evaluator/glove": "vectors", "evaluator/word2vec": "word2vec"})
+    said = {name: verdict for _, name, verdict in beaten(human, labels)}
+    assert said["glove", "average"] == ""
+    assert said["glove", "wmd"] == "does not beat the average of vectors"
+    assert said["infersent", "similarity"] == "above the average of vectors, intervals overlap"
+    assert said["minilm", "similarity"] == "beats the average of vectors"
+    table = make("semantics/human", labels, human_correlations=human)
+    assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
+
+
+def test_findings_of_meaning(compared: dict[str, Any]) -> None:
+    found = found_of(make("semantics/findings", **compared))
+    helps = found["Does scheduled sampling help"]
+    assert "gru-ss against GRU: of 11 measures 11 are higher" in helps
+    assert "0 are clearly lower" in helps
+    assert "lstm-ss against LSTM" in helps
+    assert "0.300 of 0.300" not in found["How much is chance"]
+    assert "shuffled: glove: average of vectors" in found["What goes unnoticed"]
+    assert found["Scores that people gave"].endswith("on sts: glove: WMD.")
+    assert "of 11 measures" in found["Is the order another than perplexity's"]
+    assert "Do supervised evaluators score lower" not in found  # one encoder
+    alone = found_of(make("semantics/findings", probes=None, human_correlations=None, models={}))
+    assert list(alone) == ["How much is chance"]
+
+
+def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
+    """Cross-entropy turned round: every measure has every pair in another order."""
+    differences = compared["semantic_differences"].copy()
+    turned = differences["measure"] == "cross_entropy"
+    differences.loc[turned, "value"] *= -1
+    was = found_of(make("semantics/findings", **compared))
+    now = found_of(make("semantics/findings", semantic_differences=differences))
+    question = "Is the order another than perplexity's"
+    pairs = 11 * 10
+    (before,) = (int(word) for word in was[question].split(" pairs")[0].split()[-1:])
+    (after,) = (int(word) for word in now[question].split(" pairs")[0].split()[-1:])
+    assert before + after == pairs
+    assert "such as " in now[question]
+
+
+def test_relations_repeat_what_belongs_to_the_model() -> None:
+    table = make("relations/measures")
+    assert [row[:2] for row in table.rows[:2]] == [["GRU", "Nucleus"], ["GRU", "Beam"]]
+    assert len(table.rows) == 10
+    heads = [(column.group, column.title) for column in table.columns[2:]]
+    assert heads == [
+        ("Perplexity", "Bits per byte ↓"),
+        ("Meaning of predictions: glove", "WMD ↑"),
+        ("Distance of generated text to human text", "Length (KS), excess ↓"),
+    ]
+    assert table.rows[1][2:] == ["2.000 ± 0.010", "0.400 ± 0.010", "0.500 ± 0.010"]
+    assert r"$\uparrow$" in to_latex(table)
+
+
+def test_what_perplexity_misses_is_named_with_its_probability() -> None:
+    (row,) = make("relations/orders").rows
+    assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
+    assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
+    found = found_of(make("relations/findings"))
+    assert (
+        "2 are in another order than by bits per byte, 1 with a probability"
+        in (found["What perplexity misses"])
+    )
+    assert "LSTM before GRU (0.97) under beam" in found["What perplexity misses"]
+    assert "glove: WMD, \N{MINUS SIGN}1.00" in found["What goes with perplexity"]
+    assert found["How far this can be trusted"].startswith("5 models, 15 rows; with so few")
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize("leaves", [2, 3, 7, 20])
+def test_the_tree_is_scipys(leaves: int) -> None:
+    random = np.random.default_rng(leaves)
+    condensed = random.random(leaves * (leaves - 1) // 2)
+    merges = average_linkage(squareform(condensed))
+    expected = linkage(condensed, "average")
+    assert [m.height for m in merges] == pytest.approx(expected[:, 2])
+    assert [{m.first, m.second} for m in merges] == [set(map(int, row[:2])) for row in expected]
+    order = leaf_order(merges, leaves)
+    assert sorted(order) == list(range(leaves))
+    held = {leaf: {leaf} for leaf in range(leaves)}
+    for number, merge in enumerate(merges, start=leaves):  # no branches cross
+        held[number] = held[merge.first] | held[merge.second]
+        places = [order.index(leaf) for leaf in held[number]]
+        assert max(places) - min(places) == len(places) - 1
+
+
+def test_measures_that_go_together_stand_together() -> None:
+    strong, weak = ShownCorrelation(-0.95, -1, -0.8), ShownCorrelation(0.1, -0.5, 0.6)
+    held = {("a", "c"): strong, ("a", "b"): weak, ("b", "c"): weak}
+    merges, order = cluster_measures(held, ["a", "b", "c"])
+    assert merges[0][:2] == (0, 2)
+    assert order in ([0, 2, 1], [1, 0, 2])
+
+
+EXHIBITS = [name for name in FIGURES if name.split("/")[0] in ("semantics", "relations")]
+
+
+@pytest.mark.parametrize("name", EXHIBITS)
+def test_figures_are_drawn_and_names_are_no_markup(
+    name: str, tmp_path: Path, compared: dict[str, Any]
+) -> None:
+    hostile = {f"evaluator/{one}": HOSTILE for one in ("glove", "infersent")}
+    labels = Labels(models=list(SKILLS), names={**hostile, "gru": HOSTILE})
+    figure = draw_figure(name, given(**compared), labels)
+    path = tmp_path / "figure.svg"
+    save(figure, [path])
+    check_drawn_as_it_stands(path.read_text(encoding="utf-8"), at_least=1)
+    again = draw_figure(name, given(**compared), labels)
+    save(again, [tmp_path / "again.svg"])
+    assert path.read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+def test_a_cell_is_coloured_where_its_interval_leaves_0_out(
+    compared: dict[str, Any],
+) -> None:
+    figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
+    axis = figure.axes[0]
+    measures = len(axis.get_yticks())
+    assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
+    assert len(axis.patches) == measures**2  # all are clear, and the diagonal
+    few = draw_figure("relations/figure_1", given(**compared), LABELS)
+    assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
+
+
+def test_the_curve_is_that_of_equation_13() -> None:
+    figure = draw_figure("semantics/figure_3", given(), LABELS)
+    drawn = [np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()]
+    assert float(np.interp(0.8, *drawn[2].T)) == pytest.approx(0.5)
+    marks = dict(points[0] for points in drawn if len(points) == 1)
+    assert marks[0.7] == pytest.approx(1 / (1 + math.exp(1)))  # the mean cosine of the last model
+
+
+def test_titles_and_order_of_measures() -> None:
+    names = [("b", "similarity"), ("glove", "wmd"), ("words", "accuracy"), ("glove", "cosine")]
+    assert sort_measures(names) == [names[2], names[0], names[3], names[1]]
+    assert measure_title(("words", "accuracy"), LABELS) == "Accuracy"
+    assert measure_title(("infersent", "similarity"), LABELS) == TITLES["evaluator/infersent"]
+    assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
+
+
+# ---- text of users, and the first page ----
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TABLES if name.split("/")[0] in ("semantics", "relations")]
+)
+def test_names_are_no_markup_in_tables(name: str, compared: dict[str, Any]) -> None:
+    bad = "<b>&\\x_$"
+    hostile = {f"evaluator/{one}": bad for one in ("glove", "infersent")}
+    table = make(name, Labels(models=list(SKILLS), names={**hostile, "gru": bad}), **compared)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert "<b>" not in to_html_table(table)
+    assert "<b>" not in to_latex(table)
+    texts = [cell for row in table.rows for cell in row]
+    texts += [column.title + column.group for column in table.columns]
+    assert any(bad in text for text in [*texts, table.note])
+
+
+def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str, Any]) -> None:
+    found = {}
+    for paper in ("semantics", "relations"):
+        path = tmp_path / paper / "my *corpus*" / "findings.csv"
+        path.parent.mkdir(parents=True)
+        make(f"{paper}/findings", **compared).tidy.to_csv(path, index=False)
+        found[paper] = read_findings([path])
+    page = render_overview({}, {}, [], set(), None, [], found)
+    tree = publish_doctree(page, settings_overrides={"report_level": 2, "halt_level": 2})
+    text = tree.astext()
+    assert "Does what the models predict mean what is there?" in text
+    assert "How do all these measures go together?" in text
+    assert "Does scheduled sampling help:" in text
+    assert "What perplexity misses:" in text
+    assert "What goes unnoticed" not in text
+    lines = found["semantics"]["my *corpus*"]
+    assert lines[FIRST_PAGE].sum() == 3

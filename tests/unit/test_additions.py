@@ -164,7 +164,10 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
     shown = {"main", "sample_size", "sample_size_p_values", "sensitivity", "figure_8", "figure_9"}
     figures = {f"plot tendencies/{name}" for name in shown}
-    others = {f"tabulate tendencies/{name}" for name in ("samples", "perplexity_differences")}
+    others = {
+        f"tabulate tendencies/{name}"
+        for name in ("samples", "perplexity_differences", "embeddings")
+    }
     tables = pick(before, "tabulate tendencies/") - others
     assert changed == measured | figures | tables | {"write_overview"}
 
@@ -192,7 +195,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     text = path.read_text()
     assert text.count('"LSTM"') == 1
     path.write_text(text.replace('"LSTM"', '"Other"'))
-    papers = ("tendencies", "contrastive")
+    papers = ("tendencies", "contrastive", "semantics", "relations")
     beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
     assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())
 
@@ -205,6 +208,9 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
         ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
         ("decoding/kinds/nucleus", ("/nucleus",)),
         ("corpus/conll", ("conll",)),
+        ("semantics/evaluators/skipthought", ("skipthought",)),
+        ("semantics/evaluators/infersent", ("infersent",)),
+        ("semantics/partners", ("predict_words", "probe_evaluator")),
     ],
 )
 def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
+from scipy.stats import t as student
 
 from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
@@ -156,8 +157,29 @@ def test_its_variance_is_that_of_units_left_out_one_by_one():
         without.append((looped_square(FIRST, rest, b, GROUPS), 9))
     variance = sum((x - found.value) ** 2 * (n - 1) / n for x, n in without)
     assert found.error.variance == pytest.approx(variance, rel=1e-5)
+
+
+def test_limits_solve_their_equations():
+    """The covariance of the mean embeddings as a loop over units: of groups, and of documents."""
+    pair = pair_of(groups=(GROUPS, None))
+    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    parts = []  # what a unit adds to the difference of the means, as weights of documents
+    for group in range(6):
+        inside = np.append(group == GROUPS, np.zeros(9))
+        everything = np.append(np.ones(13), np.zeros(9))
+        parts.append((inside - inside.sum() / 13 * everything) / 13 * math.sqrt(6 / 5))
+    for document in range(9):
+        inside = np.arange(22) == 13 + document
+        everything = np.append(np.zeros(13), np.ones(9))
+        parts.append((inside - everything / 9) / 9 * math.sqrt(9 / 8))
+    noise = sum((x @ pair.kernel @ y) ** 2 for x in parts for y in parts)
+    assert found.noise == pytest.approx(noise, rel=1e-9)
+    assert found.plug_in == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth) ** 2)
     low, high = found.square_limits(0.95)
-    assert low < found.value < high
+    t = student.ppf(0.95, found.error.df)
+    assert low == pytest.approx(found.value - t * math.sqrt(found.error.variance))
+    variance = found.error.variance / found.plug_in * high + 2 * noise
+    assert high == pytest.approx(found.value + t * math.sqrt(variance))
     assert found.limits(0.95) == (math.sqrt(max(0, low)), math.sqrt(high))
 
 

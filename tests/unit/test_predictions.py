@@ -7,16 +7,21 @@ batches, blocks and orders, bit for bit; texts by hand.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
@@ -30,6 +35,7 @@ from beyond_perplexity.semantics.options import ContinuationOptions, PredictionO
 from beyond_perplexity.semantics.partners import find_partners
 from beyond_perplexity.semantics.predictions import predict_sentences, print_tokens
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
+from scripts import predict_words
 from tests.unit.decoding_models import TableModel
 from tests.unit.huggingface_models import MAKERS
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
@@ -422,6 +428,73 @@ def test_where_there_is_no_unrelated_sentence(tmp_path: Path) -> None:
     units = take_units(same, "test", 0, 9, seed=1)
     assert find_partners(units, same, "test", seed=1) == [[None]] * 6
     assert find_partners([], same, "test", seed=1) == []
+
+
+# ---- the command ----
+
+
+def command(home: Path, monkeypatch: pytest.MonkeyPatch, name: str, *flags: object) -> pa.Table:
+    """Run the command on the documents and the model in a folder; return what it wrote."""
+    given = ["--model", home / "model", "--documents", home / "documents.parquet", "--seed", 1]
+    given += ["--splits", "valid", "test", "--output", home / name, *flags]
+    monkeypatch.setattr("sys.argv", ["predict_words", *map(str, given)])
+    monkeypatch.setattr(predict_words, "DOCUMENTS_AT_ONCE", 7)
+    predict_words.main()
+    return pq.read_table(home / name)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    units = random_units(60, 4, 12)
+    texts = [" . ".join(" ".join(words) for words in unit.sentences) for unit in units]
+    write_documents(tmp_path / "documents.parquet", texts, ["valid", "test", "train"] * 20)
+    save_model(tmp_path / "model", made("gru"), VOCABULARY, {})
+    return tmp_path
+
+
+def test_shards_are_the_whole(
+    home: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
+) -> None:
+    """Oracle: the sentences of one shard, whatever the sizes of shards."""
+    options = ["--options", json.dumps({"samples": 2, "continuation": {"prefix": 2}})]
+    whole = command(home, monkeypatch, "whole", "--sentences", 0, 30, "--limit", 30, *options)
+    assert whole.schema.equals(PREDICTIONS)
+    assert whole.num_rows > 50
+    assert whole["group"].null_count == whole.num_rows
+    parts = [
+        command(home, monkeypatch, f"{first}", "--sentences", first, 8, *options)
+        for first in (0, 8, 16)
+    ]
+    last = ("--sentences", 24, 6, "--limit", 30)
+    parts.append(command(home, monkeypatch, "24", *last, *options))
+    for split in ("valid", "test"):
+        held = [
+            row for part in (whole, *parts) for row in [part.filter(pc.field("split") == split)]
+        ]
+        assert pa.concat_tables(held[1:]).to_pylist() == held[0].to_pylist()
+    assert set(whole["split"].to_pylist()) == {"valid", "test"}
+
+
+def test_documents_of_a_page_are_a_group(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ("--sentences", 0, 9, "--split-unit", "page", "--whole")
+    found = command(home, monkeypatch, "pages", *flags)
+    groups = dict(zip(found["unit_id"].to_pylist(), found["group"].to_pylist(), strict=True))
+    assert groups == {number: f"page {number // 3}" for number in groups}
+    assert found["sentence"].to_pylist() == [0] * found.num_rows
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sample": 3}, "options.sample: unknown key; allowed are samples, continuation"),
+        ({"samples": -1}, "options: samples: is -1, expected at least 0"),
+        ({"continuation": {"prefix": 0}}, "options.continuation: prefix: is 0"),
+        ({"continuation": {"decoding": "beam"}}, "options.continuation.decoding: is 'beam'"),
+    ],
+)
+def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        predict_words.read_options(values)
 
 
 def test_a_closed_vocabulary_keeps_words_apart() -> None:

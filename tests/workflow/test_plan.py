@@ -74,7 +74,10 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     hours += len(neural & set(semantics["models"])) * parts * 1.5  # predictions
     hours += len(networks) * len(semantics["models"]) * parts * 1.5  # and their scores
     hours += len(networks) * (1 + 12)  # probes and trainings
+    assert jobs["embed"] == jobs["measure_embeddings"] == 1
+    hours += 2  # of the job that embeds
     assert f"GPU-hours    {hours:,.1f}" in printed
+    assert "embedded     20 documents of each body at most, by skipthought" in printed
     assert f"understood   {len(semantics['models'])} models on" in printed
 
 

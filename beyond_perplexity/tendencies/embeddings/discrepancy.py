@@ -28,6 +28,7 @@ from beyond_perplexity.tendencies.inference.jackknife import (
     UnitSums,
     error_of,
 )
+from beyond_perplexity.tendencies.resampling import student_quantile
 
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts
 LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1
@@ -86,15 +87,34 @@ class Discrepancy(NamedTuple):
     value : float
         The estimate; it can be negative, and is NaN with fewer than two units of a text.
     error : StandardError
-        Its variance and degrees of freedom.
+        Its variance and degrees of freedom, by leaving out one unit at a time.
+    plug_in : float
+        The squared MMD of the documents as they are.
+    noise : float
+        tr C^2, with C the covariance of the difference of the two mean embeddings.
     """
 
     value: float
     error: StandardError
+    plug_in: float
+    noise: float
 
     def square_limits(self, confidence: float) -> tuple[float, float]:
-        """Return a lower and an upper limit of the squared MMD, each of this confidence."""
-        return self.error.limits(self.value, 2 * confidence - 1)
+        """Return a lower and an upper limit of the squared MMD, each of this confidence.
+
+        Below: value - t * standard error; where the laws are nearly one the jackknife's error is
+        too large by the root of 2, which makes up for the skewness of the estimate. Above: where
+        the estimate is small by chance, so is its error, so that the limit x solves
+        x - value = t * sqrt(variance / plug_in * x + 2 noise), the standard error if x were true:
+        the part of the variance that is linear in x, and that under the null hypothesis.
+        """
+        low = self.error.limits(self.value, 2 * confidence - 1)[0]
+        t = float(student_quantile(confidence, self.error.df))
+        if math.isnan(t) or self.plug_in <= 0:
+            return low, math.nan if math.isnan(t) else 2 * self.value - low
+        middle = self.value + t**2 * self.error.variance / self.plug_in / 2
+        root = middle**2 - self.value**2 + 2 * t**2 * self.noise
+        return low, middle + math.sqrt(max(0.0, root))
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Return a lower and an upper limit of MMD itself, each of this confidence."""
@@ -138,13 +158,28 @@ class _Side(NamedTuple):
         return error_of(value, without, UnitSums(ones, self.sizes, ones[:, None]))
 
 
-def _side(within: np.ndarray, across: np.ndarray, codes: np.ndarray | None) -> _Side:
-    n = len(within)
+def _members(n: int, codes: np.ndarray | None) -> csr_matrix:
+    """Return ones where a document is of a unit: (U, n)."""
     units = np.arange(n) if codes is None else np.unique(codes, return_inverse=True)[1]
-    members = csr_matrix((np.ones(n), (units, np.arange(n))))
-    rows = members @ within  # (U, n)
-    own = np.bincount(units, rows[units, np.arange(n)])
-    return _Side(np.bincount(units).astype(float), own, rows.sum(axis=1), members @ across)
+    return csr_matrix((np.ones(n), (units, np.arange(n))))
+
+
+def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> float:
+    """Return the sum of squares of the products of what units add to the means of two texts.
+
+    Parameters
+    ----------
+    sums : numpy.ndarray of float64, shape (U, V)
+        The kernel, summed over units of the one and of the other.
+    sizes, others : numpy.ndarray, shape (U,) and (V,)
+        Documents of each unit.
+    """
+    shares, of_others = sizes / sizes.sum(), others / others.sum()
+    rows, columns = sums.sum(axis=1), sums.sum(axis=0)
+    centred = sums - np.outer(shares, columns - sums.sum() * of_others)
+    centred -= np.outer(rows, of_others)
+    spread = (1 - 1 / len(sizes)) * (1 - 1 / len(others))
+    return float(np.sum(centred**2) / (sizes.sum() * others.sum()) ** 2 / spread)
 
 
 def unbiased_square(
@@ -161,17 +196,22 @@ def unbiased_square(
     groups : tuple of two numpy.ndarray of int, shape (n,) and (m,), or None
         The group of each document; None where each is a unit of its own.
     """
-    across = kernel[:n, n:]
-    sides = (
-        _side(kernel[:n, :n], across.sum(axis=1), groups[0]),
-        _side(kernel[n:, n:], across.sum(axis=0), groups[1]),
-    )
-    if min(len(side.sizes) for side in sides) < 2:
-        return Discrepancy(math.nan, NOT_DEFINED)
-    first, second = (side.mean for side in sides)
-    value = first + second - 2 * float(across.mean())
-    errors = (
-        sides[0].error(value, second, across.shape[1]),
-        sides[1].error(value, first, across.shape[0]),
-    )
-    return Discrepancy(value, errors[0].with_another(errors[1]))
+    first, second = _members(n, groups[0]), _members(len(kernel) - n, groups[1])
+    within = first @ (first @ kernel[:n, :n]).T, second @ (second @ kernel[n:, n:]).T
+    across = (second @ (first @ kernel[:n, n:]).T).T  # (U, V)
+    sizes = [np.asarray(own.sum(axis=1)).ravel() for own in (first, second)]
+    sides = [
+        _Side(own, np.diag(sums), sums.sum(axis=1), across.sum(axis=other))
+        for own, sums, other in zip(sizes, within, (1, 0), strict=True)
+    ]
+    counts = [own.sum() for own in sizes]
+    plug_in = sum(sums.sum() / k**2 for sums, k in zip(within, counts, strict=True))
+    plug_in = float(plug_in - 2 * across.sum() / counts[0] / counts[1])
+    if min(map(len, sizes)) < 2:
+        return Discrepancy(math.nan, NOT_DEFINED, plug_in, math.nan)
+    means = [side.mean for side in sides]
+    value = means[0] + means[1] - 2 * float(across.sum() / counts[0] / counts[1])
+    error = sides[0].error(value, means[1], int(counts[1]))
+    error = error.with_another(sides[1].error(value, means[0], int(counts[0])))
+    noise = sum(_covariance(sums, own, own) for sums, own in zip(within, sizes, strict=True))
+    return Discrepancy(value, error, plug_in, noise + 2 * _covariance(across, *sizes))

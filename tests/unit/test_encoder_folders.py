@@ -1,0 +1,273 @@
+"""Evaluators of equation 9, and of folders of sentence-transformers and Hugging Face.
+
+Oracles: equation 9 by hand from the blocks of a Transformer and from transformers' hidden states of
+one text at a time; sentence-transformers on one text at a time, where it is installed.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
+from beyond_perplexity.semantics.evaluators.packages import is_installed, package_folder
+from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
+from beyond_perplexity.semantics.evaluators.transformer import RunLayers
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.evaluator_oracles import sigmoid
+from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
+
+WORDS = [f"w{place}" for place in range(20)]
+WIDTH, LAYERS = 8, 3
+MINILM = pytest.mark.skipif(not is_installed("minilm"), reason="the extra pretrained is not there")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def some_texts(count=40, longest=19, words=WORDS):
+    random = np.random.default_rng(3)
+    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
+
+
+def make(family="transformer", **architecture):
+    torch.manual_seed(2)
+    size = {"width": WIDTH, "heads": 2, "layers": LAYERS, "feedforward_size": 16}
+    size |= {"context_length": 16} if family == "transformer" else {}
+    config = {"family": family, "architecture": {**size, **architecture}}
+    return registry.build(config, len(WORDS) + 3).eval()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = make()
+    extra = {"preprocessing": {"lower_case": True}}
+    save_model(tmp_path / "model", model, ClosedVocabulary(WORDS, 0), extra)
+    return model, tmp_path / "model"
+
+
+def upper_means(model, ids, layers):
+    """Return the means over words of the outputs of the upper blocks, (K, W), of one text."""
+    with torch.no_grad():
+        stream = model._embed(torch.tensor([[0, *ids]]), model.positions[: 1 + len(ids)])
+        held = []
+        for block in model.blocks:
+            stream = block(stream)
+            held.append(stream)
+        held[-1] = model.final_norm(stream)
+    return np.array([part[0, 1:].double().mean(0).numpy() for part in held[-layers:]])
+
+
+@pytest.mark.parametrize("layers", [1, 2, LAYERS])
+def test_equation_9_by_hand(layers, folder):
+    model, path = folder
+    given = {"family": "transformer", "model": str(path), "layers": layers}
+    evaluator = load_evaluator(given, device="cpu")
+    texts = some_texts(8, 12)
+    pairs = list(zip(texts[:4], texts[4:], strict=True))
+    found = evaluator.score(pairs)
+    for place, pair in enumerate(pairs):
+        first, second = (
+            upper_means(model, [3 + WORDS.index(word) for word in text.split()], layers)
+            for text in pair
+        )
+        product = (first * second).sum() / layers
+        assert found["inner"][place] == pytest.approx(sigmoid(product), abs=1e-5)
+        assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / WIDTH), abs=1e-6)
+    assert evaluator.cleaning.apply(["W1  W2"]) == ["w1 w2"]
+    assert evaluator.texts == "tokens"
+
+
+def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
+    evaluator = load_evaluator({"family": "transformer", "model": str(folder[1])}, device="cpu")
+    encoder = evaluator.encoder
+    texts = some_texts(60, 18)
+    whole = encoder.encode(texts)
+    long = sum(len(text.split()) > 15 for text in texts)
+    assert encoder.limit == 15
+    assert encoder.truncated == long > 0
+    for size in (1, 7):
+        parts = [encoder.encode(texts[start : start + size]) for start in range(0, 60, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    unknown = encoder.encode(["x y", "", "<unk> </s>", "w1 <unk> w2", "w1 w2"])
+    assert np.isnan(unknown[:3]).all()
+    np.testing.assert_array_equal(unknown[3], unknown[4])
+    described = evaluator.describe()
+    assert described["truncated"] == 3 * long
+    assert described["title"] == "Transformer (model)"
+
+
+def test_the_transformer_with_adaptive_softmax_has_layers_too():
+    model = make("transformer-adaptive-softmax", cutoffs=[0.5])
+    encoder = RunLayers(model, ClosedVocabulary(WORDS, 0), 2)
+    assert encoder.encode(["w1 w2"]).shape == (1, 2 * WIDTH)
+
+
+def test_models_without_layers_of_attention_are_refused(folder, tmp_path):
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    recurrent = registry.build(config, len(WORDS) + 3)
+    with pytest.raises(InputError, match="lstm has no layers of attention; name a Transformer"):
+        RunLayers(recurrent, ClosedVocabulary(WORDS, 0), 1)
+    given = {"family": "transformer", "model": str(folder[1]), "layers": 9}
+    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
+        load_evaluator(given, device="cpu")
+    with pytest.raises(InputError, match="give model, of a run, or path"):
+        load_evaluator({"family": "transformer"})
+
+
+def make_bert(folder, layers=2):
+    marks = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    size = make_tokenizer(folder, marks)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=size,
+        hidden_size=16,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=24,
+        initializer_range=0.5,
+    )
+    model = BertModel(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("make_model", [make_bert, make_gpt2])
+def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
+    """A text at a time through transformers; none of these texts has a special token."""
+    model = make_model(tmp_path)
+    given = {"family": "transformer", "path": str(tmp_path), "layers": 2}
+    evaluator = load_evaluator(given, device="cpu")
+    assert evaluator.texts == "raw"
+    texts = ["the cat sat .", "the dog sat on the log .", "a rose", "the low"]
+    vectors = []
+    for text in texts:
+        ids = evaluator.encoder._tokenizer(text)["input_ids"]
+        with torch.no_grad():
+            body = model.base_model
+            held = body(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+        vectors.append(np.array([part[0].double().mean(0).numpy() for part in held[-2:]]))
+    found = evaluator.score([(texts[0], texts[1]), (texts[2], texts[3])])
+    for place, (first, second) in enumerate(((0, 1), (2, 3))):
+        product = (vectors[first] * vectors[second]).sum() / 2
+        width = vectors[0].shape[1]
+        assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / width), abs=1e-4)
+    long = evaluator.encoder.encode([" ".join(TEXTS * 4), "the cat"])
+    assert evaluator.encoder.truncated == 1
+    assert np.isfinite(long).all()
+
+
+def test_folders_with_pickles_or_code_are_refused(tmp_path):
+    given = {"family": "transformer", "path": str(tmp_path)}
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        load_evaluator(given)
+    make_bert(tmp_path)
+    config = tmp_path / "config.json"
+    held = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps(held | {"auto_map": {"AutoModel": "x.Y"}}), encoding="utf-8")
+    with pytest.raises(InputError, match="wants code of its own"):
+        load_evaluator(given)
+    config.write_text(json.dumps(held), encoding="utf-8")
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="its weights are pickled"):
+        load_evaluator(given)
+
+
+# ---- sentence-transformers ----
+
+
+def write_folder(
+    folder, kind="sentence_transformers.models.Transformer", weights="model.safetensors"
+):
+    folder.mkdir(exist_ok=True)
+    modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    (folder / weights).write_bytes(b"weights")
+    return folder
+
+
+def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(tmp_path):
+    folder = write_folder(tmp_path / "whole")
+    assert check_folder(folder) == [folder / "model.safetensors"]
+    cases = {
+        "names my.code.Layer, code that sentence-transformers does not have": write_folder(
+            tmp_path / "code", kind="my.code.Layer"
+        ),
+        "are weights that would be unpickled": write_folder(
+            tmp_path / "pickled", weights="pytorch_model.bin"
+        ),
+        "has no weights": write_folder(tmp_path / "none", weights="vocab.txt"),
+        "it is not there": tmp_path / "nowhere",
+    }
+    for words, path in cases.items():
+        with pytest.raises(InputError, match=words):
+            load_evaluator({"family": "sentence-transformers", "path": str(path)})
+    (folder / "1_Dense").mkdir()
+    (folder / "1_Dense" / "pytorch_model.bin").write_bytes(b"weights")
+    with pytest.raises(InputError, match=r"1_Dense.* would be unpickled"):
+        check_folder(folder)
+    (folder / "1_Dense" / "pytorch_model.bin").unlink()
+    (folder / "config.json").write_text('{"auto_map": {}}', encoding="utf-8")
+    with pytest.raises(InputError, match="wants code of its own"):
+        check_folder(folder)
+    (folder / "modules.json").unlink()
+    with pytest.raises(InputError, match=r"it has no modules\.json"):
+        check_folder(folder)
+    with pytest.raises(InputError, match="give path, of a folder, or package"):
+        load_evaluator({"family": "sentence-transformers"})
+
+
+@MINILM
+def test_minilm_is_that_of_sentence_transformers_and_does_not_depend_on_the_batch():
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    evaluator = load_evaluator(
+        {"family": "sentence-transformers", "package": "minilm"}, device="cpu"
+    )
+    encoder = evaluator.encoder
+    texts = ["A man rides a horse.", "the cat", "Two dogs play in the snow .", "the dog sat", "x"]
+    model = sentence_transformers.SentenceTransformer(str(package_folder("minilm")), device="cpu")
+    wanted = np.array([model.encode(text, show_progress_bar=False) for text in texts])
+    found = encoder.encode(texts)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_array_equal(np.concatenate([encoder.encode([t]) for t in texts]), found)
+    assert np.isnan(encoder.encode(["<unk>", ""])).all()
+    assert encoder.truncated == 0
+    encoder.encode(["word " * 300])
+    assert encoder.truncated == 1
+    near, far = evaluator.score([("a man is riding", "a person rides"), ("a man", "the tax law")])[
+        "similarity"
+    ]
+    assert near > far
+    described = evaluator.describe()
+    assert described["title"] == "all-MiniLM-L6-v2"
+    assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
+
+
+@MINILM
+def test_marks_of_an_encoder_are_no_words():
+    """MiniLM puts [CLS] before a text and [SEP] behind it."""
+    path = package_folder("minilm")
+    given = {"family": "transformer", "path": str(path), "layers": 1}
+    encoder = load_encoder(given, "cpu")
+    model = BertModel.from_pretrained(path).eval()
+    ids = encoder._tokenizer("the cat sat")["input_ids"]
+    assert len(ids) == 5
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    wanted = states[1:-1].mean(0).numpy()
+    np.testing.assert_allclose(encoder.encode(["the cat sat"])[0], wanted, atol=1e-5)
+
+
+@MINILM
+def test_encoders_are_loaded_for_other_uses():
+    encoder = load_encoder({"family": "sentence-transformers", "package": "minilm"}, "cpu")
+    assert (encoder.width, encoder.limit) == (384, 256)
+    with pytest.raises(InputError, match="package: glove has no encoder"):
+        load_encoder({"family": "sentence-transformers", "package": "glove"})

@@ -16,7 +16,7 @@ from beyond_perplexity.figures.semantic_rows import (
 )
 from beyond_perplexity.report.layout import Column, Table
 
-_AVERAGE = "average"
+_AVERAGE, _UNRELATED = "average", "unrelated"
 
 
 def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
@@ -37,6 +37,7 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
     names = sort_measures(zip(probes["evaluator"], probes["measure"], strict=True))
     kinds = list(dict.fromkeys(probes["probe"]))
     known = set(probes.loc[probes["noticed"].notna(), "probe"])
+    changed = set(probes.loc[probes["effect"].notna(), "probe"]) - {_UNRELATED}
     body = []
     for name in names:
         line = [measure_title(name, labels)]
@@ -44,17 +45,19 @@ def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
             row = found.get((*name, kind), {})
             line.append(shown(row.get("value")))
             line += [shown_share(row.get("noticed"))] * (kind in known)
+            line += [shown_share(row.get("effect"))] * (kind in changed)
         body.append(line)
     heads = [Column("Measure", text=True)]
     heads += [
         Column(title, kind.replace("_", " ").capitalize())
         for kind in kinds
-        for title in ("score", *["noticed"] * (kind in known))
+        for title in ("score", *["noticed"] * (kind in known), *["way"] * (kind in changed))
     ]
     notes = "; ".join(dict.fromkeys(note for note in probes["note"] if note))
     note = (
         "A true sentence against what was made of it. Score: the mean; noticed: the share of "
-        "sentences whose changed version scores below the sentence itself. Who does not notice "
+        "sentences whose changed version scores below the sentence itself; way: how much lower, as "
+        "a share of how much lower an unrelated sentence scores. Who does not notice "
         "words in another order, or a not, does not measure them. Intervals are in the CSV. "
         f"{notes}"
     )

@@ -93,6 +93,36 @@ def spearman(
     return _interval(value, influences, groups)
 
 
+def correlation_difference(
+    first: CorrelationInterval, second: CorrelationInterval, groups: ArrayLike | None = None
+) -> tuple[float, float, float]:
+    """Return by how much one correlation exceeds another of the same items, low and high.
+
+    Two measures that agree with people on the same pairs err alike: intervals that overlap say
+    little of the difference.
+
+    Parameters
+    ----------
+    first, second : CorrelationInterval
+        Of the same N items in the same order.
+    groups : array of int, shape (N,), optional
+        As they were given to both.
+
+    Returns
+    -------
+    tuple of float
+        NaN where one is not defined; limits also with fewer than `EFFECTIVE_GROUPS` groups.
+    """
+    value = first.value - second.value
+    if not math.isfinite(value):
+        return math.nan, math.nan, math.nan
+    error, effective = _error(first.influences - second.influences, groups)
+    if effective < EFFECTIVE_GROUPS:
+        return value, math.nan, math.nan
+    half = float(student_quantile((1 + INTERVAL_LEVEL) / 2, effective - 1)) * error
+    return value, max(-2.0, value - half), min(2.0, value + half)
+
+
 def _standard(values: ArrayLike) -> _Floats:
     held = np.asarray(values, np.float64)
     if len(held) < 2 or np.ptp(held) == 0:
@@ -138,16 +168,20 @@ def _grouped(influences: _Floats, groups: ArrayLike | None) -> tuple[_Floats, fl
     return sums, effective_groups(sizes)
 
 
+def _error(influences: _Floats, groups: ArrayLike | None) -> tuple[float, float]:
+    """Return the standard error by influences, and the effective number of groups."""
+    sums, effective = _grouped(influences, groups)
+    count = len(sums)
+    if count < 2:
+        return math.nan, effective
+    return math.sqrt(count / (count - 1) * float(np.sum(sums**2))) / len(influences), effective
+
+
 def _interval(value: float, influences: _Floats, groups: ArrayLike | None) -> CorrelationInterval:
     items = len(influences)
     if not math.isfinite(value):
         return CorrelationInterval(math.nan, math.nan, math.nan, math.nan, items, 0.0, influences)
-    sums, effective = _grouped(influences, groups)
-    count = len(sums)
-    if count < 2:
-        error = math.nan
-    else:
-        error = math.sqrt(count / (count - 1) * float(np.sum(sums**2))) / items
+    error, effective = _error(influences, groups)
     value = min(1.0, max(-1.0, value))
     low = high = math.nan
     if effective >= EFFECTIVE_GROUPS and abs(value) < 1:

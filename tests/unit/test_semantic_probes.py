@@ -22,7 +22,11 @@ from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
-from beyond_perplexity.semantics.associations import pearson, spearman
+from beyond_perplexity.semantics.associations import (
+    correlation_difference,
+    pearson,
+    spearman,
+)
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.human import (
     correlate_people,
@@ -233,6 +237,31 @@ def test_correlations_that_are_not_defined(correlate):
     assert math.isnan(few.low)
     perfect = correlate(np.arange(50.0), 3 * np.arange(50.0))
     assert perfect[:3] == pytest.approx((1, 1, 1))
+
+
+@pytest.mark.parametrize("correlate", [pearson, spearman])
+def test_differences_of_correlations_are_of_the_same_items(correlate):
+    """Oracle: items left out one by one; two measures that err alike differ for sure."""
+    rng = np.random.default_rng(5)
+    gold, first = tied(3, 300)
+    second = first + rng.normal(0, 1, 300)
+    found = [correlate(gold, scores) for scores in (first, second)]
+    value, low, high = correlation_difference(*found)
+    keep = ~np.eye(300, dtype=bool)
+    without = np.array(
+        [
+            correlate(gold[row], first[row]).value - correlate(gold[row], second[row]).value
+            for row in keep
+        ]
+    )
+    error = math.sqrt(299 / 300 * np.sum((without - without.mean()) ** 2))
+    assert value == found[0].value - found[1].value
+    assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, 299) * error, rel=0.03)
+    assert low > 0
+    assert found[0].low < found[1].high  # which would leave it open
+    assert correlation_difference(found[0], found[0]) == (0, 0, 0)
+    few = [correlate(gold[:10], scores[:10]) for scores in (first, second)]
+    assert np.isnan(correlation_difference(*few)[1:]).all()
 
 
 # ---- pairs that people scored ----

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.semantics.associations import pearson, spearman
+from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_of
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
 from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
@@ -38,6 +38,8 @@ class Covered(NamedTuple):
         Of scores of sentences in pages.
     pearson_gold, spearman_gold : float
         Of pairs with a score of people in steps, each by itself.
+    difference : float
+        Of Spearman's correlations of two measures with these scores.
     """
 
     mean: float
@@ -49,6 +51,7 @@ class Covered(NamedTuple):
     spearman: float
     pearson_gold: float
     spearman_gold: float
+    difference: float
 
 
 class Pages(NamedTuple):
@@ -143,29 +146,40 @@ def _in_pages(rng: np.random.Generator, pages: Pages) -> tuple[float, float]:
     return _holds(linear, CORRELATION), _holds(ranked, ranks)
 
 
-def _gold(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw scores of people, in steps and with many at 0, and those of a measure with a ceiling."""
+def _gold(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw scores of people, in steps and with many at 0, and those of two measures, one worse."""
     real = np.maximum(0.0, rng.normal(0.5, 0.5, size))
     steps = np.round(real / GOLD[0]) * GOLD[0]
-    return steps, np.minimum(1.0, real + rng.normal(0, GOLD[1], size))
+    first = np.minimum(1.0, real + rng.normal(0, GOLD[1], size))
+    return steps, first, first + rng.normal(0, GOLD[1], size)
 
 
 @cache
-def _true_gold() -> tuple[float, float]:
-    columns = _gold(np.random.default_rng(7), 1_000_000)
-    return pearson(*columns).value, spearman(*columns).value
+def _true_gold() -> tuple[float, float, float]:
+    gold, first, second = _gold(np.random.default_rng(7), 1_000_000)
+    ranked = spearman(gold, first).value
+    return pearson(gold, first).value, ranked, ranked - spearman(gold, second).value
+
+
+def _people(rng: np.random.Generator, size: int) -> tuple[float, float, float]:
+    """Judge correlations of measures with scores of people, and the difference of two."""
+    gold, first, second = _gold(rng, size)
+    linear, ranked, difference = _true_gold()
+    found = spearman(gold, first)
+    _, low, high = correlation_difference(found, spearman(gold, second))
+    return (
+        _holds(pearson(gold, first), linear),
+        _holds(found, ranked),
+        float(low <= difference <= high),
+    )
 
 
 def simulate(seed: int, groups: int) -> Covered:
     """Draw predictions of some pages and judge every interval."""
     rng = np.random.default_rng([seed, groups])
     pages = _pages(rng, groups)
-    columns = _gold(rng, len(pages.owner))
-    gold = (
-        _holds(pearson(*columns), _true_gold()[0]),
-        _holds(spearman(*columns), _true_gold()[1]),
-    )
-    return Covered(*_means(rng, pages), *_bleu(rng, pages, seed), *_in_pages(rng, pages), *gold)
+    people = _people(rng, len(pages.owner))
+    return Covered(*_means(rng, pages), *_bleu(rng, pages, seed), *_in_pages(rng, pages), *people)
 
 
 def coverages(repeats: int, groups: int) -> Covered:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.semantics.evaluators.job import DESCRIPTION
+from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
 from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_pair_file
 from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
@@ -72,10 +72,10 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     evaluators = Run(config).evaluators
     found: dict[str, Any] = json.loads(evaluators.options(name))
     made = found.get("path", "")
-    if evaluators.is_trained(name) and not Path(made, DESCRIPTION).is_file():
+    if evaluators.is_trained(name) and not Path(made, EVALUATOR_FILE).is_file():
         raise InputError(
             f"{made}: is not trained yet; run: snakemake --profile profiles/default "
-            f"--configfile {config_path} {made}/{DESCRIPTION}"
+            f"--configfile {config_path} {made}/{EVALUATOR_FILE}"
         )
     return found
 

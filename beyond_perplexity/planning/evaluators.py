@@ -23,7 +23,7 @@ from beyond_perplexity.semantics.evaluators.rows import (
 
 FOLDER = "<results>/evaluators"
 LEAVE_OUT, FAIL = "leave-out", "error"
-TABLES = ("vectors", "word2vec")  # families that have a table of word vectors
+_TABLES = ("vectors", "word2vec")  # families that have a table of word vectors
 
 
 class EvaluatorPlan:
@@ -268,24 +268,30 @@ def check_evaluators(config: Config) -> None:
         if name == "words":
             raise InputError(f"{key}: this name is kept for what needs no evaluator; rename it")
         _check_source(key, given)
-        if given.get("corpus"):
-            require(f"{key}.corpus", given["corpus"], config["corpora"], "corpus")
-        if given.get("vocabulary"):
-            found = config["vocabularies"]
-            require(f"{key}.vocabulary", given["vocabulary"], found, "vocabulary")
-            if found[given["vocabulary"]]["kind"] != "closed":
-                raise InputError(f"{key}.vocabulary: has parts of words; name a closed one")
-        if given.get("model"):
-            require(f"{key}.model", given["model"], config["models"], "model")
-        if given.get("vectors"):
-            require(f"{key}.vectors", given["vectors"], known, "evaluator")
-            if known[given["vectors"]]["family"] not in TABLES:
-                raise InputError(f"{key}.vectors: '{given['vectors']}' has no word vectors")
+        _check_names(key, given, config)
         _check_stand_in(name, known)
     for name in config["semantics"]["evaluators"]:
         found = _resolve(config, name) if name in known else None
         if found is not None and known[found].get("vectors"):
             _table(config, found)
+
+
+def _check_names(key: str, given: Mapping[str, Any], config: Config) -> None:
+    """Check that what an evaluator names is there, and of a kind that it can use."""
+    sections = {
+        "corpus": ("corpora", "corpus"),
+        "vocabulary": ("vocabularies", "vocabulary"),
+        "model": ("models", "model"),
+        "vectors": ("evaluators", "evaluator"),
+    }
+    for part, (section, kind) in sections.items():
+        if given.get(part):
+            require(f"{key}.{part}", given[part], config[section], kind)
+    vocabulary, vectors = given.get("vocabulary"), given.get("vectors")
+    if vocabulary and config["vocabularies"][vocabulary]["kind"] != "closed":
+        raise InputError(f"{key}.vocabulary: has parts of words; name a closed one")
+    if vectors and config["evaluators"][vectors]["family"] not in _TABLES:
+        raise InputError(f"{key}.vectors: '{vectors}' has no word vectors")
 
 
 def _check_stand_in(name: str, known: Mapping[str, Any]) -> None:

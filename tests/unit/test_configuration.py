@@ -43,7 +43,7 @@ def test_shipped_configurations_are_valid(name):
     validate(load(name), SCHEMA)
 
 
-NAMED = {"corpora", "vocabularies", "models", "decodings", "external_samples"}
+NAMED = {"corpora", "vocabularies", "models", "decodings", "external_samples", "evaluators"}
 
 
 @pytest.mark.parametrize(

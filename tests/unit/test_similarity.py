@@ -22,7 +22,7 @@ from torch import nn
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import packages
 from beyond_perplexity.semantics.evaluators.packages import is_installed
-from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_pairs
+from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.paths import evaluator_at
 from beyond_perplexity.storage.fingerprint import ROOT
 from scripts import similarity
@@ -211,7 +211,7 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
 
 
 def held_pairs(path, labelled=True, **columns):
-    return [tuple(pair) for pair in read_pairs(path, PairColumns(**columns), labelled)]
+    return [tuple(pair) for pair in read_labelled_texts(path, PairColumns(**columns), labelled)]
 
 
 def test_pairs_are_read_from_tables_and_objects(tmp_path):

@@ -23,7 +23,7 @@ from beyond_perplexity.training.loop import train
 
 
 @dataclass(frozen=True)
-class Course:
+class NetworkCourse:
     """How a network is trained.
 
     Attributes
@@ -43,13 +43,13 @@ class Course:
     folder: Path
 
 
-def train_network(job: EvaluatorJob, course: Course, about: Mapping[str, Any]) -> None:
+def train_network(job: EvaluatorJob, course: NetworkCourse, about: Mapping[str, Any]) -> None:
     """Train a network, or go on with it, and write its folder.
 
     Parameters
     ----------
     job : EvaluatorJob
-    course : Course
+    course : NetworkCourse
     about : mapping
         What the description says besides; JSON-serializable.
     """

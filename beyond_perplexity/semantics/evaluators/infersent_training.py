@@ -18,7 +18,7 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import has_vector
-from beyond_perplexity.semantics.evaluators.courses import Course, train_network
+from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network
 from beyond_perplexity.semantics.evaluators.infersent import ENTAILMENT, table_options
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
@@ -26,7 +26,7 @@ from beyond_perplexity.semantics.evaluators.options import PairTraining
 from beyond_perplexity.semantics.evaluators.pair_files import (
     LabelledTexts,
     PairColumns,
-    read_pairs,
+    read_labelled_texts,
 )
 from beyond_perplexity.semantics.evaluators.sentence_sources import (
     LABEL,
@@ -100,7 +100,7 @@ def _train(
     about: dict[str, Any],
 ) -> None:
     architecture = job.options.get("architecture", {})
-    course = Course(
+    course = NetworkCourse(
         lambda: InferSentNetwork(width, outputs, architecture), sources, training, folder
     )
     train_network(job, course, about)
@@ -161,7 +161,9 @@ def _is_watched(seed: int, pair: LabelledTexts) -> bool:
 
 def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:
     """Read pairs with a label, and clean their texts."""
-    pairs = (pair for pair in read_pairs(path, columns, True) if pair.label not in NO_LABEL)
+    pairs = (
+        pair for pair in read_labelled_texts(path, columns, True) if pair.label not in NO_LABEL
+    )
     while held := list(islice(pairs, _BATCH)):
         texts = cleaning.apply([text for pair in held for text in (pair.first, pair.second)])
         for pair, first, second in zip(held, texts[::2], texts[1::2], strict=True):

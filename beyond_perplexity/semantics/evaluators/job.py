@@ -17,7 +17,7 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.storage.shards import write_json
 
-DESCRIPTION = "evaluator.json"
+EVALUATOR_FILE = "evaluator.json"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
         "seed": job.seed,
         "preprocessing": dict(job.preprocessing),
     }
-    write_json(job.output / DESCRIPTION, about)
+    write_json(job.output / EVALUATOR_FILE, about)
 
 
 def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
@@ -122,12 +122,12 @@ def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
     InputError
         When the folder is no such folder, or of another family.
     """
-    path = folder / DESCRIPTION
+    path = folder / EVALUATOR_FILE
     try:
         held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         found = held["family"]
     except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no evaluator: it has no {DESCRIPTION}") from error
+        raise InputError(f"{folder}: is no evaluator: it has no {EVALUATOR_FILE}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: does not describe an evaluator ({error!r})") from error
     if family not in (None, found):

@@ -13,7 +13,7 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device
 from beyond_perplexity.models.contract import TrainedModel, check_finite
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.job import (
-    DESCRIPTION,
+    EVALUATOR_FILE,
     read_description,
 )
 from beyond_perplexity.storage.provenance import content_hash
@@ -49,10 +49,12 @@ def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Networ
     weights = folder / WEIGHTS
     refuse_foreign(weights)
     if content_hash(weights) != held.get("sha256"):
-        raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
+        raise InputError(
+            f"{weights}: is not the file that {EVALUATOR_FILE} describes; train it again"
+        )
     try:
         network = kind.from_tensors(held["config"], safetensors.torch.load_file(weights))
     except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
-        raise InputError(f"{weights}: does not fit {DESCRIPTION} ({error})") from error
+        raise InputError(f"{weights}: does not fit {EVALUATOR_FILE} ({error})") from error
     check_finite(network, weights)
     return network.to(choose_device(device)).eval(), held

@@ -51,7 +51,9 @@ class PairColumns(NamedTuple):
     label: str | None = None
 
 
-def read_pairs(path: str | Path, columns: PairColumns, labelled: bool) -> Iterator[LabelledTexts]:
+def read_labelled_texts(
+    path: str | Path, columns: PairColumns, labelled: bool
+) -> Iterator[LabelledTexts]:
     """Read pairs of texts.
 
     Parameters

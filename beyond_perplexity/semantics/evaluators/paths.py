@@ -7,7 +7,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.foreign import beginning
-from beyond_perplexity.semantics.evaluators.job import DESCRIPTION, read_description
+from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 
 _SKIPTHOUGHT = {"uni": ("uni_skip.npz", "utable.npy"), "bi": ("bi_skip.npz", "btable.npy")}
@@ -60,7 +60,7 @@ def evaluator_named(name: str) -> dict[str, Any]:
 
 
 def _folder(path: Path, layers: int) -> dict[str, Any]:
-    if (path / DESCRIPTION).is_file():
+    if (path / EVALUATOR_FILE).is_file():
         return {"family": read_description(path)["family"], "path": str(path)}
     if (path / "modules.json").is_file():
         return {"family": "sentence-transformers", "path": str(path)}
@@ -75,7 +75,7 @@ def _folder(path: Path, layers: int) -> dict[str, Any]:
     if len(found) > 2:
         return found
     raise InputError(
-        f"{path}: holds no evaluator: neither {DESCRIPTION} (trained here), modules.json "
+        f"{path}: holds no evaluator: neither {EVALUATOR_FILE} (trained here), modules.json "
         "(sentence-transformers), model.json (a model of a run), config.json (Hugging Face) nor "
         "uni_skip.npz or bi_skip.npz (SkipThought)"
     )

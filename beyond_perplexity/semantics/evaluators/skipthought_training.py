@@ -6,7 +6,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import InstanceStore
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.courses import Course, train_network
+from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_sources import Neighbours, ordered_sentences
@@ -40,7 +40,7 @@ def fit_skipthought(job: EvaluatorJob) -> None:
         return Neighbours(InstanceStore.write(folder, split, found), training.batch_tokens)
 
     architecture = job.options.get("architecture", {})
-    course = Course(
+    course = NetworkCourse(
         lambda: SkipThoughtNetwork(vocabulary.size, architecture),
         (source("train"), source("valid")),
         training,

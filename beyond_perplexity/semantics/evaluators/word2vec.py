@@ -72,9 +72,7 @@ def fit_word2vec(job: EvaluatorJob) -> None:
     )
     model.build_vocab(texts)
     if not len(model.wv):
-        raise InputError(
-            f"{job.documents}: no word of the split 'train' stands {least} times in it"
-        )
+        raise InputError(f"{job.documents}: no word of the split 'train' occurs {least} times")
     model.train(texts, total_examples=model.corpus_count, epochs=epochs)
     job.output.mkdir(parents=True, exist_ok=True)
     with atomic_path(job.output / "vectors.npy") as temporary, open(temporary, "wb") as file:

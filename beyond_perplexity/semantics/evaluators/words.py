@@ -16,7 +16,7 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair, settle
-from beyond_perplexity.semantics.evaluators.job import DESCRIPTION, read_description
+from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
@@ -136,6 +136,8 @@ def load_word2vec(
     about = {key: held[key] for key in ("title", "versions")}
     about["sha256"] = table.sha256
     if about["sha256"] != held["sha256"]:
-        raise InputError(f"{table.path}: is not the file that {DESCRIPTION} describes; train again")
+        raise InputError(
+            f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
+        )
     cleaning = Preprocessing.from_config(held["preprocessing"])
     return WordVectorEvaluator(table, about, measure_options(measures), cleaning)

@@ -60,6 +60,8 @@ from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
 
+MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
+
 
 def observed_distance(pair: EmbeddedPair) -> float:
     """Return the plug-in MMD of a pair."""
@@ -241,8 +243,10 @@ def human_shift(*texts: EmbeddedText) -> Shift:
     Parameters
     ----------
     *texts : EmbeddedText
-        The texts that the population is made of, all with groups or none.
+        The texts that the population is made of, all with groups or none; `MOST_SHIFTED` of
+        their documents at most, which are as good as any as they were drawn at random.
     """
+    texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
     inner = TopicShift(gaussian_kernel(vectors, median_distance(vectors)))
     groups = [text.groups for text in texts if text.groups is not None]

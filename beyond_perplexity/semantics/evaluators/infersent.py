@@ -30,7 +30,8 @@ from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.networks import load_network
 from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
 from beyond_perplexity.storage.provenance import content_hash

@@ -289,8 +289,10 @@ def load_infersent(
         "sha256": content_hash(path),
         "versions": {"torch": package_version("torch")},
     }
-    # The official program tokenizes and keeps upper case.
-    return InferSentEvaluator(encoder, about, None, Preprocessing(lower_case=False))
+    # The official program has NLTK's tokenizer and keeps upper case and accents.
+    return InferSentEvaluator(
+        encoder, about, None, Preprocessing(lower_case=False, remove_accents=False)
+    )
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -240,8 +240,10 @@ def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvalua
         "versions": {"torch": package_version("torch")},
     }
     encoder = OfficialSkipThought(parts, choose_device(device))
-    # The official program tokenizes and keeps upper case.
-    return SkipThoughtEvaluator(encoder, about, Preprocessing(lower_case=False))
+    # The official program has NLTK's tokenizer and keeps upper case and accents.
+    return SkipThoughtEvaluator(
+        encoder, about, Preprocessing(lower_case=False, remove_accents=False)
+    )
 
 
 def load_skipthought(

@@ -195,7 +195,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     text = path.read_text()
     assert text.count('"LSTM"') == 1
     path.write_text(text.replace('"LSTM"', '"Other"'))
-    papers = ("tendencies", "contrastive")
+    papers = ("tendencies", "contrastive", "semantics", "relations")
     beginnings = [f"{script} {paper}/" for script in ("tabulate", "plot") for paper in papers]
     assert find_changed(before, tree) == (pick(before, *beginnings, "write_overview"), set())
 

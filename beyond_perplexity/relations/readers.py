@@ -233,7 +233,7 @@ def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
     first, _, second = row["source"].partition("/")
     model, decoding = (row["source"], None) if first == "external" else (first, second)
     error = None
-    if row["value"] is not None and row["high"] is not None and row["high"] < 1:
+    if None not in (row["value"], row["high"]) and row["value"] < row["high"] < 1:
         error = (row["high"] - row["value"]) / quantile
     tendency = TENDENCIES[row["tendency"]]
     return {

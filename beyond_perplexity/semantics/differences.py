@@ -31,6 +31,7 @@ from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts
 
+FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
 _FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
 _Row = dict[str, Any]
 
@@ -78,6 +79,19 @@ def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
     return jackknife_interval(float(first - second), rest[:, 0] - rest[:, 1], sizes)
 
 
+def _bundled(values: np.ndarray) -> np.ndarray:
+    """Add groups (G, ...) up to at most `FLIPPED` units.
+
+    Where models can be exchanged in each group, they can be in a unit of several. Groups are in the
+    order of hashes, which is a random one.
+    """
+    if len(values) <= FLIPPED:
+        return values
+    units = np.zeros((FLIPPED, *values.shape[1:]))
+    np.add.at(units, np.arange(len(values)) % FLIPPED, values)
+    return units
+
+
 def _swap_p_values(
     sums: GroupSums, pairs: Sequence[tuple[int, int]], tests: SemanticTests
 ) -> list[float]:
@@ -92,20 +106,21 @@ def _swap_p_values(
     """
     assert sums.counts is not None
     first, second = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
-    half = (sums.counts[:, first] - sums.counts[:, second]) / 2  # (G, pairs, P, K)
-    middle = (sums.counts[:, first] + sums.counts[:, second]).sum(axis=0) / 2
-    shape = half.shape[1:]
+    units = _bundled(sums.counts)  # (U, M, P, K)
+    total = units.sum(axis=0)
+    middle = (total[first] + total[second]) / 2
 
-    def gap(moved: np.ndarray) -> np.ndarray:
+    def gap(flipped: np.ndarray) -> np.ndarray:
+        moved = (flipped[..., first, :, :] - flipped[..., second, :, :]) / 2
         return _pooled(sums, middle + moved) - _pooled(sums, middle - moved)
 
-    least = np.abs(gap(half.sum(axis=0))) - TIE
+    least = np.abs(gap(total)) - TIE
     larger, drawn = np.zeros(len(pairs), np.int64), 0
-    for part in flipped_sums(half.reshape(len(half), -1), tests.flips, tests.seed):
-        found = np.abs(gap(part.reshape(-1, *shape)))
+    for part in flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
+        found = np.abs(gap(part.reshape(-1, *total.shape)))
         larger += np.count_nonzero(found >= least, axis=0)
         drawn += len(part)
-    own = 0 if len(half) <= EXACT_GROUPS else 1
+    own = 0 if len(units) <= EXACT_GROUPS else 1
     return [float((count + own) / (drawn + own)) for count in larger]
 
 
@@ -116,7 +131,7 @@ def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list
     columns, pairs, first = [], [], 0
     for sums in held:
         size = np.abs(sums.numerators).sum() or 1.0
-        columns.append(sums.numerators / size)  # measures of any scale, of one size
+        columns.append(_bundled(sums.numerators / size))  # measures of any scale, of one size
         places = range(first, first + len(sums.models))
         pairs += list(combinations(places, 2))
         first = places.stop

@@ -48,12 +48,13 @@ def _costs(units: Vectors, first: Ids, second: Ids) -> _Floats:
     """Return the distances of words (B, n) from words (B, m), none of which are the same."""
     # each of B by itself; of a negative id a row is taken that is not used
     rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
-    products = rows @ others.transpose(0, 2, 1)
+    found = rows @ others.transpose(0, 2, 1)
     if first.min() < 0 or second.min() < 0:  # without a vector: as if orthogonal to all others
-        products[(first[:, :, None] < 0) | (second[:, None] < 0)] = 0.0
-    squares = 2.0 - 2.0 * products.astype(np.float64)
-    np.maximum(squares, 0.0, out=squares)
-    return np.sqrt(squares, out=squares)
+        found[(first[:, :, None] < 0) | (second[:, None] < 0)] = 0.0
+    found *= -2.0
+    found += 2.0
+    np.maximum(found, 0.0, out=found)
+    return np.sqrt(found, out=found).astype(np.float64)
 
 
 def _blocks(units: Vectors, words: Sequence[TextIds], pairs: Ids) -> Iterator[tuple[Ids, _Floats]]:
@@ -97,7 +98,10 @@ def _assigned(units: Vectors, words: Sequence[TextIds], pairs: Ids, found: _Floa
     """Write what it costs to assign the words of some pairs, as many on either side."""
     assign = _assignment()
     for block, costs in _blocks(units, words, pairs):
-        columns = np.array([assign(held)[1] for held in costs])
+        # what all plans pay is taken away: fewer words then want the same place
+        left = costs - costs.min(axis=1, keepdims=True)
+        left -= left.min(axis=2, keepdims=True)
+        columns = np.array([assign(held)[1] for held in left])
         found[block] = np.take_along_axis(costs, columns[:, :, None], axis=2).sum(axis=(1, 2))
 
 

@@ -6,6 +6,7 @@ N texts, T words in all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -62,23 +63,17 @@ class WordIndex:
         self._rows = {**rows, **dict.fromkeys(NO_WORDS, NO_WORD)}
         self.without: dict[str, int] = {}
 
-    def _new(self, word: str) -> int:
-        return self.without.setdefault(word, -2 - len(self.without))
-
     def read(self, texts: Sequence[str]) -> TextIds:
         """Return the ids of texts whose words are separated by blanks."""
-        find, new = self._rows.get, self._new
-        ids: list[int] = []
-        lengths = np.empty(len(texts), np.int64)
-        for place, text in enumerate(texts):
-            words = text.split()
-            lengths[place] = len(words)
-            found = [find(word) for word in words]
-            if None in found:
-                found = [
-                    new(word) if row is None else row
-                    for word, row in zip(words, found, strict=True)
-                ]
-            ids += found  # type: ignore[arg-type]
+        split = [text.split() for text in texts]
+        lengths = np.fromiter(map(len, split), np.int64, len(split))
+        words = list(chain.from_iterable(split))
+        found = list(map(self._rows.get, words))
+        if None in found:
+            number = self.without.setdefault
+            found = [
+                number(word, -2 - len(self.without)) if row is None else row
+                for word, row in zip(words, found, strict=True)
+            ]
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        return TextIds(np.asarray(ids, np.int64), starts)
+        return TextIds(np.asarray(found, np.int64), starts)

@@ -153,6 +153,22 @@ def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(tmp_path: Path)
         assert (family["p_adjusted"] >= family["p_value"]).all()
 
 
+def test_many_groups_are_flipped_in_bundles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the documents of a bundle were one page; values and intervals stay."""
+    names = {"glove": ["wmd"], "words": ["bleu_2"]}
+    paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences(), evaluators=names)
+    all_groups = rows_of(paths)
+    monkeypatch.setattr("beyond_perplexity.semantics.differences.FLIPPED", 10)
+    bundled = rows_of(paths)
+    kept = [name for name in all_groups if name not in ("p_value", "p_adjusted")]
+    pd.testing.assert_frame_equal(all_groups[kept], bundled[kept])
+    grid = bundled["p_value"] * 2**10  # of ten units all flips are tried
+    assert np.allclose(grid, grid.round())
+    assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
+
+
 def test_equal_models_do_not_differ(tmp_path: Path) -> None:
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:

@@ -207,13 +207,25 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
     assert rows.loc["lstm/other", "note"].startswith(told)
 
 
-def test_a_body_that_was_not_embedded_is_named(tmp_path, monkeypatch):
-    vectors = embedded(tmp_path, monkeypatch, [shard(tmp_path, "alike", 0, OTHERS[0.0])])
-    table = body_table(tmp_path, "lstm/nucleus", OTHERS[0.5])
-    words = ["x", "--embeddings", vectors, "--measures", table, "--output", str(tmp_path / "x")]
-    monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(InputError, match="has no vectors of lstm/nucleus in raw"):
-        measure_embeddings.main()
+def test_a_body_without_vectors_has_no_verdict(tmp_path, monkeypatch):
+    """Documents of words that the encoder does not know: the others are compared all the same."""
+    bodies = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
+    shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
+    vectors = embedded(tmp_path, monkeypatch, shards)
+    tables = [body_table(tmp_path, name, texts) for name, texts in bodies.items()]
+    words = ["x", "--embeddings", vectors, "--measures", *tables]
+    words += ["--output", str(tmp_path / "x.parquet"), "--options", '{"permutations": 19}']
+    monkeypatch.setattr("sys.argv", [*words, "--sensitivity-options", '{"pairs": 10}'])
+    measure_embeddings.main()
+    joined = pd.read_parquet(tmp_path / "x.parquet")
+    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    assert rows.loc["lstm/alike", "p_value"] > 0
+    strange = rows.loc["lstm/strange"]
+    assert math.isnan(strange["value"])
+    assert strange["note"] == "no verdict: fewer than two documents of a text have a vector"
+    cells = {row[1].lower(): row for row in embeddings_table(joined, Labels()).rows}
+    assert cells["strange"][3] == "†"
+    assert cells["strange"][-2] == " / "
 
 
 def compared(folder: Path, samples: list[str], **more) -> tuple[pd.DataFrame, Path]:

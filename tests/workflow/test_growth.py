@@ -18,7 +18,7 @@ import yaml
 pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
 Config = dict[str, Any]
-SHOWN = {"tabulate": 10, "plot": 15, "write_overview": 1}  # all show the names of the models
+SHOWN = {"tabulate": 11, "plot": 15, "write_overview": 1}  # all show the names of the models
 
 
 def add_model(config: Config) -> None:
@@ -67,7 +67,9 @@ def count_jobs(printed: str) -> dict[str, int]:
     return {rule: count for rule, count in jobs.items() if rule != "all"}
 
 
+EMBEDDED = {"embed": 1, "measure_embeddings": 1}  # of all bodies of text of a corpus in one job
 MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_tendencies": 2}
+MEASURED |= EMBEDDED
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,8 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 7,
+                **EMBEDDED,
+                "tabulate": 8,
                 "plot": 13,
                 "write_overview": 1,
             },
@@ -118,7 +121,7 @@ MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_t
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 20,
+                "tabulate": 21,
                 "plot": 29,  # a trigram has no training
                 "write_overview": 1,
             },
@@ -153,6 +156,7 @@ def test_a_seed_draws_everything_anew(finished) -> None:
         "measure_contrast": 4,
         "compare_contrast": 1,
         "estimate_partition": 1,
+        **EMBEDDED,
         "tabulate": SHOWN["tabulate"] + 6,
         "plot": SHOWN["plot"] + 3,
         "write_overview": 1,
@@ -163,4 +167,5 @@ def test_a_seed_draws_everything_anew(finished) -> None:
         *("extract_corpus", "train", "generate", "count_resample"),
         *("measure_tendencies", "measure_sensitivity", "compare_perplexity"),
         *("score_contrast", "compare_contrast", "estimate_partition"),
+        *("embed", "measure_embeddings"),
     }

@@ -60,6 +60,8 @@ from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
 
+MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
+
 
 def observed_distance(pair: EmbeddedPair) -> float:
     """Return the plug-in MMD of a pair."""
@@ -215,6 +217,12 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
     return distances(kernel, weights)
 
 
+def without_vectors() -> MeasureRow:
+    """Return the row of a body that has no two documents with a vector, or no human text has."""
+    note = f"{REASON_FOLLOWS}fewer than two documents of a text have a vector"
+    return MeasureRow(EMBEDDING, MMD, math.nan, note=note, withheld=True)
+
+
 def rows_of_pair(
     pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
 ) -> list[MeasureRow]:
@@ -223,10 +231,10 @@ def rows_of_pair(
     Returns
     -------
     list of MeasureRow
-        Empty where a text has fewer than two documents with a vector.
+        See `embedding_rows`; `without_vectors` where a text has fewer than two of them.
     """
     if min(pair.n_documents) < 2:
-        return []
+        return [without_vectors()]
     floor = half_floor(pair, seed) if options.permutations else None
     smallest = math.nan  # groups on both sides have no shift
     if scheme_of(pair.groups) != "groups" and not pair.reason:
@@ -241,8 +249,10 @@ def human_shift(*texts: EmbeddedText) -> Shift:
     Parameters
     ----------
     *texts : EmbeddedText
-        The texts that the population is made of, all with groups or none.
+        The texts that the population is made of, all with groups or none; `MOST_SHIFTED` of
+        their documents at most, which are as good as any as they were drawn at random.
     """
+    texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
     inner = TopicShift(gaussian_kernel(vectors, median_distance(vectors)))
     groups = [text.groups for text in texts if text.groups is not None]

@@ -17,9 +17,9 @@ from beyond_perplexity.figures.clusters import Merge, average_linkage, leaf_orde
 from beyond_perplexity.figures.numbers import MINUS
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
-_CELL, _LABELS = 0.36, 2.2  # inches
+_CELL, _LABELS = 0.36, 2.5  # inches
 _TREE = 1.1
-_LINE = 28  # characters of a line of a title
+_LINE = 26  # characters of a line of a title
 _DARK = 0.65  # from here on ink is white
 _UNSURE = "#6A6A6A"
 
@@ -142,6 +142,7 @@ def draw_correlations(
     axis.set_xlim(-0.5, n - 0.5)
     axis.set_ylim(n - 0.5, -0.5)
     axis.set_aspect("equal")
+    axis.set_anchor("E")
     rows = [f"{fill(title, _LINE)}  {number}" for number, title in enumerate(titles, start=1)]
     axis.set_yticks(range(n), rows)
     axis.set_xticks(range(n), [str(number) for number in range(1, n + 1)])

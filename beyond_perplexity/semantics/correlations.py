@@ -25,6 +25,7 @@ from beyond_perplexity.semantics.rank_correlations import (
     few_items_interval,
 )
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.notes import joined_facts
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
 BLOCKS = 50  # of groups, that are left out one by one
@@ -40,16 +41,12 @@ def _blocks(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return block, np.bincount(block)
 
 
-def _mean_matrices(
+def _matrices(
     values: Sequence[np.ndarray], kept: Sequence[np.ndarray], *, ranks: bool
 ) -> np.ndarray:
-    """Average the correlations of models; values (N, C) of each, of which rows are kept."""
+    """Correlate the measures of each model, (M, C, C); values (N, C) of each, and kept rows."""
     parts = [own[rows] for own, rows in zip(values, kept, strict=True)]
-    found = [correlation_matrix(average_ranks(p) if ranks else p) for p in parts if len(p) > 1]
-    if not found:
-        return np.full((values[0].shape[1],) * 2, math.nan)
-    total: np.ndarray = np.mean(found, axis=0)
-    return total
+    return np.stack([correlation_matrix(average_ranks(p) if ranks else p) for p in parts])
 
 
 def _sentence_values(held: SentenceValues) -> tuple[list[_Key], list[np.ndarray]]:
@@ -79,32 +76,42 @@ def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
         "groups": len(np.unique(held.groups)),
     }
     for method, ranks in _METHODS.items():
-        whole = _mean_matrices(values, complete, ranks=ranks)
+        whole = _matrices(values, complete, ranks=ranks)
+        vary = np.isfinite(whole)  # of a model that always predicts the same word nothing does
+        models = vary.sum(axis=0)
         without = np.stack(
             [
-                _mean_matrices(values, [own & (block != left) for own in complete], ranks=ranks)
-                for left in range(len(sizes))
+                np.where(vary, _matrices(values, kept, ranks=ranks), 0).sum(axis=0)
+                for kept in (
+                    [own & (block != left) for own in complete] for left in range(len(sizes))
+                )
             ]
         )
+        mean = np.where(vary, whole, 0).sum(axis=0)
         for one, two in combinations(range(len(keys)), 2):
-            found = _interval(whole[one, two], without[:, one, two], sizes)
-            counts = {
-                "n": int(sum(map(sum, complete)) / len(values)),
-                "groups": len(set(held.groups)),
-            }
+            place, of = (one, two), int(models[one, two])
+            found = _interval(mean[place], without[:, one, two], of, sizes)
+            if 0 < of < len(values):
+                found["note"] = joined_facts(found["note"], f"of {of} of {len(values)} models")
             yield {**_pair(keys[one], keys[two]), "method": method, **found, **counts}
 
 
-def _interval(value: float, without: np.ndarray, sizes: np.ndarray) -> _Row:
-    """Give a correlation an interval on Fisher's scale, from those without each block."""
-    if not math.isfinite(value):
+def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray) -> _Row:
+    """Give a mean of models' correlations an interval on Fisher's scale.
+
+    Given are the sums over these models, of all groups and without each block (B,).
+    """
+    if not models:
         return {"value": None, "low": None, "high": None, "note": "a measure does not vary"}
+    value, without = total / models, without / models
     if abs(value) > 1 - 1e-12 or (np.abs(without) > 1 - 1e-12).any():
         return {"value": value, "low": value, "high": value, "note": "one follows from the other"}
     found = jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
     if math.isnan(found.low):
         few = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
-        return {"value": value, "low": None, "high": None, "note": few}
+        once = "a measure varies in few documents: no interval"
+        note = few if found.effective < EFFECTIVE_GROUPS else once
+        return {"value": value, "low": None, "high": None, "note": note}
     return {"value": value, "low": math.tanh(found.low), "high": math.tanh(found.high), "note": ""}
 
 
@@ -156,10 +163,10 @@ def correlate_measures(paired: PairedScores) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Schema ``semantic_correlations``. Over sentences: the mean over models of the correlation
-        of their sentences, with a 95% interval over documents or groups of them (at most `BLOCKS`
-        blocks of these are left out one by one, on Fisher's scale). Over models: see
-        `few_items_interval`; corpus BLEU and means of all other measures.
+        Schema ``semantic_correlations``. Over sentences: the mean over models, in which both
+        measures vary, of the correlation of their sentences, with a 95% interval over documents or
+        groups of them (at most `BLOCKS` blocks of these are left out one by one, on Fisher's
+        scale). Over models: see `few_items_interval`; of corpus BLEU, and means of other measures.
     """
     rows: list[_Row] = []
     for split, held in paired.sentences.items():

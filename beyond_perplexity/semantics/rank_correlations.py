@@ -33,9 +33,11 @@ def average_ranks(values: np.ndarray) -> np.ndarray:
 
 def correlation_matrix(values: np.ndarray) -> np.ndarray:
     """Return Pearson's correlations (C, C) of columns (N, C); NaN where one does not vary."""
+    if len(values) < 2:
+        return np.full((values.shape[1],) * 2, math.nan)
     centred = values - values.mean(axis=0)
     # The centre of equal numbers may be off by rounding, so that they seem to vary.
-    constant = np.ptp(values, axis=0) == 0 if len(values) else np.ones(values.shape[1], bool)
+    constant = np.ptp(values, axis=0) == 0
     sizes = np.sqrt(np.square(centred).sum(axis=0))
     sizes[constant] = math.nan
     scaled = centred / sizes

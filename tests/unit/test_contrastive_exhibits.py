@@ -498,7 +498,7 @@ def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
     nasty = "*x* `y`_ |z| <b> \\ :role:`a`"
     found["penn"].loc[0, "found"] = nasty
     tree = publish_doctree(
-        render_overview({}, {}, [], set(), None, [], found),
+        render_overview({}, {}, [], set(), None, [], {"contrastive": found}),
         settings_overrides={"report_level": 1, "halt_level": 2},
     )
     said = tree.astext()

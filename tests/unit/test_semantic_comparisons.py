@@ -299,6 +299,8 @@ def test_ranks_and_matrices_are_scipys() -> None:
     assert matrix[2, 3] == pytest.approx(pearsonr(expected[:, 2], expected[:, 3]).statistic)
     constant = np.column_stack([expected[:, 0], np.full(40, 0.1)])
     assert math.isnan(correlation_matrix(constant)[0, 1])
+    assert np.isnan(correlation_matrix(constant[:1])).all()
+    assert np.isnan(correlation_matrix(constant[:0])).all()
 
 
 def correlations(paths: list[str], over: str) -> pd.DataFrame:
@@ -339,6 +341,20 @@ def test_over_sentences_it_is_the_mean_of_the_models(
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
     assert (own["low"], own["high"]) == pytest.approx(limits)
     assert (own["n"], own["groups"]) == (120, 40)
+
+
+def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path: Path) -> None:
+    """Such as one that predicts the same word everywhere."""
+    paths = write_scores(tmp_path, SKILLS, sentences())
+    (path,) = (p for p in paths if "/b/glove/" in p)
+    changed(path, value=pa.array([0.25] * pq.read_table(path).num_rows))
+    rest = write_scores(tmp_path / "rest", {m: SKILLS[m] for m in "ac"}, sentences())
+    found, expected = (correlations(p, "sentences") for p in (paths, rest))
+    inside = found["first_evaluator"].eq("glove") & found["second_evaluator"].eq("glove")
+    kept = ["value", "low", "high"]
+    assert np.allclose(found.loc[inside, kept], expected.loc[inside, kept])
+    assert set(found.loc[inside, "note"]) == {"of 2 of 3 models"}
+    assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
 
 
 def test_over_models_it_is_that_of_their_values(tmp_path: Path) -> None:

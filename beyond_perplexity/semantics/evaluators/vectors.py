@@ -44,6 +44,8 @@ class ArrayTable(VectorTable):
         float, (words, D).
     words : sequence of str
         One a row; of a word that stands twice the first row counts.
+    tolerance : int
+        How many more rows or words there may be; what is beyond the shorter of both is left out.
 
     Raises
     ------
@@ -51,7 +53,9 @@ class ArrayTable(VectorTable):
         When the file is no such matrix, or has not a row a word.
     """
 
-    def __init__(self, path: str | os.PathLike[str], words: Sequence[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], words: Sequence[str], tolerance: int = 0
+    ) -> None:
         self.path = Path(path)
         refuse_foreign(self.path)
         try:
@@ -61,10 +65,11 @@ class ArrayTable(VectorTable):
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
             raise InputError(f"{path}: holds {self._matrix.dtype} of shape {self._matrix.shape}, "
                              "expected a matrix of floats")  # fmt: skip
-        if len(self._matrix) != len(words):
+        if abs(len(self._matrix) - len(words)) > tolerance:
             raise InputError(f"{path}: has {len(self._matrix):,} rows for {len(words):,} words")
         self.width = self._matrix.shape[1]
-        self._rows = dict(zip(reversed(words), range(len(words) - 1, -1, -1), strict=True))
+        count = min(len(self._matrix), len(words))
+        self._rows = {words[row]: row for row in range(count - 1, -1, -1)}
 
     def _vector(self, word: str) -> Vectors | None:
         row = self._rows.get(word)

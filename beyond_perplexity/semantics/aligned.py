@@ -94,8 +94,8 @@ def _weighted(
 ) -> tuple[Floats, Floats]:
     """Sum cosines weighted by 1 − |shift|/(window + 1), (N,); and the weights, (N,)."""
     total, weights = np.zeros((2, len(first.lengths)))
-    for shift in range(-window, window + 1):
-        weight = 1.0 - abs(shift) / (window + 1)
+    for shift in range(0 if own else -window, window + 1):
+        weight = (1.0 - abs(shift) / (window + 1)) * (2 if own and shift else 1)
         sums, counts = _shifted(units, first, second, shift, own)
         total += weight * sums
         weights += weight * counts

@@ -13,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_SCORES, SPREAD
-from beyond_perplexity.semantics.bleu import count_bleu
 from beyond_perplexity.semantics.comparisons import KINDS, Comparisons, compare_texts
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.rows import (
@@ -111,10 +110,13 @@ def _score_measures(
 ) -> None:
     by_place = [name for name in evaluator.measures if MEASURES[name].by_place]
     texts = compare_texts(sentences, spread=bool(by_place))
-    found = evaluator.score(texts.pairs)
+    counts: _Counts | None = None
+    if isinstance(evaluator, WordEvaluator):
+        found, counts = evaluator.score_and_count(texts.pairs)
+    else:
+        found = evaluator.score(texts.pairs)
     _settle(evaluator, found, texts, sentences)
     unaligned = np.array([not row["aligned"] for row in sentences], bool)[texts.owners]
-    counts = count_bleu(texts.pairs) if isinstance(evaluator, WordEvaluator) else None
     for measure in evaluator.measures:
         values = np.where(unaligned & MEASURES[measure].aligned, np.nan, found[measure])
         chosen = (texts.kinds != _SPREAD) | (measure in by_place)

@@ -10,6 +10,7 @@ import numpy as np
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
 from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, NO_WORDS
+from beyond_perplexity.semantics.word_ids import Ids
 
 
 def accuracies(pairs: Sequence[TextPair]) -> Floats:
@@ -35,13 +36,17 @@ class WordEvaluator(Evaluator):
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: BLEU of each by itself, orders longer than the text left out; accuracy."""
+        return self.score_and_count(pairs)[0]
+
+    def score_and_count(self, pairs: Sequence[TextPair]) -> tuple[dict[str, Floats], Ids]:
+        """Return also what BLEU is made of, (N, 10); see `bleu.count_bleu`."""
         counts = count_bleu(pairs)
         scores = {
             name: bleu_of(counts, order, effective=True) for name, order in BLEU_NAMES.items()
         }
         empty = np.array([not (one.split() and other.split()) for one, other in pairs], bool)
         bleu = {name: np.where(empty, np.nan, found) for name, found in scores.items()}
-        return bleu | {ACCURACY: accuracies(pairs)}
+        return bleu | {ACCURACY: accuracies(pairs)}, counts
 
     def describe(self) -> dict[str, Any]:
         """Return the title: there is nothing else to say."""

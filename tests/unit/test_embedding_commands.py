@@ -7,6 +7,7 @@ of one test more.
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run as run_comparison
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
+from beyond_perplexity.report.comparison_input import CompareOptions, read_body
 from beyond_perplexity.report.embeddings import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
@@ -30,6 +33,7 @@ from beyond_perplexity.tendencies.inference.multiple import holm
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.word_classes import load_stop_words
 from scripts import embed, measure_embeddings
 from tests.unit.test_measures import count, write_samples
 
@@ -267,6 +271,35 @@ def test_a_text_is_not_apart_from_itself(tmp_path):
     found, _ = compared(tmp_path, HUMAN)
     assert found.loc["mmd", "value"] == 0
     assert found.loc["mmd", "p_value"] == found.loc["mmd", "p_adjusted"] == 1
+
+
+def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
+    """Too few of them among the embedded documents give no verdict."""
+    for pages, verdict in ((30, True), (10, False)):
+        lines = [json.dumps({"text": x, "group": f"p{i % pages}"}) for i, x in enumerate(HUMAN)]
+        (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / "b.txt").write_text("\n".join(OTHERS[0.5]) + "\n")
+        paths = str(tmp_path / "a.jsonl"), str(tmp_path / "b.txt")
+        options = CompareOptions(*paths, tokenized=True, embedding="letters")
+        pair = EmbeddingComparison(options)
+        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"], print)
+        (row,) = (row for row in rows if row.measure == "mmd")
+        swapped = "exchanged: groups of the reference with as many single samples"
+        assert (swapped in row.note) == verdict
+        assert row.withheld != verdict
+        assert math.isnan(row.p_value) != verdict
+
+
+def read_bodies(options, folder):
+    """Read both files as `scripts.compare` does."""
+    bodies, field = [], GroupField("group", needed=False)
+    words, view = load_stop_words("gensim"), options.views()["raw"]
+    for place, path in enumerate((options.reference, options.samples)):
+        own = folder / f"body{place}"
+        own.mkdir(exist_ok=True)
+        named = field if path.endswith("jsonl") else None
+        bodies.append(read_body(Path(path), options, view, named, words, own, {}))
+    return bodies
 
 
 @pytest.mark.parametrize("documents", [19, 4001])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
 
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
@@ -21,8 +22,10 @@ from beyond_perplexity.tendencies.embeddings.measures import (
     further_floor,
     human_shift,
     smallest_topic_share,
+    without_vectors,
 )
 from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, read_embeddings
+from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import shift_table
 
@@ -64,7 +67,7 @@ class _Comparisons:
 
     def __init__(self, given: Namespace) -> None:
         self._texts = read_embeddings(given.embeddings)
-        self._path, self._seed, self._bodies = given.embeddings, given.seed, given.bodies
+        self._seed, self._bodies = given.seed, given.bodies
         self._options = MeasurementOptions.from_config(given.options)
         self._how = SensitivityOptions.from_config(given.sensitivity_options)
         self._smallest = cache(self._find_smallest)
@@ -76,21 +79,30 @@ class _Comparisons:
         """Join the rows of embeddings of a body to its measures."""
         first = table.slice(0, 1).to_pylist()[0]
         key = str(first["source"]), str(first["vocabulary"])
-        if key not in self._texts:
-            raise InputError(f"{self._path}: has no vectors of {' in '.join(key)}; embed it anew")
-        rows = []
-        (reference, further), samples = self._human(key[1]), self._texts[key]
+        texts = [
+            self._texts.get(one) for one in (key, *((own, key[1]) for own in (HUMAN, FURTHER)))
+        ]
+        rows = [without_vectors()]
+        if all(text is not None and len(text) >= 2 for text in texts):
+            rows = self._rows(first, *(text for text in texts if text is not None))
+        return joined_measures(table, rows, self._options.permutations, self._bodies)
+
+    def _rows(
+        self,
+        first: Mapping[str, object],
+        samples: EmbeddedText,
+        reference: EmbeddedText,
+        further: EmbeddedText,
+    ) -> list[MeasureRow]:
+        """Compare a body, of whose measures the first row is given."""
         # Documents were drawn from the first shards; the note tells how many there are in all.
         reference = replace(reference, n_documents=int(str(first["n_reference"])))
         samples = replace(samples, n_documents=int(str(first["n_samples"])))
-        if min(len(reference), len(samples)) >= 2:
-            pair = EmbeddedPair.of(reference, samples, further)
-            floor = further_floor(further, pair, self._seed) if self._options.permutations else None
-            smallest = self._smallest(key[1], pair.n_documents)
-            rows = [
-                *embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest)
-            ]
-        return joined_measures(table, rows, self._options.permutations, self._bodies)
+        pair = EmbeddedPair.of(reference, samples, further)
+        floor = further_floor(further, pair, self._seed) if self._options.permutations else None
+        smallest = self._smallest(str(first["vocabulary"]), pair.n_documents)
+        found = embedding_rows(pair, self._options, self._seed, floor=floor, smallest=smallest)
+        return list(found)
 
     def _find_smallest(self, vocabulary: str, n_documents: tuple[int, int]) -> float:
         shift = human_shift(*self._human(vocabulary))

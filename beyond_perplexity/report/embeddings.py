@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -35,6 +36,14 @@ _NOTE = (
     "whatever the number of documents; it may be negative. Smallest shift: the share of documents "
     "of one topic that this test finds at the level and power of the table of sensitivity. Cut: "
     "documents of which the encoder reads the beginning alone. Unknown words are left out."
+)
+
+
+_OTHERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("squared_mmd", partial(shown, digits=4)),
+    ("smallest_shift", shown_share),
+    ("embedded", "{:,.0f}".format),
+    ("cut", shown_share),
 )
 
 
@@ -76,14 +85,13 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
         own = rows[rows["source"] == source]
         found = {row["measure"]: row for row in own.to_dict("records")}
         model, decoding = parse_source(source)
-        distance, square = found["mmd"], found["squared_mmd"]
+        distance = found["mmd"]
         names = [labels.model(model), labels.decoding(decoding), str(distance["vocabulary"] or "")]
         cells = [*names, *_distance_cells(distance)]
-        cells.append(f"{shown(square['value'], 4)}")
-        cells.append(shown_share(found["smallest_shift"]["value"]))
-        for name, write in (("embedded", "{:,.0f}".format), ("cut", shown_share)):
-            ends = ("_reference", "")
-            cells.append(" / ".join(write(found[f"{name}{end}"]["value"]) for end in ends))
+        for name, write in _OTHERS:
+            ends = ("_reference", "") if name in ("embedded", "cut") else ("",)
+            values = [found.get(f"{name}{end}", {}).get("value") for end in ends]
+            cells.append(" / ".join("" if value is None else write(value) for value in values))
         body.append(cells)
         withheld.append(reason_withheld(distance))
     heads = [Column(name, text=True) for name in ("Model", "Decoding", "Read in")]

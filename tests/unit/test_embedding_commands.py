@@ -7,6 +7,7 @@ of one test more.
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run as run_comparison
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
+from beyond_perplexity.report.comparison_input import CompareOptions, read_body
 from beyond_perplexity.report.embeddings import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
@@ -30,6 +33,7 @@ from beyond_perplexity.tendencies.inference.multiple import holm
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.word_classes import load_stop_words
 from scripts import embed, measure_embeddings
 from tests.unit.test_measures import count, write_samples
 
@@ -207,13 +211,25 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
     assert rows.loc["lstm/other", "note"].startswith(told)
 
 
-def test_a_body_that_was_not_embedded_is_named(tmp_path, monkeypatch):
-    vectors = embedded(tmp_path, monkeypatch, [shard(tmp_path, "alike", 0, OTHERS[0.0])])
-    table = body_table(tmp_path, "lstm/nucleus", OTHERS[0.5])
-    words = ["x", "--embeddings", vectors, "--measures", table, "--output", str(tmp_path / "x")]
-    monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(InputError, match="has no vectors of lstm/nucleus in raw"):
-        measure_embeddings.main()
+def test_a_body_without_vectors_has_no_verdict(tmp_path, monkeypatch):
+    """Documents of words that the encoder does not know: the others are compared all the same."""
+    bodies = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
+    shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
+    vectors = embedded(tmp_path, monkeypatch, shards)
+    tables = [body_table(tmp_path, name, texts) for name, texts in bodies.items()]
+    words = ["x", "--embeddings", vectors, "--measures", *tables]
+    words += ["--output", str(tmp_path / "x.parquet"), "--options", '{"permutations": 19}']
+    monkeypatch.setattr("sys.argv", [*words, "--sensitivity-options", '{"pairs": 10}'])
+    measure_embeddings.main()
+    joined = pd.read_parquet(tmp_path / "x.parquet")
+    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    assert rows.loc["lstm/alike", "p_value"] > 0
+    strange = rows.loc["lstm/strange"]
+    assert math.isnan(strange["value"])
+    assert strange["note"] == "no verdict: fewer than two documents of a text have a vector"
+    cells = {row[1].lower(): row for row in embeddings_table(joined, Labels()).rows}
+    assert cells["strange"][3] == "†"
+    assert cells["strange"][-2] == " / "
 
 
 def compared(folder: Path, samples: list[str], **more) -> tuple[pd.DataFrame, Path]:
@@ -255,6 +271,35 @@ def test_a_text_is_not_apart_from_itself(tmp_path):
     found, _ = compared(tmp_path, HUMAN)
     assert found.loc["mmd", "value"] == 0
     assert found.loc["mmd", "p_value"] == found.loc["mmd", "p_adjusted"] == 1
+
+
+def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
+    """Too few of them among the embedded documents give no verdict."""
+    for pages, verdict in ((30, True), (10, False)):
+        lines = [json.dumps({"text": x, "group": f"p{i % pages}"}) for i, x in enumerate(HUMAN)]
+        (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / "b.txt").write_text("\n".join(OTHERS[0.5]) + "\n")
+        paths = str(tmp_path / "a.jsonl"), str(tmp_path / "b.txt")
+        options = CompareOptions(*paths, tokenized=True, embedding="letters")
+        pair = EmbeddingComparison(options)
+        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"], print)
+        (row,) = (row for row in rows if row.measure == "mmd")
+        swapped = "exchanged: groups of the reference with as many single samples"
+        assert (swapped in row.note) == verdict
+        assert row.withheld != verdict
+        assert math.isnan(row.p_value) != verdict
+
+
+def read_bodies(options, folder):
+    """Read both files as `scripts.compare` does."""
+    bodies, field = [], GroupField("group", needed=False)
+    words, view = load_stop_words("gensim"), options.views()["raw"]
+    for place, path in enumerate((options.reference, options.samples)):
+        own = folder / f"body{place}"
+        own.mkdir(exist_ok=True)
+        named = field if path.endswith("jsonl") else None
+        bodies.append(read_body(Path(path), options, view, named, words, own, {}))
+    return bodies
 
 
 @pytest.mark.parametrize("documents", [19, 4001])

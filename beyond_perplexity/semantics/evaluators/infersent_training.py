@@ -36,7 +36,8 @@ from beyond_perplexity.semantics.evaluators.sentence_sources import (
     NextSentences,
     ordered_sentences,
 )
-from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
 

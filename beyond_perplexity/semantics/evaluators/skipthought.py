@@ -35,6 +35,7 @@ from beyond_perplexity.vocabulary import N_SPECIAL, UNK, load_vocabulary
 _ARRAYS = ("W", "U", "b", "Wx", "Ux", "bx")
 _PREFIXES = {"uni": ("encoder_",), "bi": ("encoder_", "encoder_r_")}
 _UNKNOWN = "UNK"
+_TOLERANCE = 8  # rows; the official program takes the shorter of a table and its dictionary
 
 
 class _Words:
@@ -224,11 +225,11 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
 def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvaluator:
     dictionary = Path(str(options.get("dictionary")))
     refuse_page(dictionary)
-    words = dictionary.read_text(encoding="utf-8").split("\n")
+    words = [word.strip() for word in dictionary.read_text(encoding="utf-8").split("\n")]
     words = words[:-1] if words and not words[-1] else words
     parts, sums, kinds = [], {}, [kind for kind in ("uni", "bi") if options.get(kind)]
     for kind in kinds:
-        table = ArrayTable(str(options.get(f"{kind}_table")), words)
+        table = ArrayTable(str(options.get(f"{kind}_table")), words, _TOLERANCE)
         if table.symbol(_UNKNOWN) is None:
             raise InputError(f"{dictionary}: has no word {_UNKNOWN}; is it dictionary.txt?")
         parts.append((read_official_gru(options[kind], kind, table.width), table))
@@ -240,8 +241,10 @@ def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvalua
         "versions": {"torch": package_version("torch")},
     }
     encoder = OfficialSkipThought(parts, choose_device(device))
-    # The official program tokenizes and keeps upper case.
-    return SkipThoughtEvaluator(encoder, about, Preprocessing(lower_case=False))
+    # The official program has NLTK's tokenizer and keeps upper case and accents.
+    return SkipThoughtEvaluator(
+        encoder, about, Preprocessing(lower_case=False, remove_accents=False)
+    )
 
 
 def load_skipthought(

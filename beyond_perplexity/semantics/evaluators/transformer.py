@@ -115,7 +115,10 @@ class RunLayers(UpperLayers):
         has_blocks = isinstance(blocks, nn.ModuleList) and isinstance(norm, nn.Module)
         if not (isinstance(model, FactoredModel) and has_blocks):
             family = model.config["family"]
-            raise InputError(f"model: {family} has no layers of attention; name a Transformer")
+            raise InputError(
+                f"model: {family} has no layers of attention that are read here; name a "
+                "Transformer of the run, or give path, of a folder of Hugging Face"
+            )
         _check_layers(layers, len(blocks))
         self._kept: list[Tensor] = []
         for layer in [*list(blocks)[-layers:][:-1], norm]:

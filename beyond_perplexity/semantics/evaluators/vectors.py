@@ -12,7 +12,6 @@ import os
 import tempfile
 import weakref
 import zlib
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,65 +23,16 @@ import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.aligned import Vectors
-from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.semantics.evaluators.fasttext import MAGIC, FastTextTable
+from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_foreign
 from beyond_perplexity.semantics.evaluators.packages import package_folder
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.semantics.rows import NO_WORDS
-from beyond_perplexity.storage.provenance import content_hash, hash_bytes
+from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.storage.provenance import hash_bytes
 
 _KEPT = 100_000  # vectors of a file that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer
 _LONGEST = 1 << 20  # bytes of a word in a binary file; more is no word
-
-
-class VectorTable(ABC):
-    """Vectors by word. A word that is not there is looked up in lower case.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    width : int
-        D.
-    """
-
-    path: Path
-    width: int
-
-    def find(self, words: Sequence[str]) -> Vectors:
-        """Return the vectors of words, float32, (words, D); rows of NaN where there is none."""
-        found = np.full((len(words), self.width), np.nan, np.float32)
-        for place, word in enumerate(words):
-            if word in NO_WORDS:
-                continue
-            vector = self._vector(word)
-            if vector is None and word != (lower := word.lower()):
-                vector = self._vector(lower)
-            if vector is not None:
-                found[place] = vector
-        return found
-
-    def find_exactly(self, words: Sequence[str]) -> Vectors:
-        """Return the vectors of words as they are written, (words, D); NaN where there is none."""
-        found = np.full((len(words), self.width), np.nan, np.float32)
-        for place, word in enumerate(words):
-            vector = self._vector(word)
-            if vector is not None:
-                found[place] = vector
-        return found
-
-    def symbol(self, word: str) -> Vectors | None:
-        """Return the vector, (D,), of a mark such as ``</s>``; None where there is none."""
-        return self._vector(word)
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the file."""
-        return content_hash(self.path)
-
-    @abstractmethod
-    def _vector(self, word: str) -> Vectors | None:
-        """Return the vector, (D,), of just this word, None where there is none."""
 
 
 class ArrayTable(VectorTable):
@@ -94,6 +44,8 @@ class ArrayTable(VectorTable):
         float, (words, D).
     words : sequence of str
         One a row; of a word that stands twice the first row counts.
+    tolerance : int
+        How many more rows or words there may be; what is beyond the shorter of both is left out.
 
     Raises
     ------
@@ -101,7 +53,9 @@ class ArrayTable(VectorTable):
         When the file is no such matrix, or has not a row a word.
     """
 
-    def __init__(self, path: str | os.PathLike[str], words: Sequence[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], words: Sequence[str], tolerance: int = 0
+    ) -> None:
         self.path = Path(path)
         refuse_foreign(self.path)
         try:
@@ -111,10 +65,11 @@ class ArrayTable(VectorTable):
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
             raise InputError(f"{path}: holds {self._matrix.dtype} of shape {self._matrix.shape}, "
                              "expected a matrix of floats")  # fmt: skip
-        if len(self._matrix) != len(words):
+        if abs(len(self._matrix) - len(words)) > tolerance:
             raise InputError(f"{path}: has {len(self._matrix):,} rows for {len(words):,} words")
         self.width = self._matrix.shape[1]
-        self._rows = dict(zip(reversed(words), range(len(words) - 1, -1, -1), strict=True))
+        count = min(len(self._matrix), len(words))
+        self._rows = {words[row]: row for row in range(count - 1, -1, -1)}
 
     def _vector(self, word: str) -> Vectors | None:
         row = self._rows.get(word)
@@ -321,4 +276,10 @@ def load_table(options: Mapping[str, Any]) -> VectorTable:
         if not names.is_file():
             raise InputError(f"{names}: is missing; it has the words of the rows of {path.name}")
         return ArrayTable(path, names.read_text(encoding="utf-8").split("\n")[:-1])
+    if beginning(path).startswith(MAGIC):
+        table = FastTextTable(path)
+        if options.get("width") not in (None, table.width):
+            wanted = options["width"]
+            raise InputError(f"{path}: its vectors have {table.width} numbers, expected {wanted}")
+        return table
     return FileTable(path, options.get("width"))

@@ -19,7 +19,8 @@ from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, T
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
-from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.vector_measures import measure_vectors
 from beyond_perplexity.semantics.word_ids import TextIds, WordIndex

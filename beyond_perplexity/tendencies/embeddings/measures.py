@@ -217,6 +217,12 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
     return distances(kernel, weights)
 
 
+def without_vectors() -> MeasureRow:
+    """Return the row of a body that has no two documents with a vector, or no human text has."""
+    note = f"{REASON_FOLLOWS}fewer than two documents of a text have a vector"
+    return MeasureRow(EMBEDDING, MMD, math.nan, note=note, withheld=True)
+
+
 def rows_of_pair(
     pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
 ) -> list[MeasureRow]:
@@ -225,10 +231,10 @@ def rows_of_pair(
     Returns
     -------
     list of MeasureRow
-        Empty where a text has fewer than two documents with a vector.
+        See `embedding_rows`; `without_vectors` where a text has fewer than two of them.
     """
     if min(pair.n_documents) < 2:
-        return []
+        return [without_vectors()]
     floor = half_floor(pair, seed) if options.permutations else None
     smallest = math.nan  # groups on both sides have no shift
     if scheme_of(pair.groups) != "groups" and not pair.reason:

@@ -18,7 +18,7 @@ from beyond_perplexity.figures.semantic_rows import (
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.rows import MEASURES
-from beyond_perplexity.semantics.score_blocks import EXCESS
+from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 
 
 def _difference_cell(row: Mapping[Any, Any] | None) -> str:
@@ -61,7 +61,7 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
         for r in rows.to_dict("records")
     }
     pairs = list(dict.fromkeys(zip(rows["first"], rows["second"], strict=True)))
-    body, said = [], {PREDICTED: "value", EXCESS: "above the floor"}
+    body, said = [], {PREDICTED: "value", EXCESS_KIND: "above the floor"}
     for first, second in pairs:
         for kind, title in said.items():
             cells = [_difference_cell(found.get((kind, first, second, *name))) for name in names]

@@ -33,7 +33,7 @@ from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORD
 from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.tendencies.notes import facts_of
 
-Descriptions = Mapping[str, Mapping[str, Any]]
+_Models = Mapping[str, Mapping[str, Any]]
 
 # The paper's columns: what they are called, families of evaluators that give them, the measure.
 _WORD_VECTORS = ("vectors", "word2vec")
@@ -85,7 +85,7 @@ def _printed_row(cells: Mapping[str, PaperCell]) -> list[str]:
     return [f"{cells[c].valid:.2f} / {cells[c].test:.2f}" for c in PAPER_MEASURES]
 
 
-def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
+def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
     """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
 
     Parameters
@@ -143,7 +143,7 @@ def paper_table(semantics: pd.DataFrame, models: Descriptions, labels: Labels) -
 
 
 def _paper_tidy(
-    rows: pd.DataFrame, names: Mapping[str, MeasureName], models: Descriptions
+    rows: pd.DataFrame, names: Mapping[str, MeasureName], models: _Models
 ) -> pd.DataFrame:
     """List our value, on the paper's scale, and its two for each cell."""
     columns = {name: column for column, name in names.items()}

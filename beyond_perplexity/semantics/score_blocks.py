@@ -27,13 +27,13 @@ from beyond_perplexity.schemas.semantics import (
 from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
-EXCESS = "excess"
+EXCESS_KIND = "excess"
 # What a compared kind is made of, and how often each is counted.
 KIND_PARTS: dict[str, dict[str, float]] = {
     PREDICTED: {PREDICTED: 1.0},
     SAMPLED: {SAMPLED: 1.0},
     CONTINUED: {CONTINUED: 1.0},
-    EXCESS: {PREDICTED: 1.0, PARTNER_OF[PREDICTED]: -1.0},
+    EXCESS_KIND: {PREDICTED: 1.0, PARTNER_OF[PREDICTED]: -1.0},
     PROPER: {SAMPLED: 1.0, SPREAD: -0.5},  # see `summary`
 }
 

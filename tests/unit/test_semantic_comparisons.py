@@ -34,7 +34,7 @@ from beyond_perplexity.semantics.rank_correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.semantics.score_blocks import EXCESS
+from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.semantic_tables import KINDS, Sentences, sentences, write_scores
 
@@ -101,7 +101,7 @@ def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path: Path) -> No
     expected = {
         PREDICTED: gap["predicted"],
         SAMPLED: gap["sampled"],
-        EXCESS: gap["predicted"] - gap["partner"],
+        EXCESS_KIND: gap["predicted"] - gap["partner"],
         PROPER: gap["sampled"] - gap["spread"] / 2,
     }
     for kind, value in expected.items():
@@ -122,7 +122,7 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.6}, text, evaluators={"words": ["bleu_2"]})
     scores = frames(paths)
     groups = list(range(8))
-    for kind, parts in ((PREDICTED, ("predicted",)), (EXCESS, ("predicted", "partner"))):
+    for kind, parts in ((PREDICTED, ("predicted",)), (EXCESS_KIND, ("predicted", "partner"))):
         held = {m: [bleu_by_loop(scores, m, part, groups) for part in parts] for m in "ab"}
         gaps = []
         for signs in product((False, True), repeat=8):

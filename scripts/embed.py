@@ -18,7 +18,7 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
 from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedText, TextEncoder
 from beyond_perplexity.tendencies.embeddings.reading import embedded_documents, further_documents
-from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, TextKey, embeddings_table
+from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, TextKey, vectors_table
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     record["evaluator"] = evaluator.describe()
     with ShardWriter(given.output, EMBEDDINGS, record) as writer:
         for key, text in _texts(given, encoder_of(evaluator)):
-            writer.write(embeddings_table(key, text))
+            writer.write(vectors_table(key, text))
 
 
 def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:

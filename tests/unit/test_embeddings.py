@@ -47,7 +47,7 @@ from beyond_perplexity.tendencies.embeddings.measures import (
     smallest_topic_share,
 )
 from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
-from beyond_perplexity.tendencies.embeddings.store import embeddings_table, read_embeddings
+from beyond_perplexity.tendencies.embeddings.store import read_embeddings, vectors_table
 from beyond_perplexity.tendencies.inference.multiple import holm
 from beyond_perplexity.tendencies.inference.units import exchanged_units
 from beyond_perplexity.tendencies.measured import MeasureRow
@@ -408,7 +408,7 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
         ("reference", "raw"): text(FIRST, GROUPS, cut=2, left_out=1),
         ("lstm/beam", "words"): text(SECOND),
     }
-    table = pa.concat_tables([embeddings_table(key, own) for key, own in held.items()])
+    table = pa.concat_tables([vectors_table(key, own) for key, own in held.items()])
     write_shard(tmp_path / "vectors.parquet", EMBEDDINGS, table, {})
     found = read_embeddings(tmp_path / "vectors.parquet")
     assert set(found) == set(held)
@@ -417,7 +417,7 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
         assert (found[key].cut, found[key].left_out) == (own.cut, own.left_out)
     assert np.array_equal(found["reference", "raw"].groups, GROUPS)
     assert found["lstm/beam", "words"].groups is None
-    wrong = pa.concat_tables([table, embeddings_table(("a/b", "raw"), text(FIRST[:, :2]))])
+    wrong = pa.concat_tables([table, vectors_table(("a/b", "raw"), text(FIRST[:, :2]))])
     write_shard(tmp_path / "wrong.parquet", EMBEDDINGS, wrong, {})
     with pytest.raises(InputError, match=r"wrong.parquet: holds vectors of different lengths"):
         read_embeddings(tmp_path / "wrong.parquet")

@@ -17,7 +17,7 @@ HUMAN, FURTHER = "reference", "further"  # the sources that are human text
 TextKey = tuple[str, str]  # source and vocabulary
 
 
-def embeddings_table(key: TextKey, text: EmbeddedText) -> pa.Table:
+def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
     """Write a text as rows of schema ``embeddings``."""
     n, width = text.vectors.shape
     flat = pa.array(text.vectors.astype(np.float32).ravel(), pa.float32())

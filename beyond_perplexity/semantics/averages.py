@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.semantics.word_ids import TextIds
 
-_GATHERED = 1 << 22  # numbers that are gathered at once
-
 
 def mean_vectors(vectors: NDArray[np.float32], texts: TextIds) -> NDArray[np.float32]:
     """Return the mean vector of the words of each text that have one.
@@ -25,16 +23,15 @@ def mean_vectors(vectors: NDArray[np.float32], texts: TextIds) -> NDArray[np.flo
     ndarray of float32, shape (N, D)
         NaN where no word has a vector. A text's mean does not depend on what stands beside it.
     """
+    from scipy.sparse import csr_array  # of no use to jobs that compare words
+
     known = texts.ids >= 0
-    counts = np.concatenate([[0], np.cumsum(known)])[texts.starts]
-    ids, counts = texts.ids[known], counts
-    sizes = np.diff(counts)
-    found = np.full((len(sizes), vectors.shape[1]), np.nan, np.float32)
-    held = np.flatnonzero(sizes)  # segments of none would be given their neighbour's first row
-    step = max(1, _GATHERED // max(1, vectors.shape[1] * max(1, int(sizes.max(initial=1)))))
-    for begin in range(0, len(held), step):
-        part = held[begin : begin + step]
-        low, high = counts[part[0]], counts[part[-1] + 1]
-        sums = np.add.reduceat(vectors[ids[low:high]], counts[part] - low, axis=0)
-        found[part] = sums / sizes[part, None]
-    return found
+    starts = np.concatenate([[0], np.cumsum(known)])[texts.starts]
+    ids, sizes = texts.ids[known], np.diff(starts)
+    counts = csr_array(
+        (np.ones(len(ids), np.float32), ids, starts), shape=(len(sizes), max(1, len(vectors)))
+    )
+    # word after word, so that rounding is that of the text alone
+    sums = counts @ (vectors if len(vectors) else np.zeros((1, 1), np.float32))
+    found: NDArray[np.float32] = np.full(sums.shape, np.nan, np.float32)
+    return np.divide(sums, sizes[:, None], out=found, where=sizes[:, None] > 0)

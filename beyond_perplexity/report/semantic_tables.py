@@ -247,7 +247,8 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     heads += [Column("Floor"), Column("What it does not say", wraps=True)]
     note = (
         "Floor: what predictions get against unrelated sentences of like length, the lowest and "
-        "the highest of the models and evaluators of this run. Constants are the paper's."
+        "the highest of the models and evaluators of this run. Ranges are with the paper's "
+        "constants."
     )
     title = "Measures of meaning, in a line each"
     return Table("semantics_measures", title, note, heads, body, pd.DataFrame(tidy))
@@ -300,7 +301,8 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         "floor: what the same predictions get against unrelated sentences of like length; samples: "
         "the expected score of words drawn from the model's distribution at each place; proper: "
         "that less half of what samples score against one another, which no model can have higher "
-        "in expectation than the true distribution. "
+        "in expectation than the true distribution. The mean of BLEU over sentences is in the CSV "
+        "(sentence_mean). "
         f"{_unknown(rows, labels)} {_notes_of(rows[rows['kind'] == PREDICTED], labels)}"
     )
     title = "All values, with their floors"

@@ -76,8 +76,9 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
 
 def test_figures_and_tables_are_made_of_what_they_show(config):
     run = Run(config)
-    report, (group, other) = run.report, run.report.groups()
-    assert (group, other) == ("tendencies/wikipedia", "contrastive/wikipedia")
+    report, (group, *others) = run.report, run.report.groups()
+    assert group == "tendencies/wikipedia"
+    assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     bodies = len(run.samples.sources("wikipedia"))
     held = {
         (name, kind): len(files)
@@ -103,7 +104,9 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     assert len(codes) == 9  # also of functions of one file
     files = report.files()
     of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are brought
-    assert len(set(files)) == len(files) == 2 * 15 + 3 * 10 + of_contrasts
+    of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
+    expected = 2 * 15 + 3 * 11 + of_contrasts + of_meaning + of_relations
+    assert len(set(files)) == len(files) == expected
 
 
 def test_a_figure_that_has_nothing_to_show_is_left_out(config):
@@ -113,7 +116,7 @@ def test_a_figure_that_has_nothing_to_show_is_left_out(config):
     every = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
     assert report.names(FIGURES, group) == [name for name in every if name != "training"]
     config["generation"]["models"], config["external_samples"] = [], {}
-    config["contrastive"]["models"] = []
+    config["contrastive"]["models"] = config["semantics"]["models"] = []
     assert Run(config).report.groups() == Run(config).report.files() == []
 
 

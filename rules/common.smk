@@ -27,6 +27,7 @@ except InputError as error:
 
 RUN = Run(config)
 PLAN = RUN.importance
+JUDGES = RUN.evaluators
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.samples.all_shards()

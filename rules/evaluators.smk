@@ -12,13 +12,9 @@
 rule train_evaluator:
     """Train an evaluator of texts, or go on with a training that was interrupted."""
     input:
-        documents=lambda wildcards: RUN.evaluators.training_documents(
-            wildcards.evaluator
-        ),
-        vocabulary=lambda wildcards: RUN.evaluators.training_vocabulary(
-            wildcards.evaluator
-        ),
-        others=lambda wildcards: RUN.evaluators.training_files(
+        documents=lambda wildcards: JUDGES.training_documents(wildcards.evaluator),
+        vocabulary=lambda wildcards: JUDGES.training_vocabulary(wildcards.evaluator),
+        others=lambda wildcards: JUDGES.training_files(
             wildcards.evaluator, planning=workflow.dryrun
         ),
     output:
@@ -32,16 +28,14 @@ rule train_evaluator:
     resources:
         mem_mb=growing(3000),
         runtime=720,
-        gpu=lambda wildcards: RUN.evaluators.gpus(wildcards.evaluator),
+        gpu=lambda wildcards: JUDGES.gpus(wildcards.evaluator),
     params:
         code=lambda wildcards: fingerprint(
             "scripts/train_evaluator.py",
-            *RUN.evaluators.training_code(wildcards.evaluator),
+            *JUDGES.training_code(wildcards.evaluator),
         ),
-        options=lambda wildcards: RUN.evaluators.training_options(wildcards.evaluator),
-        preprocessing=lambda wildcards: RUN.evaluators.preprocessing(
-            wildcards.evaluator
-        ),
+        options=lambda wildcards: JUDGES.training_options(wildcards.evaluator),
+        preprocessing=lambda wildcards: JUDGES.preprocessing(wildcards.evaluator),
         seed=config["seed"],
         folder=subpath(output[0], parent=True),
         checkpoints=f"{RUN.results}/checkpoints/evaluators/{{evaluator}}",

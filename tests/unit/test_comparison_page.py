@@ -81,8 +81,9 @@ def test_floor_excess_and_limits_stand_beside_a_distance(measures) -> None:
         "≤ 0.300",
     )
     assert line(made, "Unigrams")["95% limits"] == "[0.059, 0.174]"
-    assert len(made.rows) == len(MAIN_ROWS)
-    assert len(made.tidy) == len(MAIN_ROWS)
+    shown = [row for row in MAIN_ROWS if row.tendency in set(measures["tendency"])]
+    assert [row.tendency for row in MAIN_ROWS if row not in shown] == ["embedding"]  # not asked for
+    assert len(made.rows) == len(made.tidy) == len(shown)
 
 
 def test_a_text_against_itself_differs_nowhere(measures) -> None:

@@ -91,6 +91,7 @@ def has_files(key: str, config: dict[str, Any]) -> bool:
         "contrastive/pairs": given["pairs"],
         "contrastive/partition": given["partition"]["proposal"],
         "tendencies/embeddings": Run(config).embeddings.encoder,
+        "semantics/human": config["semantics"]["human_scores"],
     }
     return bool(asked.get(key, True))
 
@@ -118,8 +119,9 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = planned("configs/smoke.yaml").report
-    group, other = report.groups()
-    assert (group, other) == ("tendencies/wikipedia", "contrastive/wikipedia")
+    group, *others = report.groups()
+    assert group == "tendencies/wikipedia"
+    assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     files = [name for name in report.files() if "/toy." in name]
     folders = [f"<results>/{kind}/tendencies/wikipedia" for kind in ("tables", "figures")]
     assert files == [
@@ -152,11 +154,13 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
 def test_a_corpus_may_be_called_as_a_paper_is():
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["corpora"]["importance"] = config["corpora"].pop("wikipedia")
-    for model in config["models"].values():
-        model["corpus"] = "importance"
+    for part in (*config["models"].values(), *config["evaluators"].values()):
+        if "corpus" in part:
+            part["corpus"] = "importance"
     validate(config, ROOT / "rules" / "config.schema.yaml")
     report = Run(config).report
-    assert report.groups() == ["tendencies/importance", "importance", "contrastive/importance"]
+    others = [f"{paper}/importance" for paper in ("contrastive", "semantics", "relations")]
+    assert report.groups() == ["tendencies/importance", "importance", *others]
     files = report.files()
     tables, figures = (sum(has_files(key, config) for key in rows) for rows in (TABLES, FIGURES))
     assert len(set(files)) == len(files) == 3 * tables + 2 * figures

@@ -240,7 +240,7 @@ def load_official(
     """
     tensors = read_official(path, table.width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
-    options = {"cell": "lstm", "hidden_size": hidden, "pooling": pooling}
+    options = {"hidden_size": hidden, "pooling": pooling}  # cells are of the kind that is default
     network = InferSentNetwork(table.width, 1, options)
     try:
         network.reader.layer.load_state_dict(tensors)

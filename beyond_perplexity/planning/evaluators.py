@@ -23,7 +23,6 @@ from beyond_perplexity.semantics.evaluators.rows import (
 
 FOLDER = "<results>/evaluators"
 LEAVE_OUT, FAIL = "leave-out", "error"
-_TABLES = ("vectors", "word2vec")  # families that have a table of word vectors
 
 
 class EvaluatorPlan:
@@ -91,13 +90,12 @@ class EvaluatorPlan:
         found: dict[str, Any] = {"family": given["family"]}
         if self.is_trained(name):
             found["path"] = f"{self._corpora.results}/evaluators/{name}"
-        elif given["family"] == "transformer" and given["model"]:
-            model = f"{self._corpora.results}/models/{given['model']}"
-            return {**found, "layers": given["layers"], "model": model}
         else:
             left = ("when_missing", "training", "architecture")
             local = {key: self._local(value) for key, value in given.items() if key not in left}
             found |= {key: value for key, value in local.items() if value is not None}
+        if given.get("model"):
+            found["model"] = f"{self._corpora.results}/models/{given['model']}"
         if given.get("vectors"):
             found["vectors"] = self._options(self.table(name))
         return found
@@ -213,8 +211,8 @@ class EvaluatorPlan:
         """Return how tables call an evaluator, so that nobody takes it for what it is not."""
         given = self.config["evaluators"][name]
         title = PACKAGES[given["package"]].title if given.get("package") else self.row(name).title
-        if given["family"] == "infersent" and self.is_trained(name):
-            title += " (pairs of a file)" if given["pairs"] else " (next sentence)"
+        said = [words for key, words in self.row(name).subtitles.items() if given.get(key)]
+        title += "".join(f" ({words})" for words in said)
         if given.get("path"):
             title = f"{title} {name}"
         return title
@@ -290,7 +288,7 @@ def _check_names(key: str, given: Mapping[str, Any], config: Config) -> None:
     vocabulary, vectors = given.get("vocabulary"), given.get("vectors")
     if vocabulary and config["vocabularies"][vocabulary]["kind"] != "closed":
         raise InputError(f"{key}.vocabulary: has parts of words; name a closed one")
-    if vectors and config["evaluators"][vectors]["family"] not in _TABLES:
+    if vectors and not EVALUATORS[config["evaluators"][vectors]["family"]].vectors:
         raise InputError(f"{key}.vectors: '{vectors}' has no word vectors")
 
 
@@ -306,29 +304,14 @@ def _check_stand_in(name: str, known: Mapping[str, Any]) -> None:
 
 
 def _check_source(key: str, given: Mapping[str, Any]) -> None:
-    """Check that it is said, once, where an evaluator comes from."""
-    family = given["family"]
-    ways: dict[str, list[str]] = {
-        "vectors": ["package", "path"],
-        "sentence-transformers": ["package", "path"],
-        "transformer": ["model", "path"],
-        "infersent": ["path", "corpus", "pairs"],
-        "skipthought": ["uni", "bi", "corpus"],
-    }
-    wanted = ways.get(family, [])
-    there = [way for way in wanted if given.get(way) is not None]
-    both = family == "skipthought" and there == ["uni", "bi"]
-    if wanted and len(there) != 1 and not both:
+    """Check that it is said, once, where an evaluator comes from, with what goes with that."""
+    row = EVALUATORS[given["family"]]
+    wanted = list(dict.fromkeys(way for ways in row.sources for way in ways))
+    there = tuple(way for way in wanted if given.get(way) is not None)
+    if wanted and there not in row.sources:
         said = " and ".join(there) or "none of them"
         raise InputError(f"{key}: give one of {', '.join(wanted)}; it has {said}")
-    if family == "skipthought":
-        _check_skipthought(key, given)
-
-
-def _check_skipthought(key: str, given: Mapping[str, Any]) -> None:
-    for way in ("uni", "bi"):
-        for part in (f"{way}_table", "dictionary"):
-            if given[way] is not None and given[part] is None:
-                raise InputError(f"{key}.{part}: is missing; the official weights need it")
-    if given["corpus"] and not given["vocabulary"]:
-        raise InputError(f"{key}.vocabulary: is missing; name a closed one to train with")
+    for way in there:
+        for part in row.companions.get(way, ()):
+            if given[part] is None:
+                raise InputError(f"{key}.{part}: is missing; {way} needs it")

@@ -179,7 +179,7 @@ def test_a_transformer_of_the_run_waits_for_its_model(tmp_path: Path) -> None:
         ({"a": {"family": "transformer", "model": "none"}}, r"a\.model: no model is named"),
         (
             {"a": {"family": "skipthought", "corpus": "wikipedia"}},
-            r"a\.vocabulary: is missing; name a closed one",
+            r"a\.vocabulary: is missing; corpus needs it",
         ),
         (
             {"a": {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "parts"}},
@@ -187,7 +187,7 @@ def test_a_transformer_of_the_run_waits_for_its_model(tmp_path: Path) -> None:
         ),
         (
             {"a": {"family": "skipthought", "uni": "u.npz"}},
-            r"a\.uni_table: is missing; the official weights need it",
+            r"a\.uni_table: is missing; uni needs it",
         ),
         (
             {"a": {"family": "infersent", "corpus": "wikipedia"}},

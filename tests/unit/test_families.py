@@ -43,6 +43,7 @@ ALLOWED = {
     "models/huggingface/vocabulary.py",
     "report/importance.py",
     "report/published.py",
+    "report/semantic_tables.py",  # columns of the paper
     "vocabulary.py",
 }
 PARTIAL = {"startswith", "endswith", "removeprefix", "removesuffix"}
@@ -191,9 +192,11 @@ def names_outside(source: str, listed: bool = False) -> list[str]:
 
 def test_no_module_or_script_names_a_family():
     package = ROOT / "beyond_perplexity"
-    evaluators = package / "semantics" / "evaluators"  # their families and cells are named alike
+    # Families and cells of evaluators are named alike.
+    evaluators = {*(package / "semantics" / "evaluators").glob("*.py")}
+    evaluators.add(package / "planning" / "sections" / "evaluators.py")
     for path in [*package.rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
-        if path.is_relative_to(evaluators):
+        if path in evaluators:
             continue
         listed = path.is_relative_to(package) and str(path.relative_to(package)) in ALLOWED
         assert not names_outside(path.read_text(encoding="utf-8"), listed), path

@@ -34,6 +34,14 @@ class EvaluatorFamily:
         ``module:function`` that trains one; None: it is never trained here.
     network : bool
         It has a network, which a GPU makes faster.
+    vectors : bool
+        It has a table of word vectors, which others can read.
+    sources : tuple of tuple of str
+        Keys that say where one comes from: all of one of these, and none of the others.
+    companions : mapping of str to tuple of str
+        Keys that such a key cannot do without.
+    subtitles : mapping of str to str
+        What tables say beside its title where such a key is given.
     """
 
     reference: str
@@ -43,6 +51,10 @@ class EvaluatorFamily:
     measures: tuple[str, ...]
     fit: str | None = None
     network: bool = True
+    vectors: bool = False
+    sources: tuple[tuple[str, ...], ...] = ()
+    companions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    subtitles: Mapping[str, str] = field(default_factory=dict)
 
 
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
@@ -60,6 +72,8 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         learns="supervised",
         measures=("similarity", "head"),
         fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
+        sources=(("path",), ("corpus",), ("pairs",)),
+        subtitles={"corpus": "next sentence", "pairs": "pairs of a file"},
     ),
     "sentence-transformers": EvaluatorFamily(
         reference=f"{_EVALUATORS}.sentence_transformers:load_sentence_transformer",
@@ -67,6 +81,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         title="sentence-transformers",
         learns="supervised",
         measures=("similarity",),
+        sources=(("package",), ("path",)),
     ),
     "skipthought": EvaluatorFamily(
         reference=f"{_EVALUATORS}.skipthought:load_skipthought",
@@ -75,6 +90,12 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         learns="unsupervised",
         measures=("similarity",),
         fit=f"{_EVALUATORS}.skipthought_training:fit_skipthought",
+        sources=(("uni",), ("bi",), ("uni", "bi"), ("corpus",)),
+        companions={
+            "uni": ("uni_table", "dictionary"),
+            "bi": ("bi_table", "dictionary"),
+            "corpus": ("vocabulary",),
+        },
     ),
     "transformer": EvaluatorFamily(
         reference=f"{_EVALUATORS}.transformer:load_transformer",
@@ -82,6 +103,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         title="Transformer",
         learns="unsupervised",
         measures=("inner", "inner_scaled"),
+        sources=(("model",), ("path",)),
     ),
     "vectors": EvaluatorFamily(
         reference=f"{_EVALUATORS}.words:load_vectors",
@@ -90,6 +112,8 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         learns="unsupervised",
         measures=_OF_WORDS,
         network=False,
+        vectors=True,
+        sources=(("package",), ("path",)),
     ),
     "word2vec": EvaluatorFamily(
         reference=f"{_EVALUATORS}.words:load_word2vec",
@@ -99,6 +123,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         measures=_OF_WORDS,
         fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
         network=False,
+        vectors=True,
     ),
 }
 

@@ -14,6 +14,9 @@ PAPER_MEASURES = (
     *("bleu_2", "bleu_3", "bleu_4", "cosine", "wmd"),
     *("infersent", "skipthought", "transformer", "perplexity"),
 )
+# What the paper calls its models, by their family.
+_PAPER_FAMILIES = {"gru": "GRU", "lstm": "LSTM", "transformer-adaptive-softmax": "Transformer"}
+_SCHEDULED = "-SS"
 PAPER_MODELS = ("GRU", "GRU-SS", "LSTM", "LSTM-SS", "Transformer")
 PAPER_SPLITS = ("valid", "test")
 
@@ -70,13 +73,9 @@ def paper_model(description: Mapping[str, Any]) -> str | None:
     description : mapping
         Content of its ``model.json``.
     """
-    family = description.get("family")
-    if family == "transformer-adaptive-softmax":
-        return "Transformer"
-    if family not in ("gru", "lstm"):
-        return None
-    name = str(family).upper()
-    return f"{name}-SS" if is_scheduled(description) else name
+    name = _PAPER_FAMILIES.get(str(description.get("family")), "")
+    name += _SCHEDULED if is_scheduled(description) else ""
+    return name if name in PAPER_MODELS else None
 
 
 def is_scheduled(description: Mapping[str, Any]) -> bool:

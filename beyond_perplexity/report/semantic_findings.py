@@ -109,7 +109,8 @@ def _supervised(rows: pd.DataFrame, labels: Labels) -> str:
     order = "the same order" if by_value == by_excess else "another order"
     return (
         f"means over models, lowest first: {', '.join(said)}. What is above the floor has {order}. "
-        "The levels of different evaluators do not compare, so that lower says nothing of harder."
+        "The levels of different evaluators do not compare, so that lower says nothing of harder; "
+        "and InferSent's architecture is supervised only where pairs that people judged are given."
     )
 
 

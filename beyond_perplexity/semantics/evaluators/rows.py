@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from beyond_perplexity.options import Rows
 
@@ -26,8 +26,6 @@ class EvaluatorFamily:
         ``module:Dataclass`` of its options in a configuration.
     title : str
         How tables print it, where nothing says more.
-    learns : "supervised", "unsupervised" or "none"
-        From what the paper says it learns: from pairs that people judged, from texts, or nothing.
     measures : tuple of str
         Names of rows of `MEASURES` that it has at most.
     fit : str or None
@@ -47,7 +45,6 @@ class EvaluatorFamily:
     reference: str
     section: str
     title: str
-    learns: Literal["supervised", "unsupervised", "none"]
     measures: tuple[str, ...]
     fit: str | None = None
     network: bool = True
@@ -69,7 +66,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.infersent:load_infersent",
         section=f"{_SECTIONS}:InferSentSection",
         title="InferSent architecture",
-        learns="supervised",
         measures=("similarity", "head"),
         fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
         sources=(("path",), ("corpus",), ("pairs",)),
@@ -79,7 +75,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.sentence_transformers:load_sentence_transformer",
         section=f"{_SECTIONS}:SentenceTransformersSection",
         title="sentence-transformers",
-        learns="supervised",
         measures=("similarity",),
         sources=(("package",), ("path",)),
     ),
@@ -87,7 +82,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.skipthought:load_skipthought",
         section=f"{_SECTIONS}:SkipThoughtSection",
         title="SkipThought",
-        learns="unsupervised",
         measures=("similarity",),
         fit=f"{_EVALUATORS}.skipthought_training:fit_skipthought",
         sources=(("uni",), ("bi",), ("uni", "bi"), ("corpus",)),
@@ -101,7 +95,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.transformer:load_transformer",
         section=f"{_SECTIONS}:TransformerSection",
         title="Transformer",
-        learns="unsupervised",
         measures=("inner", "inner_scaled"),
         sources=(("model",), ("path",)),
     ),
@@ -109,7 +102,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.words:load_vectors",
         section=f"{_SECTIONS}:VectorsSection",
         title="word vectors",
-        learns="unsupervised",
         measures=_OF_WORDS,
         network=False,
         vectors=True,
@@ -119,7 +111,6 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         reference=f"{_EVALUATORS}.words:load_word2vec",
         section=f"{_SECTIONS}:Word2VecSection",
         title="word2vec of the corpus",
-        learns="unsupervised",
         measures=_OF_WORDS,
         fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
         network=False,

@@ -15,29 +15,9 @@ from beyond_perplexity.figures.correlation_matrix import (
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.semantic_rows import measure_title
+from beyond_perplexity.figures.semantic_rows import relation_titles
 from beyond_perplexity.figures.style import package_style
 from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
-
-
-def relation_titles(measures: pd.DataFrame, labels: Labels) -> dict[str, str]:
-    """Return the printed label of every related measure, by its key.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    labels : Labels
-        Names of evaluators.
-    """
-    found = {}
-    for row in measures.drop_duplicates("measure").to_dict("records"):
-        key, title = row["measure"], row["title"]
-        if row["subject"] == "semantics":
-            evaluator, _, measure = key.removeprefix("semantics/").partition(".")
-            title = measure_title((evaluator, measure), labels)
-        found[key] = title
-    return found
 
 
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:

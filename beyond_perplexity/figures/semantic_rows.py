@@ -75,3 +75,23 @@ def pick_predicted(semantics: pd.DataFrame, split: str) -> pd.DataFrame:
     return rows.assign(
         name=pd.Series([*zip(rows["evaluator"], rows["measure"], strict=True)], rows.index, object)
     )
+
+
+def relation_titles(measures: pd.DataFrame, labels: Labels) -> dict[str, str]:
+    """Return the printed label of every related measure, by its key.
+
+    Parameters
+    ----------
+    measures : pandas.DataFrame
+        Schema ``relation_measures``.
+    labels : Labels
+        Names of evaluators.
+    """
+    found = {}
+    for row in measures.drop_duplicates("measure").to_dict("records"):
+        key, title = row["measure"], row["title"]
+        if row["subject"] == "semantics":
+            evaluator, _, measure = key.removeprefix("semantics/").partition(".")
+            title = measure_title((evaluator, measure), labels)
+        found[key] = title
+    return found

@@ -10,8 +10,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
-from beyond_perplexity.figures.relations import relation_titles
-from beyond_perplexity.figures.semantic_rows import evaluator_title
+from beyond_perplexity.figures.semantic_rows import evaluator_title, relation_titles
 from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE

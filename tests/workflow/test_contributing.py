@@ -91,6 +91,7 @@ def test_a_tendency_counts_and_measures_again_and_trains_nothing(grown) -> None:
     merged = {"merge_statistics": 4, "measure_tendencies": 4, "measure_resample": 3}
     once = {"describe_reference": 1, "measure_sensitivity": 1, "write_overview": 1}
     once["measure_embeddings"] = 1  # whose rows join the others; nothing is embedded again
+    once["relate_measures"] = 1
     expected = counted | merged | once
     assert {rule: jobs.get(rule) for rule in expected} == expected
     assert set(jobs) == {*expected, "tabulate", "plot"}

@@ -40,6 +40,10 @@ def test_a_run_ends_in_tables_and_figures(finished):
     assert (results / "figures/tendencies/wikipedia/main.svg").stat().st_size > 0
     for table in ("table_1", "table_2", "table_3", "cross_entropy", "partition", "findings"):
         assert (results / f"tables/contrastive/wikipedia/{table}.csv").stat().st_size > 0
+    for table in ("table_1", "values", "differences", "probes", "findings"):
+        assert (results / f"tables/semantics/wikipedia/{table}.csv").stat().st_size > 0
+    for table in ("measures", "orders", "findings"):
+        assert (results / f"tables/relations/wikipedia/{table}.csv").stat().st_size > 0
     assert (results / "overview/overview.rst").stat().st_size > 0
     assert not list(results.rglob("*.partial*"))
 

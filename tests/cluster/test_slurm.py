@@ -30,8 +30,13 @@ MACHINE = [
     "--jobs=3",
 ]
 KILLED = "results/samples/lstm/ancestral/00001.parquet"
-# A job through SLURM costs seconds of its own: one model stands for all that tell text from noise.
-FEWER = ["--config", "contrastive={models: [kn-3]}"]
+# A job through SLURM costs seconds of its own: one model stands for all that tell text from noise,
+# and one, with one evaluator, for all that predict sentences.
+FEWER = [
+    "--config",
+    "contrastive={models: [kn-3]}",
+    "semantics={models: [lstm], evaluators: [skipthought]}",
+]
 SECONDS = 1200
 
 

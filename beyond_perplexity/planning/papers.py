@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -103,6 +104,7 @@ def semantic_paper(plan: SemanticsPlan, evaluators: EvaluatorPlan, models: Model
         "semantic_correlations": compared(1),
         "probes": plan.probe_files,
         "human_correlations": plan.people_files,
+        "human_scores": partial(plan.people_files, pairs=True),
         "models": lambda corpus: [
             f"<results>/models/{name}/model.json" for name in plan.models(corpus)
         ],

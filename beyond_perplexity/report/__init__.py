@@ -123,6 +123,7 @@ INPUTS: Rows[Input] = {
         "correlations of every evaluator with human scores",
         f"{_SCHEMAS}.semantics:HUMAN_CORRELATIONS",
     ),
+    "human_scores": Input("the pairs behind them", f"{_SCHEMAS}.semantics:HUMAN_SCORES"),
     "relation_measures": Input(
         "measures of all papers, side by side", f"{_SCHEMAS}.relations:RELATION_MEASURES"
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from beyond_perplexity.figures.semantic_rows import (
     sort_measures,
 )
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.semantics.human import rank_surplus
 
 _AVERAGE, _UNRELATED = "average", "unrelated"
 
@@ -71,44 +72,61 @@ def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | Non
     return (owners[0], _AVERAGE) if owners else None
 
 
-def beaten(human: pd.DataFrame, labels: Labels) -> Iterator[tuple[str, MeasureName, str]]:
+def _values(scores: pd.DataFrame) -> Mapping[MeasureName, pd.DataFrame]:
+    """Give for each measure the scores of the pairs of a file, in the order of the pairs."""
+    ordered = scores.sort_values("pair", kind="stable")
+    return {
+        (str(evaluator), str(measure)): rows.reset_index(drop=True)
+        for (evaluator, measure), rows in ordered.groupby(["evaluator", "measure"], sort=False)
+    }
+
+
+def beaten(
+    human: pd.DataFrame, scores: pd.DataFrame, labels: Labels
+) -> Iterator[tuple[str, MeasureName, str]]:
     """Say of each measure how it stands to the average of word vectors, file by file.
 
     Parameters
     ----------
     human : pandas.DataFrame
         Schema ``human_correlations``.
+    scores : pandas.DataFrame
+        Schema ``human_scores``: the pairs behind them, by which the two are compared.
     labels : Labels
         Families of evaluators.
 
     Yields
     ------
     tuple
-        File, measure, and what is said: of its Spearman correlation and that of the average of
-        vectors, whose intervals may overlap.
+        File, measure, and what is said of its Spearman correlation less that of the average of
+        vectors on the same pairs.
     """
     for file, rows in human.groupby("file", sort=False):
         base = _average_of_vectors(rows, labels)
-        own = {(r["evaluator"], r["measure"]): r for r in rows.to_dict("records")}
-        for name, row in own.items():
-            said = ""
+        held = _values(scores[scores["file"] == file])
+        for row in rows.to_dict("records"):
+            name, said = (row["evaluator"], row["measure"]), ""
             if base and name != base and not pd.isna(row["spearman"]):
-                if not row["spearman"] > own[base]["spearman"]:
+                own, average = held[name], held[base]["value"].to_numpy()
+                found = rank_surplus(own["gold"].to_numpy(), own["value"].to_numpy(), average)
+                if not found[0] > 0:
                     said = "does not beat the average of vectors"
-                elif not row["spearman_low"] > own[base]["spearman_high"]:
-                    said = "above the average of vectors, intervals overlap"
+                elif not found[1] > 0:
+                    said = "above the average of vectors, but not clearly"
                 else:
                     said = "beats the average of vectors"
             yield str(file), name, said
 
 
-def human_table(human: pd.DataFrame, labels: Labels) -> Table:
+def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of correlations with scores that people gave.
 
     Parameters
     ----------
     human : pandas.DataFrame
         Schema ``human_correlations``.
+    scores : pandas.DataFrame
+        Schema ``human_scores``.
     labels : Labels
         Names and families of evaluators.
 
@@ -117,7 +135,7 @@ def human_table(human: pd.DataFrame, labels: Labels) -> Table:
     Table
         The highest Spearman correlation first, file by file.
     """
-    verdicts = {(file, name): said for file, name, said in beaten(human, labels)}
+    verdicts = {(file, name): said for file, name, said in beaten(human, scores, labels)}
     body = []
     for file, rows in human.groupby("file", sort=False):
         for row in rows.sort_values("spearman", ascending=False, kind="stable").to_dict("records"):
@@ -133,7 +151,8 @@ def human_table(human: pd.DataFrame, labels: Labels) -> Table:
     heads += [Column("Pairs"), Column("Against the average of vectors", text=True)]
     note = (
         "How far each measure orders pairs of texts as people did. What does not beat the average "
-        "of word vectors, which knows neither order nor syntax, gives little reason to be used."
+        "of word vectors, which knows neither order nor syntax, gives little reason to be used. "
+        "The two are compared on the same pairs: where intervals overlap, they may be told apart."
     )
     title = "Measures against scores that people gave"
     return Table("human_correlations", title, note, heads, body, human)

@@ -204,14 +204,14 @@ def _blind(probes: pd.DataFrame | None, labels: Labels) -> str:
     return f"in fewer than half of the sentences by: {'; '.join(said)}." if said else ""
 
 
-def _human(human: pd.DataFrame | None, labels: Labels) -> str:
-    if human is None:
+def _human(human: pd.DataFrame | None, scores: pd.DataFrame | None, labels: Labels) -> str:
+    if human is None or scores is None:
         return ""
     said = []
     for file in dict.fromkeys(human["file"]):
         names = [
             measure_title(name, labels)
-            for of, name, verdict in beaten(human, labels)
+            for of, name, verdict in beaten(human, scores, labels)
             if of == file and verdict.startswith("does not")
         ]
         said.append(f"{file}: {', '.join(names) or 'none'}")
@@ -225,6 +225,7 @@ def semantic_findings_table(
     models: Mapping[str, Mapping[str, Any]],
     probes: pd.DataFrame | None,
     human: pd.DataFrame | None,
+    scores: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
     """Say what was found, in lines of which the first page of the report has some.
@@ -237,8 +238,8 @@ def semantic_findings_table(
         Schemas ``semantic_differences`` and ``semantic_correlations``; None of a single model.
     models : dict
         ``model.json`` by name of the model.
-    probes, human : pandas.DataFrame or None
-        Schemas ``probes`` and ``human_correlations``.
+    probes, human, scores : pandas.DataFrame or None
+        Schemas ``probes``, ``human_correlations`` and ``human_scores``.
     labels : Labels
         Names and order, also of evaluators.
 
@@ -286,7 +287,7 @@ def semantic_findings_table(
             False,
         ),
         ("What goes unnoticed", "", _blind(probes, labels), False),
-        ("Scores that people gave", "", _human(human, labels), False),
+        ("Scores that people gave", "", _human(human, scores, labels), False),
     ]
     kept = [line for line in lines if line[2]]
     tidy = pd.DataFrame(kept, columns=["question", "paper", "found", FIRST_PAGE])

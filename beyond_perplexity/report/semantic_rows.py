@@ -17,13 +17,13 @@ SEMANTIC_TABLES: Rows[Exhibit] = {
         "report.semantic_findings:semantic_findings_table",
         (
             *("semantics", "semantic_differences", "semantic_correlations"),
-            *("models", "probes", "human_correlations"),
+            *("models", "probes", "human_correlations", "human_scores"),
         ),
         "What was found",
         "What the paper says of the meaning of predictions, and what was found here.",
         optional=(
             *("semantic_differences", "semantic_correlations"),
-            *("models", "probes", "human_correlations"),
+            *("models", "probes", "human_correlations", "human_scores"),
         ),
     ),
     "semantics/table_1": Exhibit(
@@ -65,7 +65,7 @@ SEMANTIC_TABLES: Rows[Exhibit] = {
     ),
     "semantics/human": Exhibit(
         "report.semantic_evaluators:human_table",
-        ("human_correlations",),
+        ("human_correlations", "human_scores"),
         "Measures against scores that people gave",
         "Correlation of each measure with scores that people gave to pairs of texts.",
     ),

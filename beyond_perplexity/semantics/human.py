@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
-from beyond_perplexity.semantics.associations import pearson, spearman
+from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.human_pairs import ScoredPair
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
@@ -90,6 +90,24 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
         f"{row['undefined']:,} pairs have no value" if row["undefined"] else "",
     )
     return row | {"note": note}
+
+
+def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, float, float]:
+    """Return by how much one measure's Spearman correlation exceeds another's, low and high.
+
+    Parameters
+    ----------
+    gold, values, others : ndarray of float64, shape (N,)
+        Of people and of the two measures, of the same pairs; those without a value are left out.
+
+    Returns
+    -------
+    tuple of float
+        NaN where it is not defined.
+    """
+    known = np.isfinite(values) & np.isfinite(others)
+    pair = [spearman(gold[known], held[known]) for held in (values, others)]
+    return correlation_difference(*pair)
 
 
 def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:

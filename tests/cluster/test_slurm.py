@@ -30,8 +30,8 @@ MACHINE = [
     "--jobs=3",
 ]
 KILLED = "results/samples/lstm/ancestral/00001.parquet"
-# A job through SLURM costs seconds of its own: one model stands for all that generate documents, one
-# for all that tell text from noise, and one, with one evaluator, for all that predict sentences.
+# A job through SLURM costs seconds of its own: one model stands for all that generate documents,
+# one for all that tell text from noise; one, with one evaluator, for all that predict sentences.
 FEWER = [
     "--config",
     "generation={models: [lstm], decodings: [ancestral]}",

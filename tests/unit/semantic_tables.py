@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.semantics import (
     HUMAN_CORRELATIONS,
+    HUMAN_SCORES,
     PROBES,
     SEMANTIC_SCORES,
     SEMANTICS,
@@ -223,3 +224,16 @@ def make_human(spearman: Mapping[tuple[str, str], float], file: str = "sts") -> 
         for (evaluator, measure), value in spearman.items()
     ]
     return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS).to_pandas()
+
+
+def make_pair_scores(noise: Mapping[tuple[str, str], float], file: str = "sts") -> pd.DataFrame:
+    """Give pairs what people gave them and an error of a size; all measures err alike, by size."""
+    random = np.random.default_rng(3)
+    gold, error = random.normal(size=(2, 500))
+    rows = [
+        {"evaluator": evaluator, "measure": measure, "file": file, "pair": pair}
+        | {"gold": gold[pair], "value": gold[pair] + size * error[pair]}
+        for (evaluator, measure), size in noise.items()
+        for pair in range(len(gold))
+    ]
+    return pa.Table.from_pylist(rows, HUMAN_SCORES).to_pandas()

@@ -17,6 +17,7 @@ import pytest
 from docutils.core import publish_doctree
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
+from scipy.stats import spearmanr
 
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.clusters import average_linkage, leaf_order
@@ -47,6 +48,7 @@ from beyond_perplexity.semantics.differences import SemanticTests, compare_seman
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from tests.unit.semantic_tables import (
     make_human,
+    make_pair_scores,
     make_probes,
     make_semantics,
     sentences,
@@ -131,6 +133,7 @@ def given(**changed: Any) -> dict[str, Any]:
         "models": MODELS,
         "probes": make_probes(),
         "human_correlations": make_human({("glove", "average"): 0.5, ("glove", "wmd"): 0.4}),
+        "human_scores": make_pair_scores({("glove", "average"): 1.7, ("glove", "wmd"): 2.3}),
         "semantic_differences": None,
         "semantic_correlations": None,
         **related(),
@@ -263,22 +266,34 @@ def test_probes_say_who_notices(compared: dict[str, Any]) -> None:
 
 
 def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
+    # The more a measure errs the lower it correlates; as all err alike, a little less is clear.
+    errors = {
+        ("word2vec", "average"): 0.5,
+        ("glove", "average"): 1.7,
+        ("glove", "wmd"): 1.7,
+        ("glove", "greedy_f1"): 1.9,
+        ("infersent", "similarity"): 1.6999,
+        ("minilm", "similarity"): 1.5,
+    }
+    scores = make_pair_scores(errors)
+    rows = scores.groupby(["evaluator", "measure"])
     human = make_human(
         {
-            ("word2vec", "average"): 0.9,
-            ("glove", "average"): 0.5,
-            ("glove", "wmd"): 0.5,
-            ("infersent", "similarity"): 0.55,
-            ("minilm", "similarity"): 0.8,
+            (str(evaluator), str(measure)): spearmanr(held["gold"], held["value"])[0]
+            for (evaluator, measure), held in rows
         }
     )
     labels = Labels(families={"evaluator/glove": "vectors", "evaluator/word2vec": "word2vec"})
-    said = {name: verdict for _, name, verdict in beaten(human, labels)}
+    said = {name: verdict for _, name, verdict in beaten(human, scores, labels)}
     assert said["glove", "average"] == ""
     assert said["glove", "wmd"] == "does not beat the average of vectors"
-    assert said["infersent", "similarity"] == "above the average of vectors, intervals overlap"
+    assert said["glove", "greedy_f1"] == "does not beat the average of vectors"
+    assert said["infersent", "similarity"] == "above the average of vectors, but not clearly"
+    own = human.set_index("evaluator")
+    overlap = own.loc["minilm", "spearman_low"], own.loc[["glove"], "spearman_high"].max()
+    assert overlap[0] < overlap[1]
     assert said["minilm", "similarity"] == "beats the average of vectors"
-    table = make("semantics/human", labels, human_correlations=human)
+    table = make("semantics/human", labels, human_correlations=human, human_scores=scores)
     assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
 
 

@@ -98,7 +98,7 @@ def semantic_paper(plan: SemanticsPlan, evaluators: EvaluatorPlan, models: Model
     def compared(kind: int) -> Callable[[str], list[str]]:
         return lambda corpus: plan.comparison_files(corpus)[kind : kind + 1]
 
-    files = {
+    files: dict[str, Callable[[str], list[str]]] = {
         "semantics": plan.measure_files,
         "semantic_differences": compared(0),
         "semantic_correlations": compared(1),

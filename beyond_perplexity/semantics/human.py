@@ -106,8 +106,8 @@ def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, f
         NaN where it is not defined.
     """
     known = np.isfinite(values) & np.isfinite(others)
-    pair = [spearman(gold[known], held[known]) for held in (values, others)]
-    return correlation_difference(*pair)
+    own, other = (spearman(gold[known], held[known]) for held in (values, others))
+    return correlation_difference(own, other)
 
 
 def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:

@@ -25,10 +25,11 @@ WORDS_EVALUATOR = "words"
 
 # One row per sentence. Texts are tokens of the corpus joined by one blank; a predicted `</s>` or
 # `<unk>` is printed so and matches nothing. `samples` are independent draws at every place, given
-# the true words before it; `continued` is null where nothing was continued, `partner` where the
-# split has no unrelated sentence. `unknown_*` count tokens of the model that are `<unk>`.
-# `log_prob` is that of the target in its document, without `</s>`, in nats. `aligned`: tokens of
-# the model are words, so that the i-th of `predicted` stands for the i-th of `target`.
+# the true words before it; `continued` begins with as many true words as were `given`, and is null
+# where nothing was continued; `partner` is null where the split has no unrelated sentence.
+# `unknown_*` count tokens of the model that are `<unk>`. `log_prob` is that of the target in its
+# document, without `</s>`, in nats. `aligned`: tokens of the model are words, so that the i-th of
+# `predicted` stands for the i-th of `target`.
 PREDICTIONS = columns(
     "predictions",
     split=pa.string(),
@@ -40,6 +41,7 @@ PREDICTIONS = columns(
     predicted=pa.string(),
     samples=pa.list_(pa.string()),
     continued=pa.string(),
+    given=pa.int32(),
     partner=pa.string(),
     unknown_target=pa.int32(),
     unknown_predicted=pa.int32(),

@@ -41,19 +41,28 @@ class Comparisons(NamedTuple):
     kinds: NDArray[np.int64]
 
 
+def _after(text: str, given: int) -> str:
+    """Return what follows the first words."""
+    return " ".join(text.split()[given:]) if given else text
+
+
 def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
-    """List kind, prediction and what it is compared with."""
+    """List kind, prediction and what it is compared with.
+
+    Of what is continued the words that were given are left out: they are true ones.
+    """
     continued = row["continued"]
-    told = {
+    told: dict[str, list[str]] = {
         PREDICTED: [row["predicted"]],
         SAMPLED: row["samples"] or [],
         CONTINUED: [] if continued is None else [continued],
     }
     for kind, texts in told.items():
+        given = row["given"] if kind == CONTINUED else 0
         for text in texts:
-            yield kind, text, row["target"]
+            yield kind, _after(text, given), _after(row["target"], given)
             if row["partner"] is not None:
-                yield PARTNER_OF[kind], text, row["partner"]
+                yield PARTNER_OF[kind], _after(text, given), _after(row["partner"], given)
     if spread:
         yield from ((SPREAD, *pair) for pair in combinations(told[SAMPLED], 2))
 

@@ -179,7 +179,7 @@ def predict_sentences(
     )
     each = 1 + options.samples
     continued: list[str | None] = [None] * len(places)
-    if asked:
+    if asked is not None:
         sampled = asked.decoding == "sample"
         found = _continue(model, units, texts, places, sampled, seed)
         lines = iter(print_tokens(vocabulary, [ids for ids in found if ids is not None]))
@@ -194,6 +194,7 @@ def predict_sentences(
             "predicted": printed[each * number],
             "samples": printed[each * number + 1 : each * (number + 1)],
             "continued": continued[number],
+            "given": None if asked is None or continued[number] is None else asked.prefix,
             "unknown_target": int((texts[place.document][place.tokens] == UNK).sum()),
             "unknown_predicted": int((words[place.document].best[place.tokens] == UNK).sum()),
             "log_prob": float(words[place.document].log_prob[place.tokens].sum()),

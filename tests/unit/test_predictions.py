@@ -250,6 +250,7 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown() -> None:
     assert row["predicted"] == "w3 <unk> <unk>"
     assert row["samples"] == ("w3 <unk> <unk>",) * 2
     assert row["continued"] == "w9 <unk> <unk>"
+    assert row["given"] == 1
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
 
 

@@ -306,7 +306,7 @@ def test_models_of_parts_of_words(kind: str, tmp_path: Path, one_thread: None) -
         held = [row for row in rows if row[0] == unit.unit_id]
         for start, end, row in zip(cuts, cuts[1:], held, strict=False):
             assert row[5] == print_tokens(vocabulary, [np.array(best[start:end])])[0]
-            assert row[10] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
+            assert row[11] == pytest.approx(sum(log_probs[start:end]), rel=1e-4)
 
 
 # ---- continuations ----

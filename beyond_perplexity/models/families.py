@@ -49,6 +49,8 @@ class Family:
     optimal : str or None
         ``module:Class`` of the `models.optimal.OptimalProposal` of a latent model that has one; its
         family, ``optimal``, is one name for all of them.
+    worked_out : bool
+        A proposal that is made of the model itself and not trained.
     bring : str or None
         ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
     files : tuple of str
@@ -70,6 +72,7 @@ class Family:
     asks: Mapping[str, Any] = field(default_factory=dict)
     sequential: bool = False
     optimal: str | None = None
+    worked_out: bool = False
     bring: str | None = None
     files: tuple[str, ...] = ()
     engines: str | None = None
@@ -144,7 +147,7 @@ FAMILIES: Rows[Family] = {
     "lstm": Family(
         f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
     ),
-    "optimal": Family(None, None, "Optimal proposal", "proposal"),
+    "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
         reference=f"{_MODELS}.rnng.model:RNNG",
@@ -250,14 +253,14 @@ def proposal_modules(family: object, proposal: object) -> list[str]:
 
 
 def is_worked_out(proposal: object) -> bool:
-    """Return whether a family of proposals is made of the model itself and not trained.
+    """Return whether a family is that of proposals made of the model itself, not trained.
 
     Raises
     ------
     InputError
         When there is no such family.
     """
-    return find_row(proposal) is FAMILIES["optimal"]
+    return find_row(proposal).worked_out
 
 
 def _file(reference: str) -> str:

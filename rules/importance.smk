@@ -4,8 +4,10 @@
 # makes     <results>/corpora/{corpus}/graph.safetensors
 #           <results>/draws/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet
 #           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
+#           <results>/choices/{draws,estimates}/...     the same of the validation split, where it chooses
+#           <results>/beside/{model}/{beside}.parquet
 #           <results>/latents/{model}.json
-# steps     embed_graph -> train -> draw -> reduce_weights, describe_latents -> tables and figures (report.smk)
+# steps     embed_graph -> train -> draw -> reduce_weights, score_beside, describe_latents -> tables and figures (report.smk)
 #
 # The ways to draw, weights and others, are the rows of beyond_perplexity/importance/drawing/draws.py. A shard is
 # a block of instances by a block of samples, counted by their sizes: no job knows how many there are in all.
@@ -53,12 +55,12 @@ rule draw:
         unpack(pair_files),
     output:
         whole(
-            "<results>/draws/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet"
+            "<results>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet"
         ),
     log:
-        "<logs>/draw/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.log",
+        "<logs>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.log",
     benchmark:
-        "<benchmarks>/draw/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
+        "<benchmarks>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -70,7 +72,7 @@ rule draw:
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),
-        split=config["importance"]["split"],
+        split=lambda wildcards: PLAN.split_of(wildcards.drawn),
         seed=config["seed"],
         options=lambda w: PLAN.draw_options(w.draw, w.proposal, w.setting),
         instances=lambda wildcards: PLAN.instance_range(wildcards.instances),
@@ -98,16 +100,16 @@ rule draw:
 rule reduce_weights:
     """Turn the weights of a proposal at all its temperatures into estimates, curves and diagnostics."""
     input:
-        unpack(lambda wildcards: PLAN.draws_of(wildcards.proposal)),
+        unpack(lambda wildcards: PLAN.draws_of(wildcards.proposal, wildcards.reduced)),
     output:
-        estimates=whole("<results>/estimates/{model}/{proposal}/estimates.parquet"),
-        curves=whole("<results>/estimates/{model}/{proposal}/curves.parquet"),
-        replicates=whole("<results>/estimates/{model}/{proposal}/replicates.parquet"),
-        diagnostics=whole("<results>/estimates/{model}/{proposal}/diagnostics.parquet"),
+        estimates=whole("<results>/{reduced}/{model}/{proposal}/estimates.parquet"),
+        curves=whole("<results>/{reduced}/{model}/{proposal}/curves.parquet"),
+        replicates=whole("<results>/{reduced}/{model}/{proposal}/replicates.parquet"),
+        diagnostics=whole("<results>/{reduced}/{model}/{proposal}/diagnostics.parquet"),
     log:
-        "<logs>/reduce_weights/{model}/{proposal}.log",
+        "<logs>/{reduced}/{model}/{proposal}.log",
     benchmark:
-        "<benchmarks>/reduce_weights/{model}/{proposal}.jsonl"
+        "<benchmarks>/{reduced}/{model}/{proposal}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -131,6 +133,49 @@ rule reduce_weights:
             --diagnostics {output.diagnostics:q} \
             2>&1 | tee -a {log:q}
         """.replace("DRAW_FLAGS", DRAW_FLAGS)
+
+
+rule score_beside:
+    """Score the instances of a latent model under a model without latent variables."""
+    input:
+        documents=documents_of_model,
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
+        latent="<results>/models/{model}/model.json",
+        beside="<results>/models/{beside}/model.json",
+    output:
+        whole("<results>/beside/{model}/{beside}.parquet"),
+    log:
+        "<logs>/score_beside/{model}/{beside}.log",
+    benchmark:
+        "<benchmarks>/score_beside/{model}/{beside}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+        gpu=lambda wildcards: RUN.models.gpus(wildcards.beside),
+    params:
+        code=lambda wildcards: fingerprint(
+            "scripts/score_beside.py",
+            *RUN.models.code(wildcards.model),
+            *RUN.models.code(wildcards.beside),
+        ),
+        folders=lambda _, input: [os.path.dirname(f) for f in (input.latent, input.beside)],
+        corpus=subpath(input.documents, parent=True),
+        flags=lambda wildcards: PLAN.beside_flags(wildcards.model),
+    shell:
+        """
+        python -m scripts.score_beside \
+            --latent {params.folders[0]:q} \
+            --model {params.folders[1]:q} \
+            --names {wildcards.model} {wildcards.beside} \
+            --corpus {params.corpus:q} \
+            {params.flags} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
 
 
 rule describe_latents:

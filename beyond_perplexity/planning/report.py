@@ -135,6 +135,9 @@ class Report:
             ],
             "training": self.training_files,
             "estimates": lambda _: importance.estimate_files("estimates"),
+            "choices": lambda _: importance.choice_files(),
+            "beside": lambda _: importance.beside_files(),
+            "importance_instances": lambda _: importance.estimate_files("diagnostics"),
             "importance_curves": lambda _: importance.estimate_files("curves"),
             "replicates": lambda _: importance.estimate_files("replicates"),
             "example_samples": lambda corpus: [

@@ -203,12 +203,15 @@ def _check_evaluated_splits(config: Config) -> None:
     for name, model in config["models"].items():
         latent = FAMILIES[model["family"]].kind == "latent"
         section = "importance" if latent else "perplexity"
-        split, corpus = config[section]["split"], model["corpus"]
-        if config["corpora"][corpus].get("split", {}).get(split) == 0:
-            raise InputError(
-                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
-                f"({section}.split)"
-            )
+        corpus, wanted = model["corpus"], {"split": config[section]["split"]}
+        if latent and config["importance"]["choose"] == "validation":
+            wanted["choose"] = "valid"
+        for key, split in wanted.items():
+            if config["corpora"][corpus].get("split", {}).get(split) == 0:
+                raise InputError(
+                    f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
+                    f"({section}.{key})"
+                )
 
 
 def _settle_preprocessing(config: Config) -> None:

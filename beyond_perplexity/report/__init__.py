@@ -78,6 +78,16 @@ INPUTS: Rows[Input] = {
         "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
     ),
     "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
+    "beside": Input(
+        "scores of models without latent variables on the same instances",
+        f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
+    ),
+    "choices": Input(
+        "estimates of every proposal on the split that chooses", f"{_SCHEMAS}.estimates:ESTIMATES"
+    ),
+    "importance_instances": Input(
+        "estimates of every instance", f"{_SCHEMAS}.estimates:IMPORTANCE_DIAGNOSTICS"
+    ),
     "importance_curves": Input(
         "estimates of ever more samples", f"{_SCHEMAS}.estimates:IMPORTANCE_CURVES"
     ),
@@ -249,11 +259,30 @@ TABLES: Rows[Exhibit] = {
     ),
     "importance/table_1": Exhibit(
         "report.importance:sampling_table",
-        ("estimates",),
+        ("estimates", "beside"),
         "Importance sampling",
         "Perplexity of models with latent variables, estimated from samples of a proposal. The ± "
-        "of the corpus level is the standard deviation over random pairings of the same samples."
+        "of the corpus level is the standard deviation over random pairings of the same samples. "
+        "The last rows are of models without latent variables, on the same instances and T."
         + TERMS_OF_ESTIMATES,
+        optional=("beside",),
+    ),
+    "importance/table_choice": Exhibit(
+        "report.importance_choice:choice_table",
+        ("estimates", "choices"),
+        "Which number to report",
+        "First the estimates that need no choice on the data that they are reported on, then the "
+        "one that speaks for its model, then the least strict bound." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
+    ),
+    "importance/table_beside": Exhibit(
+        "report.importance_beside:beside_table",
+        ("estimates", "importance_instances", "beside", "choices"),
+        "What the latent variables bring",
+        "Every model with latent variables against models without, on the same instances, with "
+        "the same vocabulary and the same T; paired differences with 95% intervals over pages or "
+        "documents." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
     ),
     "importance/table_2": Exhibit(
         "report.importance:beam_table",

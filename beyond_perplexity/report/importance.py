@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
@@ -33,6 +34,7 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
+BESIDE_TITLE = "Without latent variables, exact, on the same instances and T"
 LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
     "random": "Corpus level, mean ± standard deviation over random pairings",
@@ -121,13 +123,38 @@ def _rows(
     return rows
 
 
-def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
+def _beside_rows(
+    families: Mapping[str, str], beside: pd.DataFrame | None, labels: Labels
+) -> list[list[str]]:
+    """Lay out the models without latent variables, on the instances of each column's model."""
+    if beside is None:
+        return []
+    sums = beside.groupby(["model", "beside"])[["log_likelihood", "n_tokens"]].sum()
+    values = {
+        key: float(np.exp(-likelihood / tokens))
+        for key, likelihood, tokens in sums.itertuples(name=None)
+    }
+    names = list(dict.fromkeys(beside["beside"]))
+    found = []
+    for name in names:
+        row = [BESIDE_TITLE if name == names[0] else "", labels.model(name)]
+        for model, family in families.items():
+            row.append(_number(values.get((model, name))))
+            if (family, "instance") in PUBLISHED:
+                row.append("–")
+        found.append(row)
+    return found
+
+
+def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out perplexity by proposal and temperature (paper 000, Table 1).
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         Schema ``estimates``, of all models and proposals.
+    beside : pandas.DataFrame or None
+        Schema ``instance_scores``: models without latent variables on the same instances.
     labels : Labels
         What each model is evaluated on, and the families whose published values stand beside.
 
@@ -166,6 +193,7 @@ def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     rows = [
         row for level in LEVEL_TITLES for row in _rows(families, settings.order, level, show(level))
     ]
+    rows += _beside_rows(families, beside, labels)
     return Table(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",

@@ -63,6 +63,7 @@ NEEDS = {
     "probe_evaluator": {"scipy"},
     "reduce_weights": set(),
     "relate_measures": {"scipy"},
+    "score_beside": {"torch", "scipy"},
     "score_contrast": {"torch"},
     "score_semantics": set(),
     "similarity": {"scipy"},

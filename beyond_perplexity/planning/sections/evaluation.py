@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
@@ -99,6 +99,13 @@ class Importance(Section):
         Subsets, bootstraps and replicates that the weights are reduced with.
     graph : GraphOptions
         Embeddings of the knowledge graph (TransE).
+    choose : "none" or "validation"
+        Whether the same is drawn on the validation split too, where temperature and estimator are
+        then chosen: a bound that the reported split did not choose stays one in expectation.
+    beside : list of str or None
+        Models without latent variables that are scored on the same instances, each beside the
+        latent models of its corpus and vocabulary; null: the first LSTM and the first Transformer
+        of the run.
     instances_per_shard : int
         Instances of one job.
     samples_per_shard : int
@@ -114,5 +121,7 @@ class Importance(Section):
     smc: SMCOptions | None = field(default_factory=SMCOptions)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     graph: GraphOptions = field(default_factory=GraphOptions)
+    choose: Literal["none", "validation"] = "none"
+    beside: Names | None = None
     instances_per_shard: Count = 100
     samples_per_shard: Count = 1000

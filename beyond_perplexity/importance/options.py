@@ -93,3 +93,19 @@ class SMCOptions(Limited):
     runs: Count = 4
     temperature: Positive = 1.0
     threshold: Share = 0.5
+
+
+@dataclass(frozen=True)
+class PosteriorOptions(Limited):
+    """Options of `posterior.compare_latents`.
+
+    Attributes
+    ----------
+    samples : int
+        Samples of the proposal, and particles (else weighted samples) of the posterior.
+    temperature : float
+        τ of the proposal.
+    """
+
+    samples: Count = 100
+    temperature: Positive = 1.0

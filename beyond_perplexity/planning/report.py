@@ -135,6 +135,7 @@ class Report:
             ],
             "training": self.training_files,
             "estimates": lambda _: importance.estimate_files("estimates"),
+            "posteriors": lambda _: importance.posterior_files(),
             "choices": lambda _: importance.choice_files(),
             "beside": lambda _: importance.beside_files(),
             "importance_instances": lambda _: importance.estimate_files("diagnostics"),

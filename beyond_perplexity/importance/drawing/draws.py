@@ -40,6 +40,8 @@ class Draw:
         Whether the samples of an instance are cut into blocks too.
     sequential : bool
         Whether the model must be one that goes through a text word by word.
+    reduced : bool
+        Whether estimates of the likelihood are made of it.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Draw:
     settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
     by_samples: bool = False
     sequential: bool = False
+    reduced: bool = True
 
     @property
     def code(self) -> list[str]:
@@ -70,6 +73,10 @@ def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettin
 
 def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
     return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
+
+
+def _posterior_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
+    return {} if importance["posterior"] is None else {"all": dict(importance["posterior"])}
 
 
 DRAWS: Rows[Draw] = {
@@ -103,5 +110,13 @@ DRAWS: Rows[Draw] = {
         f"{_SCHEMAS}:SMC",
         _smc_options,
         sequential=True,
+    ),
+    "posterior": Draw(
+        "Latents under the posterior",
+        f"{_DRAWING}.posterior:compare_latents",
+        f"{_OPTIONS}:PosteriorOptions",
+        f"{_SCHEMAS}:POSTERIOR",
+        _posterior_options,
+        reduced=False,
     ),
 }

@@ -316,6 +316,16 @@ class KGLM(GraphModule, LatentModel):
             slots = slots.index_put((held,), found)  # (Y, S, L, D)
         return words.flatten(1), slots.flatten(1, 2)
 
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
+
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.

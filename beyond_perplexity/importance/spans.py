@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 Range = tuple[int, int]  # words from the first to before the second
-MENTIONS, TREES = "mentions", "trees"
+OF_MENTIONS, OF_TREES = "mentions", "trees"
 
 
 class SpanCounts(NamedTuple):
@@ -27,8 +27,8 @@ class SpanCounts(NamedTuple):
 
 
 def structure_of(described: Mapping[str, Any]) -> str:
-    """Return `MENTIONS` or `TREES`: what a model's latents are, from `LatentModel.outline`."""
-    return MENTIONS if "mentions" in described else TREES
+    """Return `OF_MENTIONS` or `OF_TREES`: what an outline of `LatentModel` is of."""
+    return OF_MENTIONS if "mentions" in described else OF_TREES
 
 
 def entities_by_span(described: Mapping[str, Any]) -> dict[Range, Hashable]:
@@ -44,7 +44,7 @@ def entities_by_span(described: Mapping[str, Any]) -> dict[Range, Hashable]:
         From `LatentModel.outline`. Of a tree the phrases of several words count, but not the whole
         sentence, which every tree has; a phrase of one child is that child.
     """
-    if structure_of(described) == TREES:
+    if structure_of(described) == OF_TREES:
         return dict.fromkeys(tree_spans(described["tree"]))
     found: dict[Range, Hashable] = {}
     last: dict[Hashable, Range] = {}

@@ -22,8 +22,8 @@ from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair, d
 from beyond_perplexity.importance.drawing.smc import numbers_needed, smc_paths
 from beyond_perplexity.importance.options import PosteriorOptions
 from beyond_perplexity.importance.spans import (
-    MENTIONS,
-    TREES,
+    OF_MENTIONS,
+    OF_TREES,
     SpanCounts,
     count_spans,
     entities_by_span,
@@ -94,7 +94,7 @@ def expected_counts(
     Returns
     -------
     structure : str
-        `spans.MENTIONS` or `spans.TREES`.
+        `spans.OF_MENTIONS` or `spans.OF_TREES`.
     means : ndarray
         float64, (4,): of the fields of `SpanCounts`; NaN where the instance has no annotation that
         the model could have, or p̂ is 0. Distinct latents are looked at once.
@@ -102,7 +102,7 @@ def expected_counts(
     batch = InstanceBatch.of([instance]).to(pair.model.device)
     described = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
     structure = structure_of(described)
-    if (structure == TREES and not described["tree"]) or not held.shares.any():
+    if (structure == OF_TREES and not described["tree"]) or not held.shares.any():
         return structure, np.full(len(SpanCounts._fields), np.nan)
     truth = entities_by_span(described)
     unique, places = torch.unique(held.latents.cpu(), dim=0, return_inverse=True)  # (N, W), (K,)
@@ -122,12 +122,12 @@ def _decomposed(
     words = len(instance.arrays[TOKENS])
     outline = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
     inside = np.zeros(words, bool)  # (T,)
-    for start, end in entities_by_span(outline) if structure_of(outline) == MENTIONS else ():
+    for start, end in entities_by_span(outline) if structure_of(outline) == OF_MENTIONS else ():
         inside[start:end] = True
     found: dict[str, float | int | None] = {
         "n_words": words,
         "n_tokens": int(pair.model.n_tokens(batch)[0]),
-        "n_inside": int(inside.sum()) if structure_of(outline) == MENTIONS else None,
+        "n_inside": int(inside.sum()) if structure_of(outline) == OF_MENTIONS else None,
     }
     names = ("log_likelihood", "log_likelihood_inside", "log_likelihood_end")
     found |= dict.fromkeys(names)

@@ -72,6 +72,7 @@ class Family:
 
 
 _MODELS = "beyond_perplexity.models"
+_OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
 FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
@@ -82,6 +83,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
+        training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
         reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
@@ -90,6 +92,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("mentions",),
         shares=("maximum_entities", "maximum_length"),
+        training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
         reference=f"{_MODELS}.entitynlm.model:EntityNLM",
@@ -129,6 +132,7 @@ FAMILIES: Rows[Family] = {
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
+        training=_OF_PROPOSALS,
     ),
     "kneser-ney": Family(
         reference=f"{_MODELS}.kneser_ney:KneserNey",
@@ -170,6 +174,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
+        training=_OF_PROPOSALS,
     ),
     "transformer": Family(
         reference=f"{_MODELS}.transformer:Transformer",

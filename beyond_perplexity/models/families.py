@@ -25,7 +25,8 @@ class Family:
     Attributes
     ----------
     reference : str or None
-        ``module:Class``; None: it has no class of its own, being trained within its model.
+        ``module:Class``; None: it has no class of its own, being trained within its model or made
+        of it.
     options : str or None
         ``module:Dataclass`` of its architecture; None: it has no options.
     title : str
@@ -45,6 +46,11 @@ class Family:
         Options that the model of a proposal must have.
     sequential : bool
         A latent model that can be walked word by word, as sequential Monte Carlo does.
+    optimal : str or None
+        ``module:Class`` of the `models.optimal.OptimalProposal` of a latent model that has one; its
+        family, ``optimal``, is one name for all of them.
+    worked_out : bool
+        A proposal that is made of the model itself and not trained.
     bring : str or None
         ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
     files : tuple of str
@@ -65,6 +71,8 @@ class Family:
     shares: tuple[str, ...] = ()
     asks: Mapping[str, Any] = field(default_factory=dict)
     sequential: bool = False
+    optimal: str | None = None
+    worked_out: bool = False
     bring: str | None = None
     files: tuple[str, ...] = ()
     engines: str | None = None
@@ -143,6 +151,7 @@ FAMILIES: Rows[Family] = {
     "lstm": Family(
         f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
     ),
+    "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
         reference=f"{_MODELS}.rnng.model:RNNG",
@@ -233,6 +242,36 @@ def families_of(*kinds: Kind) -> tuple[str, ...]:
     return tuple(name for name, row in FAMILIES.items() if row.kind in kinds)
 
 
+def proposal_modules(family: object, proposal: object) -> list[str]:
+    """List the files of a latent family and of the family of its proposal, for `fingerprint`.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    row = find_row(family)
+    files = {*family_modules(family), *family_modules(proposal)}
+    if row.optimal and is_worked_out(proposal):
+        files.add(_file(row.optimal))
+    return sorted(files)
+
+
+def is_worked_out(proposal: object) -> bool:
+    """Return whether a family is that of proposals made of the model itself, not trained.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    return find_row(proposal).worked_out
+
+
+def _file(reference: str) -> str:
+    return f"{reference.split(':')[0].replace('.', '/')}.py"
+
+
 def family_modules(family: object) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`.
 
@@ -243,4 +282,4 @@ def family_modules(family: object) -> list[str]:
     """
     row = find_row(family)
     named = {row.reference, row.options, row.bring, row.engines} - {None}
-    return sorted({f"{str(name).split(':')[0].replace('.', '/')}.py" for name in named})
+    return sorted({_file(str(name)) for name in named})

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.contract import ConfiguredModel
 from beyond_perplexity.vocabulary import Vocabulary
@@ -66,6 +67,29 @@ class LatentModule(ConfiguredModel):
         """
 
 
+class Simulated(NamedTuple):
+    """A document (or sentence) that a latent model generated, with the latents of its words.
+
+    Attributes
+    ----------
+    words : list of str
+        As generated, without ``</s>``; an unknown word as it is written, ``<unk>`` where the model
+        knows no more of it.
+    instance : Instance
+        What `LatentModule.instances` would give of these words, with these latents as annotation.
+        Its id is the number of the document.
+    latents : Tensor
+        int64, (W,): the canonical row of z.
+    truncated : bool
+        Cut at the largest number of words: then (x, z) is no draw of a whole document.
+    """
+
+    words: list[str]
+    instance: Instance
+    latents: Tensor
+    truncated: bool
+
+
 class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
 
@@ -94,6 +118,37 @@ class LatentModel(LatentModule):
     @abstractmethod
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated latents of each instance, int64, (B, W)."""
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw (x, z) ~ p, exactly up to the cut at a number of words.
+
+        Parameters
+        ----------
+        seed : int
+            Of the run.
+        purpose : str
+            What the documents are for; keys the random streams, as `invariance.streams.stream`.
+        numbers : range
+            Of the documents; a document depends on its own number, the seed and the purpose alone.
+        maximum_words : int
+            A document that would be longer is cut there, and says so.
+        vocabulary : Vocabulary
+            Of the words.
+
+        Raises
+        ------
+        InputError
+            When the family cannot be simulated.
+        """
+        family = self.config["family"]
+        raise InputError(f"{family}: no way to simulate documents is known; leave it out there")
 
     @abstractmethod
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.registry import estimator_files
-from beyond_perplexity.models.families import FAMILIES, Family, family_modules
+from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -96,7 +96,7 @@ class ImportancePlan:
     def code(self, model: str, proposal: str, draw: str | None = None) -> list[str]:
         """Return the source files of the two families and of a way to draw, for a fingerprint."""
         names = self._models[model]["family"], self._proposals[proposal]["family"]
-        files = sorted({file for name in names for file in family_modules(name)})
+        files = proposal_modules(*names)
         return [*files, *DRAWS[draw].code] if draw else files
 
     def temperatures(self, proposal: str) -> list[float]:

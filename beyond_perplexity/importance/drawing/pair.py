@@ -24,6 +24,7 @@ from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.models.registry import find_optimal
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 SAMPLES_AT_ONCE = 1024  # samples at once
@@ -165,7 +166,8 @@ def load_pair(
     Parameters
     ----------
     model_folder, proposal_folder : path
-        Model folders; the same one for a model that was trained with its proposal.
+        Model folders; the same one for a model that was trained with its proposal, or whose family
+        has an optimal one (`models.optimal`).
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     seed, purpose
@@ -182,9 +184,12 @@ def load_pair(
     InputError
         When a folder holds something else, or the two differ in their vocabularies or supports.
     """
-    model, vocabulary, _ = load_any(model_folder, device)
-    held, words, _ = load_any(proposal_folder, device)
+    model, vocabulary, described = load_any(model_folder, device)
+    held, words, other = load_any(proposal_folder, device)
     proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
+    kind = find_optimal(described["family"])
+    if proposal is None and kind and other["weights_sha256"] == described["weights_sha256"]:
+        proposal = kind(model)
     if not isinstance(model, LatentModel):
         raise InputError(f"{model_folder}: is no model with latent variables")
     if not isinstance(proposal, Proposal):

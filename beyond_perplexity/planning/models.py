@@ -57,8 +57,9 @@ class Models:
         Of a proposal with wake training, those of its model and of that training as well.
         """
         own = family_modules(self.find(name)["family"])
-        model = self.find(name).get("model")
-        return sorted({*own, *self.code(model), WAKE_CODE}) if self.wake_files(name) else own
+        if not self.wake_files(name):
+            return own
+        return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})
 
     def wake_files(self, name: str) -> list[str]:
         """List the description of the model that a proposal learns from after its fit, if any."""

@@ -262,13 +262,13 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
 
 
 def _check_wake(options: TrainingOptions, wake: str | Path | None) -> None:
-    asked = isinstance(options, ProposalTrainingOptions) and options.wake_steps > 0
-    if asked and wake is None:
+    steps = options.wake_steps if isinstance(options, ProposalTrainingOptions) else 0
+    if steps and wake is None:
         raise InputError(
-            f"training.wake_steps: is {options.wake_steps}, but there is no model to learn from; "
+            f"training.wake_steps: is {steps}, but there is no model to learn from; "
             "give --wake, the model's folder"
         )
-    if wake is not None and not asked:
+    if wake is not None and not steps:
         raise InputError(f"--wake: {wake}: training.wake_steps is 0; leave it out or give steps")
 
 

@@ -23,8 +23,8 @@ from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
-from beyond_perplexity.models.supports import check_support
 from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.supports import check_support
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 SAMPLES_AT_ONCE = 1024  # samples at once

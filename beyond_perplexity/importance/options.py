@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beyond_perplexity.options import Count, Level, Limited, Natural, Positive
+from beyond_perplexity.options import Count, Level, Limited, Natural, Positive, Share
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,12 @@ class SMCOptions(Limited):
         how much it varies.
     temperature : float
         τ of the proposal.
+    threshold : float
+        Particles are drawn anew, in proportion to their weights, when fewer than this share of
+        them are effective. 0: never, which is plain importance sampling; 1: after every word.
     """
 
     particles: Count = 100
     runs: Count = 4
     temperature: Positive = 1.0
+    threshold: Share = 0.5

@@ -16,12 +16,8 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.smc import (
-    effective_size,
-    run_smc,
-    smc_log_prob,
-    systematic,
-)
+from beyond_perplexity.importance.drawing.resampling import effective_size, systematic
+from beyond_perplexity.importance.drawing.smc import run_smc, smc_log_prob
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.smc_runs import SMCRuns

@@ -172,6 +172,12 @@ class KGLMTagger(GraphModule, Proposal):
         log_q, after = advance_links(self.heads, state, time, codes, temperature)
         return codes, log_q, after
 
+    def follow(
+        self, state: LatentState, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, LatentState]:
+        """Take given codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return advance_links(self.heads, state, time, choice, temperature)
+
     def _draw(self, state: LatentState, place: int, draws: Tensor, temperature: float) -> Tensor:
         """Draw the codes of a token, (K,), with numbers (K, 3)."""
         streams, owner, memory = state

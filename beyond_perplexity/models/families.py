@@ -108,8 +108,9 @@ FAMILIES: Rows[Family] = {
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
-        proposals=("entity-tagger",),
+        proposals=("entity-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.entitynlm.optimal:OptimalEntities",
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"

@@ -33,9 +33,11 @@ from beyond_perplexity.models.entitynlm.model import EntityNLM, MentionParticles
 from beyond_perplexity.models.entitynlm.steps import EntityState, read_word
 from beyond_perplexity.models.entitynlm.walks import draw_category
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.layers.class_softmax import to_rows
 from beyond_perplexity.models.optimal import Continuations, OptimalProposal
 
-_FACTOR, _NEW = 0x100000001B3, 1  # of the FNV hash; the name of every new entity's vector
+_FACTOR, _SPREAD = 0x100000001B3, 0x1E3779B97F4A7C15  # to mix the bits of names
+_NEW = 0x5851F42D4C957F2D  # the name of the vector of any new entity
 
 
 class NamedParticles(NamedTuple):
@@ -47,29 +49,18 @@ class NamedParticles(NamedTuple):
     names : Tensor
         int64, (K, 1 + E): names of the vectors of the context and of the entities; equal names are
         equal vectors.
+    weighed : dict of int to Tensor
+        What `OptimalEntities.weigh_choices` has found for the next word, by its place.
     """
 
     particles: MentionParticles
     names: Tensor
+    weighed: dict[int, Tensor]
 
     def select(self, rows: Tensor) -> NamedParticles:
         """Return the state whose row i is row ``rows[i]`` of this one."""
-        return NamedParticles(self.particles.select(rows), self.names[rows])
-
-
-class Weighed(NamedTuple):
-    """What each choice at a word is worth.
-
-    Attributes
-    ----------
-    log_joint : Tensor
-        log p(t, e, x_t | past), float64, (K, S); −inf where a choice is not possible.
-    at : Steps
-        Of the particles at the word.
-    """
-
-    log_joint: Tensor
-    at: Steps
+        weighed = {time: found[rows] for time, found in self.weighed.items()}
+        return NamedParticles(self.particles.select(rows), self.names[rows], weighed)
 
 
 class OptimalEntities(OptimalProposal):
@@ -89,7 +80,7 @@ class OptimalEntities(OptimalProposal):
         caps = model.entities.maximum_entities
         names = torch.full((len(owner), 1 + caps), _NEW, device=owner.device)  # (K, 1 + E)
         names[:, 0] = 0
-        return NamedParticles(particles, names)
+        return NamedParticles(particles, names, {})
 
     def propose(
         self, state: NamedParticles, time: int, uniforms: Tensor, temperature: float
@@ -97,11 +88,11 @@ class OptimalEntities(OptimalProposal):
         """Draw the codes of a word; see `OptimalProposal.propose`."""
         (model,) = self._of
         heads, choices = model.entities, state.particles.choices
-        found = self.weigh_choices(state, time)
-        scaled = found.log_joint / temperature  # (K, S)
+        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
+        scaled = self.weigh_choices(state, time) / temperature  # (K, S)
         slot = draw_category(scaled, uniforms[:, 0])  # (K,)
         entity = torch.where(slot == 1, choices.memory.known, (slot - 2).clamp(min=0))  # (K,)
-        extents = heads.length_logits(found.at, heads.vectors(choices.memory, entity))  # (K, M)
+        extents = heads.length_logits(at, heads.vectors(choices.memory, entity))  # (K, M)
         extents = extents / temperature
         remaining = draw_category(extents, uniforms[:, 1])  # (K,)
         started = join_mention_codes(slot > 0, entity, remaining)  # (K,)
@@ -109,7 +100,7 @@ class OptimalEntities(OptimalProposal):
         log_q = _chosen(scaled, slot)
         log_q = log_q + _chosen(extents, remaining).masked_fill(slot == 0, 0.0)  # (K,)
         log_q = log_q.masked_fill(choices.running, 0.0)
-        return code, log_q, self._read(state, found.at, time, code)
+        return code, log_q, self._read(state, at, time, code)
 
     def advance(
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
@@ -117,7 +108,8 @@ class OptimalEntities(OptimalProposal):
         """Take codes for a word; see `OptimalProposal.advance`."""
         (model,) = self._of
         heads, choices = model.entities, state.particles.choices
-        found = self.weigh_choices(state, time)
+        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
+        log_joint = self.weigh_choices(state, time)  # (K, S)
         mention, entity, remaining = split_mention_codes(choice)  # (K,)
         known, running = choices.memory.known, choices.running  # (K,)
         allowed = (entity <= known) & (entity < heads.maximum_entities)
@@ -127,11 +119,11 @@ class OptimalEntities(OptimalProposal):
         mention, entity, remaining = split_mention_codes(code)  # (K,)
         slot = torch.where(mention, torch.where(entity == known, 1, 2 + entity), 0)  # (K,)
         slot = slot.masked_fill(running, 0)
-        extents = heads.length_logits(found.at, heads.vectors(choices.memory, entity))  # (K, M)
-        log_q = _chosen(found.log_joint / temperature, slot)  # (K,)
+        extents = heads.length_logits(at, heads.vectors(choices.memory, entity))  # (K, M)
+        log_q = _chosen(log_joint / temperature, slot)  # (K,)
         lengths = _chosen(extents / temperature, remaining)  # (K,)
         log_q = (log_q + lengths.masked_fill(~mention, 0.0)).masked_fill(running, 0.0)  # (K,)
-        after = self._read(state, found.at, time, code)
+        after = self._read(state, at, time, code)
         return log_q.masked_fill(~possible, -math.inf), after
 
     def continuations(
@@ -140,18 +132,14 @@ class OptimalEntities(OptimalProposal):
         """List what may follow hypotheses; see `OptimalProposal.continuations`."""
         (model,) = self._of
         heads, choices = model.entities, state.particles.choices
-        found = self.weigh_choices(state, time)
-        slots = (found.log_joint / temperature).log_softmax(1)  # (K, S)
+        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
+        slots = (self.weigh_choices(state, time) / temperature).log_softmax(1)  # (K, S)
         known = choices.memory.known[:, None]  # (K, 1)
         places = torch.arange(slots.shape[1] - 1, device=known.device)  # (S − 1,)
         entity = torch.where(places == 0, known, places - 1)  # (K, S − 1)
-        rows = torch.arange(len(slots), device=known.device)  # (K,)
-        vectors = heads.vectors(
-            choices.memory.select(rows.repeat_interleave(entity.shape[1])), entity.flatten()
-        )
-        extents = found.at.extent[:, None] + heads.extent_by_entity(vectors).view(
-            *entity.shape, -1
-        )  # (K, S − 1, M)
+        fresh = heads.new_vectors(1).expand(len(slots), 1, -1)  # (K, 1, D)
+        vectors = torch.cat([fresh, choices.memory.vectors[:, : slots.shape[1] - 2]], 1)
+        extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S − 1, M)
         lengths = (extents.double() / temperature).log_softmax(2)  # (K, S − 1, M)
         starts = (slots[:, 1:, None] + lengths).flatten(1)  # (K, (S − 1) M)
         log_q = torch.cat([slots[:, :1], starts], 1)  # (K, 1 + (S − 1) M)
@@ -166,8 +154,20 @@ class OptimalEntities(OptimalProposal):
         origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
         return Continuations(origin, codes[origin, place], log_q[origin, place])
 
-    def weigh_choices(self, state: NamedParticles, time: int) -> Weighed:
-        """Return what each choice at a word is worth; within a mention the first one is all."""
+    def log_twist(self, state: NamedParticles, time: int) -> Tensor:
+        """Return log p(x_t | past), float64, (K,); see `importance.drawing.smc.Twisting`."""
+        return self.weigh_choices(state, time).logsumexp(1)
+
+    def weigh_choices(self, state: NamedParticles, time: int) -> Tensor:
+        """Return log p(t, e, x_t | past) of each choice at a word, float64, (K, S).
+
+        −inf where a choice is not possible. Within a mention the first one is all, at no cost.
+        """
+        if time not in state.weighed:
+            state.weighed[time] = self._weigh(state, time)
+        return state.weighed[time]
+
+    def _weigh(self, state: NamedParticles, time: int) -> Tensor:
         (model,) = self._of
         particles, heads = state.particles, model.entities
         choices, owner = particles.choices, particles.choices.owner  # (K,)
@@ -182,7 +182,7 @@ class OptimalEntities(OptimalProposal):
         log_prior = torch.cat([none, starts], 1)  # (K, S)
         row, slot = (log_prior > -math.inf).nonzero(as_tuple=True)  # (N,)
         words = self._words(state, time, row, slot)  # (N,)
-        return Weighed(log_prior.index_put((row, slot), log_prior[row, slot] + words), at)
+        return log_prior.index_put((row, slot), log_prior[row, slot] + words)  # (K, S)
 
     def _words(self, state: NamedParticles, time: int, row: Tensor, slot: Tensor) -> Tensor:
         """Return log p(x_t) under choices (N,) of particles, each distinct vector scored once."""
@@ -195,9 +195,9 @@ class OptimalEntities(OptimalProposal):
         column = torch.where(entity == -2, 0, entity + 1)  # (N,)
         name = state.names[row, column].masked_fill(entity == -1, _NEW)  # (N,)
         starts = slot > 0  # (N,)
-        key = torch.stack([owner[row], starts.long(), name], 1)  # (N, 3)
-        unique, place = key.unique(dim=0, return_inverse=True)  # (G, 3), (N,)
-        chosen = torch.empty_like(unique[:, 0]).scatter_(
+        key = ((name ^ (owner[row] * _SPREAD)) * _FACTOR) * 2 + starts  # (N,)
+        unique, place = key.unique(return_inverse=True)  # (G,), (N,)
+        chosen = torch.empty_like(unique).scatter_(
             0, place, torch.arange(len(place), device=place.device)
         )  # (G,)
         row, entity, starts = row[chosen], entity[chosen], starts[chosen]  # (G,)
@@ -205,7 +205,10 @@ class OptimalEntities(OptimalProposal):
         fresh = heads.new_vectors(1)  # (1, D)
         vectors = torch.where((entity == -1)[:, None], fresh, memory)
         vectors = torch.where((entity == -2)[:, None], choices.context[row], vectors)  # (G, D)
-        features = particles.encoded.states[owner[row], time] + model.shift(vectors)  # (G, D)
+        features = (
+            particles.encoded.states[owner[row], time]
+            + model.context(to_rows(vectors))[: len(vectors)]
+        )  # (G, D)
         log_probs = model.words.log_probs(features, particles.tokens[owner[row], time], starts)
         return log_probs[place]
 
@@ -217,13 +220,13 @@ class OptimalEntities(OptimalProposal):
         choices = state.particles.choices
         name = state.names.gather(1, place)  # (K, 1)
         name = torch.where((entity == choices.memory.known)[:, None], _NEW, name)
-        after = (name ^ (time + 1)) * _FACTOR  # (K, 1)
+        after = (name + torch.full_like(name, time + 1) * _SPREAD) * _FACTOR  # (K, 1)
         after = after ^ (after >> 29)
         here = mention[:, None]  # (K, 1)
         names = state.names.scatter(1, place, torch.where(here, after, name))
         names[:, :1] = torch.where(here, name, state.names[:, :1])
         read: EntityState = read_word(model.entities, choices, at, time, code)
-        return NamedParticles(state.particles._replace(choices=read), names)
+        return NamedParticles(state.particles._replace(choices=read), names, {})
 
 
 def _chosen(logits: Tensor, places: Tensor) -> Tensor:

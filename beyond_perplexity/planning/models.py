@@ -15,6 +15,8 @@ from beyond_perplexity.models.families import (
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.parameters import Config, as_json, split_unit
 
+WAKE_CODE = "beyond_perplexity/training/wake.py"
+
 
 class Models:
     """The models and proposals of a run.
@@ -50,8 +52,20 @@ class Models:
         return FAMILIES[self.find(name)["family"]]
 
     def code(self, name: str) -> list[str]:
-        """List the source files of a model's family, which its jobs depend on."""
-        return family_modules(self.find(name)["family"])
+        """List the source files of a model's family, which its jobs depend on.
+
+        Of a proposal with wake training, those of its model and of that training as well.
+        """
+        own = family_modules(self.find(name)["family"])
+        if not self.wake_files(name):
+            return own
+        return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})
+
+    def wake_files(self, name: str) -> list[str]:
+        """List the description of the model that a proposal learns from after its fit, if any."""
+        model = self.find(name)
+        asked = model["training"].get("wake_steps", 0)
+        return [f"<results>/models/{model['model']}/model.json"] if asked else []
 
     def corpus(self, name: str) -> str:
         """Return the corpus that a model is trained on and compared with."""

@@ -185,7 +185,10 @@ class Filters:
         setting, draws = self._setting, self._setting.proposal.word_draws
         columns = slice(time * draws, (time + 1) * draws)
         drawn_by = self._numbers[self._alive, : setting.particles, columns].flatten(0, 1)
-        drawn = setting.proposal.propose(self._followed, time, drawn_by, setting.temperature)
+        before = self._followed
+        if self.given is not None:  # a state may be overwritten, and this one is used twice
+            before = before.select(torch.arange(len(drawn_by), device=drawn_by.device))
+        drawn = setting.proposal.propose(before, time, drawn_by, setting.temperature)
         choice, log_q, followed = drawn
         if self.given is not None and self.kept is not None:
             choice = self._with_given(time, choice, self.given, self.kept)

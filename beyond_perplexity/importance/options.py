@@ -24,12 +24,15 @@ class ReductionOptions(Limited):
         There are as many replicates as disjoint blocks of so many samples.
     confidence : float
         Share of the subsets inside the bands and the spreads over pairings.
+    bracket : bool
+        Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
     """
 
     subsets: Natural = 200
     bootstrap: Natural = 200
     replicate_samples: Count = 100
     confidence: Level = 0.95
+    bracket: bool = True
 
 
 @dataclass(frozen=True)

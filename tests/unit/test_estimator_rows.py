@@ -74,7 +74,7 @@ def test_the_files_of_a_run_are_those_whose_draws_it_has():
     def stems(*kinds: str) -> set[str]:
         return {Path(path).stem for path in estimator_files(kinds)}
 
-    plain = {"importance_sampling", "jackknife", "mixture"}
+    plain = {"importance_sampling", "jackknife", "mixture", "bracket"}
     assert stems() == plain
     assert stems("beams") == plain | {"beams", "beam", "beam_plus_tail"}
     assert stems("smc") == plain | {"smc_runs", "smc"}
@@ -94,6 +94,7 @@ def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path
         "beam_plus_tail": 2 * taus,
         "smc": 0,
         "beam": 2,
+        "bracket": taus + 1,
     }
 
 

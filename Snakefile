@@ -31,7 +31,7 @@ report: REPORT_TEXT
 
 
 wildcard_constraints:
-    corpus="|".join(config["corpora"]),
+    corpus="|".join([*config["corpora"], *RUN.samples.sentence_corpora()]),
     vocabulary=NAME,
     model=NAME,
     decoding=NAME,

@@ -160,7 +160,9 @@ rule score_beside:
             *RUN.models.code(wildcards.model),
             *RUN.models.code(wildcards.beside),
         ),
-        folders=lambda _, input: [os.path.dirname(f) for f in (input.latent, input.beside)],
+        folders=lambda _, input: [
+            os.path.dirname(f) for f in (input.latent, input.beside)
+        ],
         corpus=subpath(input.documents, parent=True),
         flags=lambda wildcards: PLAN.beside_flags(wildcards.model),
     shell:

@@ -28,7 +28,7 @@ from beyond_perplexity.vocabulary import UNK
 def inside_mentions(latent: LatentModel, instance: Instance) -> np.ndarray | None:
     """Return which words are inside annotated mentions, bool, (T,); None for a model of trees."""
     batch = InstanceBatch.of([instance]).to(latent.device)
-    described = latent.readable(instance, latent.annotated(batch)[0])
+    described = latent.outline(instance, latent.annotated(batch)[0])
     if "mentions" not in described:
         return None
     inside = np.zeros(len(instance.arrays[TOKENS]), bool)
@@ -116,7 +116,8 @@ def group_instances(
     """
     unit = find_row(family).unit
     wanted = {number: document_of(number, unit) for number in instance_ids}
-    held, titles = set(wanted.values()), {}
+    held = set(wanted.values())
+    titles: dict[int, str] = {}
     if split_unit == "page":
         for batch in read_batches(documents, DOCUMENTS, ["doc_id", "title"]):
             rows = zip(batch["doc_id"].to_pylist(), batch["title"].to_pylist(), strict=True)

@@ -151,3 +151,19 @@ class SimulationOptions(Limited):
     documents: Count = 20
     sizes: tuple[Count, ...] | None = None
     maximum_words: Count = 500
+
+
+@dataclass(frozen=True)
+class PosteriorOptions(Limited):
+    """Options of `posterior.compare_latents`.
+
+    Attributes
+    ----------
+    samples : int
+        Samples of the proposal, and particles (else weighted samples) of the posterior.
+    temperature : float
+        τ of the proposal.
+    """
+
+    samples: Count = 100
+    temperature: Positive = 1.0

@@ -87,6 +87,7 @@ class Family:
 
 
 _MODELS = "beyond_perplexity.models"
+_OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
 FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
@@ -97,6 +98,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
+        training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
         reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
@@ -105,6 +107,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("mentions",),
         shares=("maximum_entities", "maximum_length"),
+        training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
         reference=f"{_MODELS}.entitynlm.model:EntityNLM",
@@ -112,8 +115,9 @@ FAMILIES: Rows[Family] = {
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
-        proposals=("entity-tagger",),
+        proposals=("entity-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.entitynlm.optimal:OptimalEntities",
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
@@ -144,6 +148,7 @@ FAMILIES: Rows[Family] = {
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
+        training=_OF_PROPOSALS,
     ),
     "kneser-ney": Family(
         reference=f"{_MODELS}.kneser_ney:KneserNey",
@@ -192,6 +197,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
+        training=_OF_PROPOSALS,
     ),
     "transformer": Family(
         reference=f"{_MODELS}.transformer:Transformer",

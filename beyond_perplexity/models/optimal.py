@@ -142,6 +142,12 @@ class OptimalProposal(Proposal):
         Where a text has ended before, what is returned does not count, but it is no NaN.
         """
 
+    def follow(
+        self, state: Any, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, Any]:
+        """Take given choices of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return self.advance(state, time, choice, temperature)
+
     @abstractmethod
     def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
         """List what may follow hypotheses of one instance, with log q; the `size` best at least."""

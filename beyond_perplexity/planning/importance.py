@@ -13,7 +13,9 @@ from beyond_perplexity.planning.parameters import as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 # A flag for every way to draw, for the command of a rule whose inputs have these names.
-DRAW_FLAGS = " ".join(f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw in DRAWS)
+DRAW_FLAGS = " ".join(
+    f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw, row in DRAWS.items() if row.reduced
+)
 
 
 def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -197,12 +199,17 @@ class ImportancePlan:
     def draws_of(self, proposal: str, folder: str = "estimates") -> dict[str, list[str]]:
         """Return the shards that the estimates of a folder are made of, by the way to draw."""
         drawn = folder.replace("estimates", "draws")
-        return {draw: self.draw_files(draw, proposal, drawn) for draw in DRAWS}
+        kinds = [draw for draw, row in DRAWS.items() if row.reduced]
+        return {draw: self.draw_files(draw, proposal, drawn) for draw in kinds}
 
     def reduction_code(self, script: str, proposal: str) -> str:
         """Return the fingerprint of a script with that of the estimators that it can make."""
         kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
         return fingerprint(script, *estimator_files(kinds))
+
+    def posterior_files(self) -> list[str]:
+        """List the shards of latents under the posterior, of all proposals."""
+        return [file for name in self.proposals() for file in self.draw_files("posterior", name)]
 
     def choice_files(self) -> list[str]:
         """List the estimates of all proposals on the split that chooses; none without a choice."""

@@ -82,6 +82,9 @@ INPUTS: Rows[Input] = {
         "scores of models without latent variables on the same instances",
         f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
     ),
+    "posteriors": Input(
+        "latents under the posterior and under every proposal", f"{_SCHEMAS}.draws:POSTERIOR"
+    ),
     "choices": Input(
         "estimates of every proposal on the split that chooses", f"{_SCHEMAS}.estimates:ESTIMATES"
     ),
@@ -283,6 +286,22 @@ TABLES: Rows[Exhibit] = {
         "the same vocabulary and the same T; paired differences with 95% intervals over pages or "
         "documents." + TERMS_OF_ESTIMATES,
         optional=("choices",),
+    ),
+    "importance/table_latents": Exhibit(
+        "report.importance_latents:latents_table",
+        ("posteriors",),
+        "Latents of the posterior and of the proposals",
+        "Precision, recall and F1 of mentions, the share of right entities among the mentions that "
+        "are found, and unlabelled F1 of trees, against the annotation: of the latents that a "
+        "model believes in given the words, and of those that a proposal draws.",
+    ),
+    "importance/table_words": Exhibit(
+        "report.importance_latents:words_table",
+        ("posteriors", "beside"),
+        "Words of mentions and other words",
+        "Perplexity of the words inside annotated mentions, of the other words, and of the end, "
+        "with latent variables and without.",
+        optional=("beside",),
     ),
     "importance/table_2": Exhibit(
         "report.importance:beam_table",

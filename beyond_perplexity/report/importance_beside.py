@@ -86,7 +86,9 @@ def compare_beside(row: dict[Any, Any], instances: pd.DataFrame, scores: pd.Data
     """Compare a latent model with another by pairs of instances; parameters as above."""
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
-    gap, tokens = sum_groups(joined["group"], less.to_numpy(), joined["n_tokens"].to_numpy())
+    gap, tokens = sum_groups(
+        joined["group"].to_numpy(), less.to_numpy(), joined["n_tokens"].to_numpy()
+    )
     total = joined["n_tokens"].sum()
     own, other = (math.exp(-joined[name].sum() / total) for name in ("estimated", "log_likelihood"))
     return Beside(row, str(scores["beside"].iloc[0]), ratio_interval(gap, tokens), own, other)

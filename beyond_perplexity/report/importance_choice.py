@@ -116,7 +116,7 @@ def _numbers(row: dict[Hashable, Any], valid: float | None) -> list[str]:
 
 def _part(title: str, rows: pd.DataFrame, valid: dict[tuple[str, ...], float]) -> list[list[str]]:
     """Lay out the rows of a part of the table, whose title stands in the first of them."""
-    found = []
+    found: list[list[str]] = []
     for row in rows.to_dict("records"):
         first = title if not found else ""
         numbers = _numbers(row, valid.get(estimate_key(row)))

@@ -79,6 +79,33 @@ BIDIRECTIONAL = columns(
 )
 
 
+# Two rows an instance: its latents under the proposal, and under the posterior. Counts are means
+# over samples: spans of the annotation, of the latents, of both, and of these with the right
+# entity. Log-likelihoods are those of the run that the particles are of; see
+# importance/drawing/posterior.py.
+POSTERIOR = columns(
+    "posterior",
+    model=pa.string(),
+    proposal=pa.string(),
+    instance_id=pa.int64(),
+    source=pa.string(),
+    structure=pa.string(),
+    method=pa.string(),
+    n_samples=pa.int32(),
+    effective=pa.float64(),
+    annotated=pa.float64(),
+    found=pa.float64(),
+    matched=pa.float64(),
+    same_entity=pa.float64(),
+    n_words=pa.int32(),
+    n_tokens=pa.int32(),
+    n_inside=pa.int32(),
+    log_likelihood=pa.float64(),
+    log_likelihood_inside=pa.float64(),
+    log_likelihood_end=pa.float64(),
+)
+
+
 def temperature_column(temperature: float) -> str:
     """Name the column of log q at a temperature, e.g. ``log_q_tau_0.5``."""
     return f"log_q_tau_{float(temperature)}"

@@ -98,21 +98,34 @@ def drawn_again(**changes: object) -> dict[str, int]:
 
 
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
-    """Oracle: counted by hand.
+    """Oracle: counted by hand; what is counted of 8 proposals is 8 a block of instances.
 
     6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; 5 are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
-    assert more_samples == {"weights": 38 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_samples == {
+        "weights": 38 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "posterior": 0,
+    }
     more_instances = drawn_again(instances=2100)
-    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2}
+    blocks = {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2, "posterior": 8 * 2}
+    assert more_instances == blocks
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
-    assert more_temperatures == {"weights": 6 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_temperatures == {
+        "weights": 6 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "posterior": 0,
+    }
     assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
     more_beams = drawn_again(beams=[1, 10, 1000])
-    assert more_beams == {"weights": 0, "log_q": 0, "beams": 8 * 40, "smc": 0}
+    assert more_beams == {"weights": 0, "log_q": 0, "beams": 8 * 40, "smc": 0, "posterior": 0}
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():

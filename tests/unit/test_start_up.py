@@ -40,6 +40,7 @@ NEEDS = {
     "compare_semantics": {"scipy"},
     "contrast": {"torch", "scipy"},
     "count_statistics": set(),
+    "cut_sentences": set(),
     "describe_latents": {"torch"},
     "draw": {"torch"},
     "embed": {"scipy"},

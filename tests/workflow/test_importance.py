@@ -31,7 +31,7 @@ def weighed(tmp_path_factory) -> Checkout:
 
 def test_a_run_ends_in_tables_and_figures(weighed):
     results = weighed.path / "results"
-    for table in ("1", "2", "diagnostics"):
+    for table in ("1", "2", "diagnostics", "choice", "beside", "latents", "words"):
         for suffix in ("csv", "tex", "html"):
             path = results / f"tables/importance/table_{table}.{suffix}"
             assert path.stat().st_size > 0
@@ -123,10 +123,11 @@ def test_more_instances_leave_whole_blocks_as_they_are(weighed, config):
     blocks = ("00001-00000", "00001-00001")
     expected = {f"weights/{setting}/{block}" for setting in WEIGHED for block in blocks}
     expected |= {f"log_q/rnng/rnng-crf/all/{block}" for block in blocks}
-    expected |= {f"beams/{proposal}/all/00001-00000" for proposal in PROPOSALS}
+    for draw in ("beams", "posterior"):
+        expected |= {f"{draw}/{proposal}/all/00001-00000" for proposal in PROPOSALS}
     expected |= {f"smc/{proposal}/all/00001-00000" for proposal in PROPOSALS[1:]}
     assert draws == expected
-    assert rules == {"draw": 19, "reduce_weights": 4}
+    assert rules == {"draw": 23, "reduce_weights": 4}
 
 
 def test_one_more_temperature_leaves_the_others_weights_as_they_are(weighed, config):
@@ -142,7 +143,8 @@ def test_one_more_proposal_runs_what_is_its_own(weighed, config):
     other = {**config["proposals"]["kglm-peeking"], "architecture": {"context": "causal"}}
     config["proposals"]["kglm-no-peeking"] = other
     rules, draws = grow(weighed, config)
-    expected = {f"{draw}/kglm/kglm-no-peeking/all/00000-00000" for draw in ("beams", "smc")}
+    kinds = ("beams", "smc", "posterior")
+    expected = {f"{draw}/kglm/kglm-no-peeking/all/00000-00000" for draw in kinds}
     folder = "weights/kglm/kglm-no-peeking/tau_1.0"
     assert draws == expected | {f"{folder}/00000-00000", f"{folder}/00000-00001"}
-    assert rules == {"train": 1, "draw": 4, "reduce_weights": 1}
+    assert rules == {"train": 1, "draw": 5, "reduce_weights": 1}

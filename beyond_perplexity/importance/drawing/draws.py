@@ -43,6 +43,8 @@ class Draw:
     documents : str or None
         ``module:function`` that makes the documents which it draws for, of a pair, a range of
         numbers, options and the vocabulary; None: it draws for instances of the corpus.
+    reduced : bool
+        Whether estimates of the likelihood are made of it.
     """
 
     title: str
@@ -53,6 +55,7 @@ class Draw:
     by_samples: bool = False
     sequential: bool = False
     documents: str | None = None
+    reduced: bool = True
 
     @property
     def code(self) -> list[str]:
@@ -89,6 +92,10 @@ def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float])
     if smc:
         options |= {"smc_temperature": smc.pop("temperature"), **smc}
     return {"all": options}
+
+
+def _posterior_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
+    return {} if importance["posterior"] is None else {"all": dict(importance["posterior"])}
 
 
 DRAWS: Rows[Draw] = {
@@ -130,5 +137,13 @@ DRAWS: Rows[Draw] = {
         f"{_SCHEMAS}:BIDIRECTIONAL",
         _bidirectional,
         documents=f"{_DRAWING}.bidirectional:simulate_documents",
+    ),
+    "posterior": Draw(
+        "Latents under the posterior",
+        f"{_DRAWING}.posterior:compare_latents",
+        f"{_OPTIONS}:PosteriorOptions",
+        f"{_SCHEMAS}:POSTERIOR",
+        _posterior_options,
+        reduced=False,
     ),
 }

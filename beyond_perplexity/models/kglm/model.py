@@ -276,6 +276,16 @@ class KGLM(LinkedWords, LatentModel):
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, 2, dtype=torch.float64)
 
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
+
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.

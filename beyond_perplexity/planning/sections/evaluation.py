@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
-from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
+from beyond_perplexity.importance.options import PosteriorOptions, ReductionOptions, SMCOptions
 from beyond_perplexity.models.kglm.embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
@@ -95,6 +95,9 @@ class Importance(Section):
     smc : SMCOptions or None
         Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
         KGLM); null leaves it out.
+    posterior : PosteriorOptions or None
+        Latents under the posterior and under every proposal, held against the annotation; null
+        leaves them out.
     reduction : ReductionOptions
         Subsets, bootstraps and replicates that the weights are reduced with.
     graph : GraphOptions
@@ -119,6 +122,7 @@ class Importance(Section):
     temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
     beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
     smc: SMCOptions | None = field(default_factory=SMCOptions)
+    posterior: PosteriorOptions | None = field(default_factory=PosteriorOptions)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     graph: GraphOptions = field(default_factory=GraphOptions)
     choose: Literal["none", "validation"] = "none"

@@ -3,7 +3,7 @@
 # requires  trained models with latent variables and proposals (train.smk), the tables of a corpus (corpus.smk)
 # makes     <results>/corpora/{corpus}/graph.safetensors
 #           <results>/draws/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet
-#           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
+#           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics,gaps}.parquet
 #           <results>/choices/{draws,estimates}/...     the same of the validation split, where it chooses
 #           <results>/beside/{model}/{beside}.parquet
 #           <results>/latents/{model}.json
@@ -75,7 +75,7 @@ rule draw:
         split=lambda wildcards: PLAN.split_of(wildcards.drawn),
         seed=config["seed"],
         options=lambda w: PLAN.draw_options(w.draw, w.proposal, w.setting),
-        instances=lambda wildcards: PLAN.instance_range(wildcards.instances),
+        instances=lambda w: PLAN.instance_range(w.draw, w.instances),
         samples=lambda wildcards: PLAN.sample_range(wildcards.draw, wildcards.samples),
     shell:
         """
@@ -106,6 +106,7 @@ rule reduce_weights:
         curves=whole("<results>/{reduced}/{model}/{proposal}/curves.parquet"),
         replicates=whole("<results>/{reduced}/{model}/{proposal}/replicates.parquet"),
         diagnostics=whole("<results>/{reduced}/{model}/{proposal}/diagnostics.parquet"),
+        gaps=whole("<results>/{reduced}/{model}/{proposal}/gaps.parquet"),
     log:
         "<logs>/{reduced}/{model}/{proposal}.log",
     benchmark:
@@ -131,6 +132,7 @@ rule reduce_weights:
             --curves {output.curves:q} \
             --replicates {output.replicates:q} \
             --diagnostics {output.diagnostics:q} \
+            --gaps {output.gaps:q} \
             2>&1 | tee -a {log:q}
         """.replace("DRAW_FLAGS", DRAW_FLAGS)
 

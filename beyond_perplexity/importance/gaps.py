@@ -22,7 +22,8 @@ Of a row (schema ``importance_gaps``), all in nats per token of cross-entropy, â
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,58 @@ def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
         if len(one.n_tokens):
             row |= _both_sides(one) | _bracket(one)
         yield row
+
+
+class GapRange(NamedTuple):
+    """What is known of a setting beside the others of its model, nats per token.
+
+    Attributes
+    ----------
+    least, most : float
+        What its ``forward`` may lack of the true cross-entropy: as seen from the least ``forward``
+        and from the greatest ``reverse`` of the model.
+    below, above : float
+        That ``reverse`` and that ``forward``: in expectation the true value is between them.
+    """
+
+    least: float
+    most: float
+    below: float
+    above: float
+
+    def verdict(self, low: float, high: float) -> str:
+        """Say whether a bracket from `low` to `high` holds the true value."""
+        if low <= self.below and high >= self.above:
+            return "holds"
+        if low > self.above or high < self.below:
+            return "fails"
+        return f"open: at most {max(low - self.below, self.above - high):.3f} short"
+
+
+def gap_ranges(rows: Sequence[Mapping[Any, Any]]) -> list[GapRange]:
+    """Set every setting beside the others of its model on the same documents.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Rows of schema ``importance_gaps`` with estimates, of any models and proposals.
+
+    Returns
+    -------
+    list of GapRange
+        In their order. The best of several is chosen by its own numbers: by their errors it may
+        lie beyond the truth.
+    """
+    keys = [tuple(row[name] for name in ("model", "n_documents", "n_tokens")) for row in rows]
+    above: dict[tuple[Any, ...], float] = {}
+    below: dict[tuple[Any, ...], float] = {}
+    for key, row in zip(keys, rows, strict=True):
+        above[key] = min(above.get(key, math.inf), row["forward"])
+        below[key] = max(below.get(key, -math.inf), row["reverse"])
+    return [
+        GapRange(row["forward"] - above[key], row["forward"] - below[key], below[key], above[key])
+        for key, row in zip(keys, rows, strict=True)
+    ]
 
 
 def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:

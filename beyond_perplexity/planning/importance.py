@@ -128,24 +128,31 @@ class ImportancePlan:
         """Return the options of a job as JSON."""
         return as_json(self.settings(draw, proposal)[setting])
 
-    def _n_blocks(self, what: str) -> int:
-        return -(-self.options[what] // self.options[f"{what}_per_shard"])
+    def _count(self, what: str, draw: str) -> int:
+        """Return how many instances or samples a way to draw is for."""
+        own = self.options["bidirectional"] if DRAWS[draw].documents else self.options
+        count: int = own["documents" if own is not self.options else what]
+        return count
 
-    def instance_range(self, block: str) -> list[int]:
+    def _n_blocks(self, what: str, draw: str) -> int:
+        return -(-self._count(what, draw) // self.options[f"{what}_per_shard"])
+
+    def instance_range(self, draw: str, block: str) -> list[int]:
         """Return the first place of a block of instances, and how many they are.
 
         Blocks are counted by their size alone: in a larger run those that were whole are the same.
+        Of simulated documents it is their numbers.
         """
-        return self._range("instances", block)
+        return self._range("instances", draw, block)
 
     def sample_range(self, draw: str, block: str) -> list[int]:
         """Return the first of a block of samples and their number; nothing where there are none."""
-        return self._range("samples", block) if DRAWS[draw].by_samples else []
+        return self._range("samples", draw, block) if DRAWS[draw].by_samples else []
 
-    def _range(self, what: str, block: str) -> list[int]:
+    def _range(self, what: str, draw: str, block: str) -> list[int]:
         size = self.options[f"{what}_per_shard"]
         first = int(block) * size
-        return [first, min(size, self.options[what] - first)]
+        return [first, min(size, self._count(what, draw) - first)]
 
     def split_of(self, folder: str) -> str:
         """Return the split that the draws of a folder are from: for choosing, another one."""
@@ -154,12 +161,14 @@ class ImportancePlan:
 
     def draw_files(self, draw: str, proposal: str, folder: str = "draws") -> list[str]:
         """List the shards of one way to draw from a proposal; none where it is not wanted."""
+        if DRAWS[draw].documents and folder.startswith(CHOICES):
+            return []  # simulated documents are of no split
         folder = f"<results>/{folder}/{draw}/{self.model_of(proposal)}/{proposal}"
-        sample_blocks = self._n_blocks("samples") if DRAWS[draw].by_samples else 1
+        sample_blocks = self._n_blocks("samples", draw) if DRAWS[draw].by_samples else 1
         return [
             f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
             for setting in self.settings(draw, proposal)
-            for instances in range(self._n_blocks("instances"))
+            for instances in range(self._n_blocks("instances", draw))
             for samples in range(sample_blocks)
         ]
 
@@ -206,6 +215,10 @@ class ImportancePlan:
         """Return the fingerprint of a script with that of the estimators that it can make."""
         kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
         return fingerprint(script, *estimator_files(kinds))
+
+    def gap_files(self) -> list[str]:
+        """List the gaps on simulated documents of all proposals; none where there are none."""
+        return self.estimate_files("gaps") if self.options["bidirectional"] is not None else []
 
     def posterior_files(self) -> list[str]:
         """List the shards of latents under the posterior, of all proposals."""

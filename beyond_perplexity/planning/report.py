@@ -149,6 +149,7 @@ class Report:
             "importance_instances": lambda _: importance.estimate_files("diagnostics"),
             "importance_curves": lambda _: importance.estimate_files("curves"),
             "replicates": lambda _: importance.estimate_files("replicates"),
+            "gaps": lambda _: importance.gap_files(),
             "example_samples": lambda corpus: [
                 f"<results>/samples/{source}/{samples.shards(source.split('/')[0])[0]}.parquet"
                 for source in samples.sources(corpus)

@@ -97,6 +97,9 @@ INPUTS: Rows[Input] = {
     "replicates": Input(
         "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
     ),
+    "gaps": Input(
+        "simulated documents estimated from both sides", f"{_SCHEMAS}.estimates:IMPORTANCE_GAPS"
+    ),
     "example_samples": Input(
         "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
     ),
@@ -319,6 +322,14 @@ TABLES: Rows[Exhibit] = {
         "instance has 10 effective samples (or runs) or more and a relative variance of at most "
         "0.1, else by bootstrap, which may be too small; neither knows of the bias."
         + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_gaps": Exhibit(
+        "report.importance_gaps:gaps_report",
+        ("gaps",),
+        "Gaps on simulated documents",
+        "Every setting on documents that the model generated, whose latents are a draw from the "
+        "posterior: log p from both sides (bidirectional Monte Carlo), what each setting misses of "
+        "it, and whether its bracket holds.",
     ),
     "contrastive/findings": Exhibit(
         "report.contrastive_findings:findings_table",

@@ -21,8 +21,8 @@ from beyond_perplexity.importance import gaps
 from beyond_perplexity.importance.diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.importance.drawing.bidirectional import (
     estimate_simulated,
+    generate_known,
     log_weight,
-    simulate_documents,
 )
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.drawing.pair import Pair
@@ -98,7 +98,7 @@ def test_the_expectations_of_both_sides_enclose_log_p(pair):
 
 def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
     """Oracle: logsumexp of what `weigh` finds, with the given z in the place of the last."""
-    documents = simulate_documents(pair, range(6), OPTIONS, WORDS)
+    documents = generate_known(pair, range(6), OPTIONS, WORDS)
     found = estimated(pair, documents)
     own = replace(pair, purpose="toy/toy/bidirectional")
     kept = [one for one in documents if one.words and not one.truncated]
@@ -128,7 +128,7 @@ def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
     """Oracle: log p of each document, a sum over all its latents; 4 standard errors."""
     documents = [
         one
-        for one in simulate_documents(pair, range(300), OPTIONS, WORDS)
+        for one in generate_known(pair, range(300), OPTIONS, WORDS)
         if one.words and not one.truncated
     ]
     truth = np.array([log_likelihood(pair.model, one) for one in documents])
@@ -186,10 +186,10 @@ def test_particles_enclose_the_truth(name):
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
     options = replace(OPTIONS, particles=0)
-    whole = simulate_documents(pair, range(8), options, WORDS)
+    whole = generate_known(pair, range(8), options, WORDS)
     parts = [
-        *simulate_documents(pair, range(3), options, WORDS),
-        *simulate_documents(pair, range(3, 8), options, WORDS),
+        *generate_known(pair, range(3), options, WORDS),
+        *generate_known(pair, range(3, 8), options, WORDS),
     ]
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])

@@ -78,7 +78,7 @@ def test_the_files_of_a_run_are_those_whose_draws_it_has():
     assert stems() == plain
     assert stems("beams") == plain | {"beams", "beam", "beam_plus_tail"}
     assert stems("smc") == plain | {"smc_runs", "smc"}
-    assert set(estimator_files()) == set(estimator_files(["beams", "smc"]))
+    assert set(estimator_files()) == set(estimator_files(["beams", "smc", "bidirectional"]))
     assert all((ROOT / path).is_file() for path in estimator_files())
 
 
@@ -121,7 +121,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     shown = trust_table(frame, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
-    assert "; of the largest weight 1." in shown.note
+    assert "; of the largest weight 1; tokens below 5" in shown.note
 
     lines = [label.get_text() for label in bounds(frame, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines

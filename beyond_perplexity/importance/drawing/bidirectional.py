@@ -36,11 +36,11 @@ from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.vocabulary import Vocabulary
 
-PLAIN, PARTICLES = "importance_sampling", "smc"  # values of the column `method`
-NONE = float("nan")
+_PLAIN, _PARTICLES = "importance_sampling", "smc"  # values of the column `method`
+_NONE = float("nan")
 
 
-def simulate_documents(
+def generate_known(
     pair: Pair, numbers: range, options: BidirectionalOptions, vocabulary: Vocabulary
 ) -> list[Simulated]:
     """Generate documents with their latents; they are the same for all proposals of a model."""
@@ -51,14 +51,14 @@ def simulate_documents(
 
 @torch.inference_mode()
 def estimate_simulated(
-    pair: Pair, documents: Iterable[Simulated], options: BidirectionalOptions
+    pair: Pair, instances: Iterable[Simulated], options: BidirectionalOptions
 ) -> Iterator[Columns]:
     """Estimate log p of simulated documents from both sides.
 
     Parameters
     ----------
     pair : Pair
-    documents : iterable of Simulated
+    instances : iterable of Simulated
         Those that were cut have no estimates: given what is left of x, z is no draw of p(z | x).
         Nor have those without a word. Which these are depends on x alone, so that z stays one of
         the others.
@@ -73,7 +73,7 @@ def estimate_simulated(
     pair = replace(pair, purpose=f"{pair.purpose}/bidirectional")
     walks = hasattr(pair.model, "extend") and hasattr(pair.proposal, "propose")
     smc = options.smc if options.particles and walks else None
-    for document in documents:
+    for document in instances:
         if document.truncated or not document.words:
             yield from _left_out(pair, document, options, smc)
             continue
@@ -96,14 +96,14 @@ def _left_out(
 ) -> Iterator[Columns]:
     """Give rows without estimates, so that it is known how many documents there were."""
     numbers = ("log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q")
-    missing: dict[str, Any] = dict.fromkeys((*numbers, "ess", "k_hat"), NONE) | {"tail": "cut"}
+    missing: dict[str, Any] = dict.fromkeys((*numbers, "ess", "k_hat"), _NONE) | {"tail": "cut"}
     for temperature in options.grid:
-        held = {"method": PLAIN, "temperature": temperature, **missing}
+        held = {"method": _PLAIN, "temperature": temperature, **missing}
         sizes = np.array(sorted(options.sizes), np.int32)
         yield _rows(pair, document, len(sizes), n_samples=sizes, **held)
     if smc is not None:
         runs = np.arange(smc.runs, dtype=np.int32)
-        held = {"method": PARTICLES, "temperature": smc.temperature, **missing}
+        held = {"method": _PARTICLES, "temperature": smc.temperature, **missing}
         yield _rows(pair, document, smc.runs, n_samples=smc.particles, **(held | {"run": runs}))
 
 
@@ -134,7 +134,7 @@ def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list
         pair,
         document,
         len(sizes),
-        method=PLAIN,
+        method=_PLAIN,
         temperature=temperature,
         n_samples=np.array(sizes, np.int32),
         log_forward=np.array([log_mean_exp(log_w[:size]) for size in sizes]),
@@ -171,17 +171,17 @@ def _by_particles(pair: Pair, document: Simulated, options: SMCOptions) -> Colum
         pair,
         document,
         options.runs,
-        method=PARTICLES,
+        method=_PARTICLES,
         temperature=options.temperature,
         n_samples=options.particles,
         run=np.arange(options.runs, dtype=np.int32),
         log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
         log_reverse=reverse,
-        log_first_half=NONE,
-        log_second_half=NONE,
+        log_first_half=_NONE,
+        log_second_half=_NONE,
         log_q=log_q,
         ess=np.concatenate([block["ess_min"] for block in blocks]),
-        k_hat=NONE,
+        k_hat=_NONE,
         tail=NOT_OF_SAMPLES,
     )
 

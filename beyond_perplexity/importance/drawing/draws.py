@@ -136,7 +136,7 @@ DRAWS: Rows[Draw] = {
         f"{_OPTIONS}:BidirectionalOptions",
         f"{_SCHEMAS}:BIDIRECTIONAL",
         _bidirectional,
-        documents=f"{_DRAWING}.bidirectional:simulate_documents",
+        documents=f"{_DRAWING}.bidirectional:generate_known",
     ),
     "posterior": Draw(
         "Latents under the posterior",

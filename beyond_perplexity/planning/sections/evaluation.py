@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
-from beyond_perplexity.importance.options import PosteriorOptions, ReductionOptions, SMCOptions
+from beyond_perplexity.importance.options import (
+    PosteriorOptions,
+    ReductionOptions,
+    SimulationOptions,
+    SMCOptions,
+)
 from beyond_perplexity.models.kglm.embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
@@ -95,6 +100,9 @@ class Importance(Section):
     smc : SMCOptions or None
         Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
         KGLM); null leaves it out.
+    bidirectional : SimulationOptions or None
+        Every proposal on documents that its model generates, with a known draw from the posterior:
+        the gap of its estimates from both sides; null leaves it out.
     posterior : PosteriorOptions or None
         Latents under the posterior and under every proposal, held against the annotation; null
         leaves them out.
@@ -122,6 +130,7 @@ class Importance(Section):
     temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
     beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
     smc: SMCOptions | None = field(default_factory=SMCOptions)
+    bidirectional: SimulationOptions | None = None
     posterior: PosteriorOptions | None = field(default_factory=PosteriorOptions)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     graph: GraphOptions = field(default_factory=GraphOptions)

@@ -230,7 +230,8 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
     """Oracle: the sum over all z, within 15%; the same instances in another order, fewer runs."""
     family = FAMILIES[name]
     pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
-    arrays = {"tokens": np.array(family.short), "latents": np.zeros(length, int)}
+    one = family.batch(family.short)
+    arrays = {key: rows[0].numpy() for key, rows in one.arrays.items()}
     data = [Instance(number, arrays) for number in (3, 4)]
     found = [columns_of(pair, one, SMCOptions(300, 20)) for one in data]  # blocks of 3 runs
     again = list(run_smc(pair, data[::-1], SMCOptions(300, 2)))[::-1]

@@ -179,6 +179,17 @@ FIGURES: Rows[Exhibit] = {
         "temperature fixed in advance, or chosen on other data, keeps it one."
         f"{TERMS_OF_ESTIMATES}",
     ),
+    "importance/figure_costs": Exhibit(
+        "figures.importance_costs:gap_by_cost",
+        ("estimates", "importance_curves", "costs"),
+        "Gap to the best bound against cost",
+        "How far every stochastic bound lies above the best bound of its model, in nats a token, "
+        "against seconds of one core (or GPU) for an instance and against evaluations of p and q. "
+        "Lines: ever more samples at a temperature, their seconds taken in proportion; marks: what "
+        "was drawn as a whole, its seconds measured. At the best bound itself the gap is 0 and not "
+        "shown on a logarithmic axis, but at its lower edge."
+        f"{TERMS_OF_ESTIMATES}",
+    ),
     "contrastive/figure_1": Exhibit(
         "figures.contrastive:entropy_by_distortion",
         ("contrasts",),

@@ -207,6 +207,16 @@ class ImportancePlan:
         kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
         return fingerprint(script, *estimator_files(kinds))
 
+    def cost_files(self) -> list[str]:
+        """List what every job that estimates are made of has cost."""
+        drawn = "<results>/draws/"
+        return [
+            file.replace(drawn, "<benchmarks>/costs/draws/")
+            for name in self.proposals()
+            for files in self.draws_of(name).values()
+            for file in files
+        ]
+
     def posterior_files(self) -> list[str]:
         """List the shards of latents under the posterior, of all proposals."""
         return [file for name in self.proposals() for file in self.draw_files("posterior", name)]

@@ -19,7 +19,7 @@ from beyond_perplexity.models.checkpoint import WEIGHTS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
 
-UNDETERMINING = ("output", "threads")  # flags that do not change a number
+UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
 
 
 class Job(NamedTuple):

@@ -115,7 +115,7 @@ def grow(weighed: Checkout, config: dict[str, Any]) -> tuple[dict[str, int], set
     rules = Counter(
         re.findall(r"^rule (train|draw|describe_latents|reduce_weights):", printed, re.M)
     )
-    draws = re.findall(r"^    output: results/draws/(\S+)\.parquet$", printed, re.M)
+    draws = re.findall(r"^    output: results/draws/(\S+)\.parquet, ", printed, re.M)
     assert len(draws) == rules["draw"]
     return dict(rules), set(draws)
 

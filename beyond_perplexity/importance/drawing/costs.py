@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-T = TypeVar("T")
+_Chunk = TypeVar("_Chunk")
 
 
 def _core_seconds() -> float:
@@ -55,7 +55,9 @@ class Costs:
         self.of, self._now = clock_of(device)
         self.seconds: dict[int, float] = {}
 
-    def timed(self, chunks: Iterable[T], instance_of: Callable[[T], int]) -> Iterator[T]:
+    def timed(
+        self, chunks: Iterable[_Chunk], instance_of: Callable[[_Chunk], int]
+    ) -> Iterator[_Chunk]:
         """Pass chunks on; what is done to make one is charged to its instance.
 
         What the taker does with them does not count.

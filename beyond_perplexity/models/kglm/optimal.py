@@ -3,12 +3,12 @@
 KGLM's recurrent state does not depend on z. So at each word the few latents that can say it are
 listed with p(z_t | past) p(x_t | z_t) ρ_t: none, ongoing, the entities whose aliases have the word
 (as new ones, or as related ones where an edge leads), and with an estimate in place of
-p(x_t | z_t) all other entities, so that no latent is missed. ρ is the look-ahead of
-`kglm.lookahead`. One is drawn in proportion; a particle's weight grows by the sum of all but for
-where an estimate was drawn from, and that sum is what the particle promises before.
+p(x_t | z_t) ρ_t all other entities, so that no latent is missed. ρ is the look-ahead of
+`kglm.lookahead`. One is drawn in proportion; a particle's weight times what it promises grows by
+the same, whichever is drawn, but for the estimates and what ρ leaves out.
 
-Temperatures divide the logarithms of what is listed. The rest of the new entities, those that no
-alias brings in, is one item of the list; among them draws are as in the model.
+Temperatures divide the logarithms of what is listed. The new entities that are not looked at one by
+one are two items of the list, far ones and the rest; among them draws are as in the model.
 
 K rows (particles), G distinct ones of them at a word, N entities, X related entities of these, C
 tokens of recency.
@@ -25,18 +25,19 @@ from torch import Tensor
 from beyond_perplexity.instances.store import InstanceBatch
 from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
+from beyond_perplexity.models.kglm.knowledge_graph import ranges
 from beyond_perplexity.models.kglm.latents import (
     join_link_codes,
     segment_logsumexp,
     split_link_codes,
 )
-from beyond_perplexity.models.kglm.lookahead import AliasIndex, LookAhead, look_ahead
+from beyond_perplexity.models.kglm.lookahead import AliasIndex, LookAhead, find_key, look_ahead
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.steps import LatentState, linked_entities
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.optimal import Continuations, OptimalProposal
 
-_NONE, _ONGOING, _RELATED, _COPIED, _REST = range(5)  # what the first number of a word draws
+_NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws
 
 
 class Listed(NamedTuple):
@@ -47,7 +48,8 @@ class Listed(NamedTuple):
     group : Tensor
         int64, (K,): the distinct row that each row is like.
     sums : Tensor
-        (G, 5): of nothing, ongoing, all related, all new ones that can be copied, the rest.
+        (G, 6): of nothing, ongoing, all related, all new ones that are looked at, the far ones, the
+        rest.
     row, entity, related : Tensor
         (X,) each: distinct row, entity and worth of each related one; in rising order.
     """
@@ -116,21 +118,26 @@ class OptimalLinks(OptimalProposal):
     ) -> tuple[Tensor, Tensor, LinkWalk]:
         """Draw the codes of a word; see `OptimalProposal.propose`."""
         listed, places = self._list(state, time, temperature), state.latents.places(time)
-        kinds = listed.sums.log_softmax(1).exp().cumsum(1)[listed.group]  # (K, 5)
+        kinds = listed.sums.log_softmax(1).exp().cumsum(1)[listed.group]  # (K, 6)
         item = invert(kinds, uniforms[:, :1])[:, 0]  # (K,)
         entity = torch.full_like(item, -1)  # (K,)
         rows = (item == _RELATED).nonzero()[:, 0]  # (Q,)
         if len(rows):
-            items = listed.related, listed.row, len(listed.sums)
-            drawn = _draw_in_segments(*items, listed.group[rows], uniforms[rows, 1])  # (Q,)
+            groups, numbers = listed.group[rows], uniforms[rows, 1]  # (Q,), (Q,)
+            drawn = _draw_in_segments(listed.related, listed.row, groups, numbers)  # (Q,)
             entity[rows] = listed.entity[drawn]
         rows = (item == _COPIED).nonzero()[:, 0]  # (Q,)
         if len(rows):
-            entity[rows] = self._draw_copied(state.ahead, places[rows], uniforms[rows], temperature)
+            scaled = state.ahead.as_new / temperature  # (X,)
+            entity[rows] = self._draw_key(state.ahead.keys, scaled, places[rows], uniforms[rows])
+        rows = (item == _FAR).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            known = state.ahead.far_keys, state.ahead.far_logits
+            entity[rows] = self._draw_key(*known, places[rows], uniforms[rows])
         rows = (item == _REST).nonzero()[:, 0]  # (Q,)
         if len(rows):
             entity[rows] = self._draw_rest(state, places[rows], uniforms[rows])
-        kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW])[item]  # (K,)
+        kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
         codes = join_link_codes(kind, entity)  # (K,)
         log_q, after = self.advance(state, time, codes, temperature)
         return codes, log_q, after
@@ -163,22 +170,24 @@ class OptimalLinks(OptimalProposal):
         self, state: LinkWalk, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses; of the rest just the `size` best entities."""
-        (model,) = self._of
-        listed, ahead = self._list(state, time, temperature), state.ahead
+        listed = self._list(state, time, temperature)
         every = torch.arange(len(listed.group), device=listed.group.device)  # (K,)
-        sums = listed.sums.log_softmax(1)[listed.group]  # (K, 5)
+        sums = listed.sums.log_softmax(1)[listed.group]  # (K, 6)
         place = int(state.latents.places(time)[0])
-        held = slice(int(ahead.offsets[place]), int(ahead.offsets[place + 1]))
-        copied = ahead.keys[held] % model.graph.n_entities  # (Y,)
-        as_new = (ahead.as_new[held] / temperature).log_softmax(0)  # (Y,)
-        logits = self._rest_logits(state, place)  # (N,)
-        rest, others = (logits - ahead.rest_total[place]).topk(min(size, len(logits)))
-        others, rest = others[rest > -torch.inf], rest[rest > -torch.inf]  # (Z,), (Z,)
-        wide = torch.cat([sums[:, [_COPIED]] + as_new, sums[:, [_REST]] + rest], 1)  # (K, Y + Z)
+        begun = [
+            self._begun(state, place, item, size, temperature) for item in (_COPIED, _FAR, _REST)
+        ]
+        wide = torch.cat(
+            [
+                sums[:, [item]] + one[1]
+                for item, one in zip((_COPIED, _FAR, _REST), begun, strict=True)
+            ],
+            1,
+        )  # (K, Y)
         inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)
         row, slot = (listed.group[:, None] == listed.row).nonzero(as_tuple=True)  # (X',), (X',)
         totals = listed.sums.logsumexp(1)[listed.row[slot]]  # (X',)
-        codes = NEW + 2 * torch.cat([copied, others])  # (Y + Z,)
+        codes = NEW + 2 * torch.cat([one[0] for one in begun])  # (Y,)
         return Continuations(
             torch.cat([every, inside, row, every.repeat_interleave(len(codes))]),
             torch.cat(
@@ -198,6 +207,22 @@ class OptimalLinks(OptimalProposal):
                 ]
             ),
         )
+
+    def _begun(
+        self, state: LinkWalk, place: int, item: int, size: int, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """List the new entities of an item at a flat position, the `size` best, with log shares."""
+        (model,) = self._of
+        ahead, count = state.ahead, model.graph.n_entities
+        if item == _REST:
+            logits = self._rest_logits(state, place).log_softmax(0)  # (N,)
+            best = logits.topk(min(size, int((logits > -torch.inf).sum())))
+            return best.indices, best.values
+        keys, logits = ahead.far_keys, ahead.far_logits
+        if item == _COPIED:
+            keys, logits = ahead.keys, ahead.as_new / temperature
+        ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+        return keys[slice(*ends)] % count, logits[slice(*ends)].log_softmax(0)
 
     # ---- what is listed ----
 
@@ -219,24 +244,29 @@ class OptimalLinks(OptimalProposal):
         places = owner * streams.positions + time  # (G,)
         masks = (current >= 0) + 2 * (recent >= 0).any(1)  # (G,)
         kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
-        going = self._as_word(ahead, places, current.clamp_min(0), count)  # (G,)
+        going = ahead.word_of(places * count + current.clamp_min(0), places)  # (G,)
         row, entity, related = linked_entities(model.heads, streams, places, recent, 1.0)
-        related = related + self._as_word(ahead, places[row], entity, count)  # (X,)
+        related = related + ahead.word_of(places[row] * count + entity, places[row])  # (X,)
         related = (related + kinds[row, RELATED]) / temperature  # (X,)
         sums = [
             (kinds[:, NONE] + ahead.nothing[places]) / temperature,
             (kinds[:, ONGOING] + going) / temperature,
             segment_logsumexp(related[:, None], row, len(distinct))[:, 0],
-            kinds[:, NEW] / temperature + _copied_total(ahead, temperature)[places],
-            (kinds[:, NEW] + ahead.rest[places]) / temperature,
+            kinds[:, NEW] / temperature + self._copied_total(ahead, places, temperature),
+            (kinds[:, NEW] + ahead.far.together[places]) / temperature,
+            (kinds[:, NEW] + ahead.rest.together[places]) / temperature,
         ]
         return Listed(group, torch.stack(sums, 1), row, entity, related)
 
-    def _as_word(self, ahead: LookAhead, places: Tensor, entities: Tensor, count: int) -> Tensor:
-        """Return what entities, (Q,), of mentions make of the words at flat positions, (Q,)."""
-        spot, there = ahead.find(places * count + entities)  # (Q,), (Q,)
-        other = ahead.other[places]  # (Q,)
-        return torch.where(there, ahead.as_word[spot], other) if len(ahead.keys) else other
+    def _copied_total(self, ahead: LookAhead, places: Tensor, temperature: float) -> Tensor:
+        """Return the sum over all new entities that are looked at, float64, for places (G,)."""
+        (model,) = self._of
+        distinct, back = places.unique(return_inverse=True)  # (B',), (G,)
+        count = model.graph.n_entities
+        start, end = (torch.searchsorted(ahead.keys, (distinct + i) * count) for i in (0, 1))
+        owner, pair = ranges(start, end)  # (X',), (X',)
+        scaled = ahead.as_new[pair, None] / temperature  # (X', 1)
+        return segment_logsumexp(scaled, owner, len(distinct))[back, 0]
 
     def _worth_as_new(
         self,
@@ -251,36 +281,39 @@ class OptimalLinks(OptimalProposal):
         (model,) = self._of
         ahead, streams = state.ahead, state.latents.streams
         owner, places = state.latents.owner[rows], state.latents.places(time)[rows]  # (Q,), (Q,)
+        keys = places * model.graph.n_entities + entities  # (Q,)
         mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
         logits = (mixed * model.graph.entities[entities]).sum(1) + model.heads.entity_bias[entities]
-        share = logits.double() - ahead.rest_total[places]  # (Q,)
-        rest = listed.sums[listed.group[rows], _REST] + share  # (Q,)
-        spot, there = ahead.find(places * model.graph.n_entities + entities)  # (Q,), (Q,)
+        far = find_key(ahead.far_keys, keys)[1]  # (Q,)
+        total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
+        item = torch.where(far, _FAR, _REST)  # (Q,)
+        other = listed.sums[listed.group[rows], item] + logits.double() - total  # (Q,)
+        spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
         if not len(ahead.keys):
-            return rest
+            return other
         masks = state.latents.memory.mask[rows]  # (Q,)
         kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks, NEW]  # (Q,)
-        return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, rest)
+        return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
 
     # ---- draws among what is listed ----
 
-    def _draw_copied(
-        self, ahead: LookAhead, places: Tensor, uniforms: Tensor, temperature: float
-    ) -> Tensor:
-        """Draw new entities, (Q,), among those that can be copied at flat positions."""
+    def _draw_key(self, keys: Tensor, logits: Tensor, places: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw entities, (Q,), among keys (X,) of flat positions (Q,), by logits (X,)."""
         (model,) = self._of
-        scaled, owners = ahead.as_new / temperature, ahead.owners()  # (X,), (X,)
-        drawn = _draw_in_segments(scaled, owners, len(ahead.nothing), places, uniforms[:, 1])
-        return ahead.keys[drawn] % model.graph.n_entities
+        count = model.graph.n_entities
+        drawn = _draw_in_segments(logits, keys // count, places, uniforms[:, 1])  # (Q,)
+        return keys[drawn] % count
 
     def _rest_logits(self, state: LinkWalk, place: int) -> Tensor:
-        """Return the logits of all new entities at a flat position, −inf for the copied ones."""
+        """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
         (model,) = self._of
-        ahead = state.ahead
-        held = slice(int(ahead.offsets[place]), int(ahead.offsets[place + 1]))
+        count = model.graph.n_entities
         logits = model.heads.entity_logits(state.latents.streams, slice(place, place + 1))[0]
-        copied = ahead.keys[held] % model.graph.n_entities  # (Y,)
-        return logits.double().index_fill_(0, copied, -math.inf)  # (N,)
+        logits = logits.double()  # (N,)
+        for keys in (state.ahead.keys, state.ahead.far_keys):
+            ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+            logits[keys[slice(*ends)] % count] = -math.inf
+        return logits
 
     def _draw_rest(self, state: LinkWalk, places: Tensor, uniforms: Tensor) -> Tensor:
         """Draw new entities, (Q,), among all others at flat positions."""
@@ -293,26 +326,14 @@ class OptimalLinks(OptimalProposal):
         return found
 
 
-def _copied_total(ahead: LookAhead, temperature: float) -> Tensor:
-    """Return Σ over all new entities that can be copied, logarithm, float64, (B P,)."""
-    if temperature not in ahead.copied:
-        scaled = ahead.as_new[:, None] / temperature  # (X, 1)
-        total = segment_logsumexp(scaled, ahead.owners(), len(ahead.nothing))[:, 0]  # (B P,)
-        ahead.copied[temperature] = total
-    return ahead.copied[temperature]
-
-
 def _look_up(keys: Tensor, values: Tensor, wanted: Tensor) -> Tensor:
     """Return the values (Q,) of wanted keys among rising ones, −inf where one is missing."""
-    if not len(keys):
-        return torch.full(wanted.shape, -math.inf, dtype=torch.float64, device=wanted.device)
-    spot = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)  # (Q,)
-    return torch.where(keys[spot] == wanted, values[spot], -math.inf)
+    spot, there = find_key(keys, wanted)  # (Q,), (Q,)
+    missing = values.new_full(wanted.shape, -math.inf)  # (Q,)
+    return torch.where(there, values[spot], missing) if len(keys) else missing
 
 
-def _draw_in_segments(
-    logits: Tensor, owner: Tensor, count: int, segments: Tensor, uniforms: Tensor
-) -> Tensor:
+def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
     """Draw a place of each of some segments of (X,) logits, float64: int64, (Q,).
 
     Parameters
@@ -321,17 +342,15 @@ def _draw_in_segments(
         (X,).
     owner : Tensor
         int64, (X,), rising: the segment of each.
-    count : int
-        How many segments there are.
-    segments : Tensor
-        int64, (Q,): none of them empty.
+    wanted : Tensor
+        int64, (Q,): segments, none of them empty.
     uniforms : Tensor
         float64 in [0, 1), (Q,).
     """
-    offsets = torch.searchsorted(owner, torch.arange(count + 1, device=owner.device))
-    start, end = offsets[segments], offsets[segments + 1]  # (Q,), (Q,)
-    width = torch.arange(int((end - start).max()), device=owner.device)  # (Y,)
-    place = torch.minimum(start[:, None] + width, end[:, None] - 1)  # (Q, Y)
-    held = logits[place].masked_fill(start[:, None] + width >= end[:, None], -math.inf)  # (Q, Y)
+    start = torch.searchsorted(owner, wanted)  # (Q,)
+    end = torch.searchsorted(owner, wanted, right=True)  # (Q,)
+    place = start[:, None] + torch.arange(int((end - start).max()), device=owner.device)  # (Q, Y)
+    held = logits[place.clamp_max(len(logits) - 1)]  # (Q, Y)
+    held = held.masked_fill(place >= end[:, None], -math.inf)  # (Q, Y)
     sums = (held - held.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, Y)
     return start + invert(sums, uniforms[:, None])[:, 0]

@@ -156,6 +156,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
+        sequential=True,
     ),
     "rnng-top-down": Family(
         reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
@@ -164,6 +165,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+        sequential=True,
     ),
     "sentence-rnn": Family(
         reference=f"{_MODELS}.sentence_rnn:SentenceRNN",

@@ -20,7 +20,7 @@ from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.rnng.instances import ACTIONS, REDUCE
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
-SENTENCES_AT_ONCE = 64
+TREES_AT_ONCE = 64
 _STEPS_AT_ONCE = 64  # whose random numbers are held
 
 
@@ -123,8 +123,8 @@ def simulated_sentences(
         Of unknown words; class i has the id V + i, and is written by its name.
     """
     found: list[Simulated] = []
-    for start in range(0, len(numbers), SENTENCES_AT_ONCE):
-        block = numbers[start : start + SENTENCES_AT_ONCE]
+    for start in range(0, len(numbers), TREES_AT_ONCE):
+        block = numbers[start : start + TREES_AT_ONCE]
         drawn = draw(round_up(torch.tensor(block)))
         for row, number in enumerate(block):
             ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)

@@ -173,6 +173,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
+        sequential=True,
         unit="sentence",
     ),
     "rnng-top-down": Family(
@@ -182,6 +183,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+        sequential=True,
         unit="sentence",
     ),
     "sentence-rnn": Family(

@@ -23,13 +23,18 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words, word_log_probs
 from beyond_perplexity.models.rnng.instances import (
     ACTIONS,
     FIRST_LABEL,
     SHIFT,
     counted_words,
+)
+from beyond_perplexity.models.rnng.simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    simulated_sentences,
 )
 from beyond_perplexity.models.rnng.stack_memory import ROWS_AT_ONCE, share_prefixes
 from beyond_perplexity.models.rnng.top_down import LabelledTreeModule, follow, word_lstm
@@ -48,7 +53,8 @@ from beyond_perplexity.models.rnng.top_down_particles import (
     read_actions,
     split_actions,
 )
-from beyond_perplexity.vocabulary import BOS
+from beyond_perplexity.models.rnng.top_down_simulation import LabelledNetwork, draw_labelled_trees
+from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,24 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
         """Cut rows of actions, (R, W), into those up to each word: int64, (R, T, C)."""
         return split_actions(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`."""
+        parts = (self.encoder, self.terminals, self.choice, self.word_bias, len(self.labels))
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            network = LabelledNetwork(*parts)
+            return draw_labelled_trees(network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
 
     def _score_actions(self, state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
         """Return log p of actions of some particles, (R,), and of the words that they shift."""

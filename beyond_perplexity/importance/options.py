@@ -99,6 +99,61 @@ class SMCOptions(Limited):
 
 
 @dataclass(frozen=True)
+class BidirectionalOptions(Limited):
+    """Options of `bidirectional.estimate_simulated`.
+
+    Attributes
+    ----------
+    grid : tuple of float
+        Each τ that plain samples are drawn at.
+    sizes : tuple of int
+        K, numbers of plain samples; the fewer are the first of the more.
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
+    particles : int
+        K of each run of sequential Monte Carlo, with a model that goes word by word; 0: none.
+    runs : int
+        Runs of each document.
+    smc_temperature : float
+        τ of the proposal of the particles.
+    threshold : float
+        See `SMCOptions`.
+    """
+
+    grid: tuple[Positive, ...]
+    sizes: tuple[Count, ...]
+    maximum_words: Count
+    particles: Natural = 0
+    runs: Count = 4
+    smc_temperature: Positive = 1.0
+    threshold: Share = 0.5
+
+    @property
+    def smc(self) -> SMCOptions:
+        """The options of the particles."""
+        return SMCOptions(self.particles, self.runs, self.smc_temperature, self.threshold)
+
+
+@dataclass(frozen=True)
+class SimulationOptions(Limited):
+    """How bidirectional Monte Carlo checks a model on documents that it generates itself.
+
+    Attributes
+    ----------
+    documents : int
+        Simulated documents.
+    sizes : list of int or null
+        K, numbers of plain samples at each temperature; null takes `samples`.
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
+    """
+
+    documents: Count = 20
+    sizes: tuple[Count, ...] | None = None
+    maximum_words: Count = 500
+
+
+@dataclass(frozen=True)
 class PosteriorOptions(Limited):
     """Options of `posterior.compare_latents`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
@@ -34,7 +34,7 @@ class LeastBound(NamedTuple):
         return f"the beam of {self.beam_size}{of}"
 
 
-def least_strict(rows: Iterable[Mapping[Hashable, Any]]) -> dict[Key, LeastBound]:
+def least_strict(rows: Iterable[Mapping[Any, Any]]) -> dict[Key, LeastBound]:
     """Find the least strict bound of each model and measure.
 
     Parameters
@@ -57,9 +57,7 @@ def least_strict(rows: Iterable[Mapping[Hashable, Any]]) -> dict[Key, LeastBound
     return found
 
 
-def is_above_strict(
-    row: Mapping[Hashable, Any], least: Mapping[Key, LeastBound]
-) -> LeastBound | None:
+def is_above_strict(row: Mapping[Any, Any], least: Mapping[Key, LeastBound]) -> LeastBound | None:
     """Return the strict bound that a stochastic bound of the same model and measure lies above.
 
     Parameters

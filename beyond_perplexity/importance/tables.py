@@ -43,6 +43,7 @@ import pyarrow as pa
 
 from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fields, Inputs
+from beyond_perplexity.importance.gaps import gap_rows
 from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
@@ -50,6 +51,7 @@ from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
     IMPORTANCE_CURVES,
     IMPORTANCE_DIAGNOSTICS,
+    IMPORTANCE_GAPS,
     IMPORTANCE_REPLICATES,
 )
 
@@ -145,14 +147,15 @@ def _table(schema: pa.Schema, inputs: Inputs, rows: Iterable[Fields]) -> pa.Tabl
         "unknown_types": reader.labels.unknown_types,
     }
 
-    def clean(value: object) -> object:
-        if isinstance(value, np.generic | np.ndarray):
-            value = value.item()
-        return None if isinstance(value, float) and math.isnan(value) else value
-
     listed = [common | row for row in rows]
-    columns = {name: [clean(row.get(name)) for row in listed] for name in schema.names}
+    columns = {name: [_clean(row.get(name)) for row in listed] for name in schema.names}
     return pa.table(columns, schema)
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
@@ -246,10 +249,21 @@ def instances_table(reduction: Reduction) -> pa.Table:
     return _table(IMPORTANCE_DIAGNOSTICS, reduction.inputs, rows)
 
 
+def gaps_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_gaps``; empty without simulated documents."""
+    found = reduction.inputs.draws.get("bidirectional")
+    labels = reduction.inputs.reader.labels
+    common = {"model": labels.model, "proposal": labels.proposal}
+    rows = [common | row for row in (gap_rows(found) if found else ())]
+    columns = {name: [_clean(row.get(name)) for row in rows] for name in IMPORTANCE_GAPS.names}
+    return pa.table(columns, IMPORTANCE_GAPS)
+
+
 # By the flag that names its file: the schema and what makes it.
 REDUCED_TABLES = {
     "estimates": (ESTIMATES, estimates_table),
     "curves": (IMPORTANCE_CURVES, curves_table),
     "replicates": (IMPORTANCE_REPLICATES, replicates_table),
     "diagnostics": (IMPORTANCE_DIAGNOSTICS, instances_table),
+    "gaps": (IMPORTANCE_GAPS, gaps_table),
 }

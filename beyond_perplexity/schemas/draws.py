@@ -57,6 +57,27 @@ SMC = columns(
     ess_min=pa.float64(),
 )
 
+# One row per simulated document, way to estimate, number of samples or particles, and run: log p̂ of
+# draws alone and of draws among which is the z that the document was simulated with, both null for
+# a document that was cut; log p̂ of both halves of plain samples, and log q of that z.
+BIDIRECTIONAL = columns(
+    "bidirectional",
+    document=pa.int64(),
+    method=pa.string(),
+    temperature=pa.float64(),
+    n_samples=pa.int32(),
+    run=pa.int32(),
+    n_tokens=pa.int32(),
+    log_forward=pa.float64(),
+    log_reverse=pa.float64(),
+    log_first_half=pa.float64(),
+    log_second_half=pa.float64(),
+    log_q=pa.float64(),
+    ess=pa.float64(),
+    k_hat=pa.float64(),
+    tail=pa.string(),
+)
+
 
 # Two rows an instance: its latents under the proposal, and under the posterior. Counts are means
 # over samples: spans of the annotation, of the latents, of both, and of these with the right

@@ -19,16 +19,16 @@ import pytest
 
 from beyond_perplexity.importance import diagnostics
 from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
-from beyond_perplexity.importance.estimators.bracket import (
+from beyond_perplexity.importance.enclosing import (
     doubts,
     enclose,
     half_ratio,
-    log_half_means,
     tangent_bound,
     tuned_constant,
 )
 from beyond_perplexity.importance.estimators.contract import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
+from beyond_perplexity.importance.log_space import log_half_means
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.smc_runs import SMCRuns
 from beyond_perplexity.importance.reading.weights import WeightReader
@@ -166,8 +166,12 @@ def test_documents_of_unlike_likelihood_do_not_widen_the_bracket():
 
 @pytest.mark.parametrize(
     ("sigma", "bound", "width"),
-    [(1.0, TWO_SIDED, 0.025), (1.6, TWO_SIDED, 0.05), (4.0, TWO_SIDED_UNSURE, None)]
-    + [(6.0, TWO_SIDED_UNSURE, None)],
+    [
+        (1.0, TWO_SIDED, 0.025),
+        (1.6, TWO_SIDED, 0.05),
+        (4.0, TWO_SIDED_UNSURE, None),
+        (6.0, TWO_SIDED_UNSURE, None),
+    ],
 )
 def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, bound, width):
     """Oracle: log p is 0 by construction; in 100 sets of 40 documents: tests/long."""
@@ -194,6 +198,8 @@ def of_runs(ess: float) -> Diagnostics:
 
 
 TEN = np.full(10, 7)
+ALIKE = np.zeros((2, 10))
+FINE = enclose(ALIKE[0], ALIKE)
 NAN = np.full(10, np.nan)
 
 
@@ -217,7 +223,7 @@ NAN = np.full(10, np.nan)
     ],
 )
 def test_what_withholds_the_claim(found, between, reason):
-    said = "; ".join(doubts(found, TEN, between))
+    said = "; ".join(doubts(FINE, ALIKE, found, TEN, between))
     assert reason in said
     assert bool(said) == bool(reason)
 
@@ -226,8 +232,8 @@ def test_the_longest_documents_count_by_their_tokens():
     found = [of_samples(2.0)] + [of_samples(50.0)] * 9
     long = TEN.copy()
     long[0] = 70
-    assert not doubts(found, TEN, NAN)
-    assert "53% of the tokens" in doubts(found, long, NAN)[0]
+    assert not doubts(FINE, ALIKE, found, TEN, NAN)
+    assert "53% of the tokens" in doubts(FINE, ALIKE, found, long, NAN)[0]
 
 
 def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):

@@ -40,6 +40,9 @@ class Draw:
         Whether the samples of an instance are cut into blocks too.
     sequential : bool
         Whether the model must be one that goes through a text word by word.
+    documents : str or None
+        ``module:function`` that makes the documents which it draws for, of a pair, a range of
+        numbers, options and the vocabulary; None: it draws for instances of the corpus.
     reduced : bool
         Whether estimates of the likelihood are made of it.
     """
@@ -51,6 +54,7 @@ class Draw:
     settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
     by_samples: bool = False
     sequential: bool = False
+    documents: str | None = None
     reduced: bool = True
 
     @property
@@ -73,6 +77,21 @@ def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettin
 
 def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
     return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
+
+
+def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
+    chosen = importance["bidirectional"]
+    if chosen is None:
+        return {}
+    options = {
+        "grid": list(temperatures),
+        "sizes": chosen["sizes"] or [importance["samples"]],
+        "maximum_words": chosen["maximum_words"],
+    }
+    smc = dict(importance["smc"] or {})
+    if smc:
+        options |= {"smc_temperature": smc.pop("temperature"), **smc}
+    return {"all": options}
 
 
 def _posterior_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
@@ -110,6 +129,14 @@ DRAWS: Rows[Draw] = {
         f"{_SCHEMAS}:SMC",
         _smc_options,
         sequential=True,
+    ),
+    "bidirectional": Draw(
+        "Bidirectional Monte Carlo",
+        f"{_DRAWING}.bidirectional:estimate_simulated",
+        f"{_OPTIONS}:BidirectionalOptions",
+        f"{_SCHEMAS}:BIDIRECTIONAL",
+        _bidirectional,
+        documents=f"{_DRAWING}.bidirectional:simulate_documents",
     ),
     "posterior": Draw(
         "Latents under the posterior",

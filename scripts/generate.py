@@ -15,7 +15,7 @@ import torch
 from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples, write_simulated
-from beyond_perplexity.decoding.simulation import simulate_documents
+from beyond_perplexity.decoding.simulation import simulate_texts
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.contract import LanguageModel
@@ -59,7 +59,7 @@ def main() -> None:
     record |= {"precision": precision}  # that of the log probabilities, too
     purpose = f"generate/{given.name}"
     if isinstance(model, LatentModel):
-        simulated = simulate_documents(model, vocabulary, options, purpose, **numbers)
+        simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
         write_simulated(given.output, simulated, given.count, record)
         return
     memory = given.memory_mb and given.memory_mb * 10**6

@@ -13,7 +13,7 @@ from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.report.importance_choice import choose_estimates, estimate_key
 from beyond_perplexity.report.layout import Column, Table
 
-COUNTED = (
+COST_WORDS = (
     "An evaluation of p is a latent that log p(x, z) is asked of, one of q a latent and a proposal "
     "that log q(z | x) is asked of; a particle that goes through a text is one of each. Seconds "
     "are those of one core (processor time of all threads) or of one GPU, without reading models "
@@ -105,8 +105,8 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     ]
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
-        f"its own gap of 0 is a little too good. {COUNTED} {NEEDED} A mixture has the cost of all "
-        "temperatures; of beams that of the largest is charged to all, as one search gives them."
+        f"its own gap of 0 is a little too good. {COST_WORDS} {NEEDED} A mixture has the cost of "
+        "all temperatures; of beams that of the largest is charged to all, as one search gives them."
     )
     title = "What bounds are worth and what they cost"
     return Table("importance-costs", title, note, columns, rows, ordered)
@@ -176,7 +176,7 @@ def advice_table(
     ]
     note = (
         "The estimator that speaks for the model (see the table that chooses it); among those that "
-        f"are as good the cheapest stands in the table of costs. {COUNTED} {NEEDED}"
+        f"are as good the cheapest stands in the table of costs. {COST_WORDS} {NEEDED}"
     )
     whole = pd.DataFrame([{**row, "advice": _advice(row)} for row in advised])
     return Table("importance-advice", "Which estimator to use", note, columns, rows, whole)

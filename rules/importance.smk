@@ -54,9 +54,10 @@ rule draw:
     input:
         unpack(pair_files),
     output:
-        whole(
+        draws=whole(
             "<results>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet"
         ),
+        costs="<benchmarks>/costs/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet",
     log:
         "<logs>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.log",
     benchmark:
@@ -92,7 +93,8 @@ rule draw:
             --samples {params.samples} \
             --threads {threads} \
             --device auto \
-            --output {output:q} \
+            --output {output.draws:q} \
+            --costs {output.costs:q} \
             2>&1 | tee -a {log:q}
         """
 

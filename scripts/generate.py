@@ -15,12 +15,15 @@ import torch
 from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples, write_simulated
-from beyond_perplexity.decoding.simulation import simulate_documents
+from beyond_perplexity.decoding.simulation import simulate_texts
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
+
+FULL = "float32"  # latents are drawn in full precision
 
 
 def main() -> None:
@@ -42,11 +45,10 @@ def main() -> None:
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")
     numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
-    purpose = f"generate/{given.name}"
     held, vocabulary, _ = load_any(given.model, given.device)
-    latent = isinstance(held, LatentModel)
-    model = held if latent else load_model(given.model, given.device)[0]
-    precision = "float32" if latent else set_precision(model, given.precision)
+    able = isinstance(held, LatentModel | LanguageModel)
+    model = held if able else load_model(given.model)[0]  # which says why it cannot
+    precision = set_precision(model, given.precision) if isinstance(model, LanguageModel) else FULL
     record = run_record(
         "scripts/generate.py",
         {"decoding": options.given(), "name": given.name, "precision": precision, **numbers},
@@ -55,8 +57,9 @@ def main() -> None:
         checkpoint=f"{given.model}/{WEIGHTS}",
     )
     record |= {"precision": precision}  # that of the log probabilities, too
-    if latent:
-        simulated = simulate_documents(model, vocabulary, options, purpose, **numbers)
+    purpose = f"generate/{given.name}"
+    if isinstance(model, LatentModel):
+        simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
         write_simulated(given.output, simulated, given.count, record)
         return
     memory = given.memory_mb and given.memory_mb * 10**6

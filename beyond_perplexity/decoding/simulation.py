@@ -14,7 +14,7 @@ from beyond_perplexity.vocabulary import Vocabulary
 SIMULATED_AT_ONCE = 256  # documents
 
 
-def simulate_documents(
+def simulate_texts(
     model: LatentModel,
     vocabulary: Vocabulary,
     options: DecodingOptions,

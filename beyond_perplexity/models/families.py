@@ -139,8 +139,9 @@ FAMILIES: Rows[Family] = {
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
-        proposals=("kglm-tagger",),
+        proposals=("kglm-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.kglm.optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
         reference=f"{_MODELS}.kglm.tagger:KGLMTagger",
@@ -172,6 +173,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
+        sequential=True,
         unit="sentence",
     ),
     "rnng-top-down": Family(
@@ -181,6 +183,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+        sequential=True,
         unit="sentence",
     ),
     "sentence-rnn": Family(

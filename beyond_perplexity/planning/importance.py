@@ -220,6 +220,17 @@ class ImportancePlan:
         """List the gaps on simulated documents of all proposals; none where there are none."""
         return self.estimate_files("gaps") if self.options["bidirectional"] is not None else []
 
+    def cost_files(self) -> list[str]:
+        """List what every job that estimates are made of has cost."""
+        drawn = "<results>/draws/"
+        return [
+            file.replace(drawn, "<benchmarks>/costs/draws/")
+            for name in self.proposals()
+            for draw, files in self.draws_of(name).items()
+            for file in files
+            if not DRAWS[draw].documents  # no estimate is made of simulated documents
+        ]
+
     def posterior_files(self) -> list[str]:
         """List the shards of latents under the posterior, of all proposals."""
         return [file for name in self.proposals() for file in self.draw_files("posterior", name)]

@@ -143,6 +143,7 @@ class Report:
             ],
             "training": self.training_files,
             "estimates": lambda _: importance.estimate_files("estimates"),
+            "costs": lambda _: importance.cost_files(),
             "posteriors": lambda _: importance.posterior_files(),
             "choices": lambda _: importance.choice_files(),
             "beside": lambda _: importance.beside_files(),

@@ -82,6 +82,7 @@ INPUTS: Rows[Input] = {
         "scores of models without latent variables on the same instances",
         f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
     ),
+    "costs": Input("seconds of every job that draws", f"{_SCHEMAS}.draws:DRAW_COSTS"),
     "posteriors": Input(
         "latents under the posterior and under every proposal", f"{_SCHEMAS}.draws:POSTERIOR"
     ),
@@ -288,6 +289,22 @@ TABLES: Rows[Exhibit] = {
         "Every model with latent variables against models without, on the same instances, with "
         "the same vocabulary and the same T; paired differences with 95% intervals over pages or "
         "documents." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
+    ),
+    "importance/table_costs": Exhibit(
+        "report.importance_costs:costs_table",
+        ("estimates", "costs"),
+        "Equal cost",
+        "How far every bound is from the best of its model, what it cost, and how many samples a "
+        "standard error of 0.01 nats a token needs. Seconds are measured and differ from run to "
+        "run." + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_advice": Exhibit(
+        "report.importance_costs:advice_table",
+        ("estimates", "costs", "choices"),
+        "Which estimator to use",
+        "A line a model: estimator, proposal, temperature and K, and what a standard error of 0.01 "
+        "nats a token takes." + TERMS_OF_ESTIMATES,
         optional=("choices",),
     ),
     "importance/table_latents": Exhibit(

@@ -106,6 +106,19 @@ POSTERIOR = columns(
 )
 
 
+# What a job that draws spent on each instance; see importance/drawing/costs.py.
+DRAW_COSTS = columns(
+    "draw_costs",
+    draw=pa.string(),
+    model=pa.string(),
+    proposal=pa.string(),
+    temperature=pa.float64(),
+    instance_id=pa.int64(),
+    seconds=pa.float64(),
+    seconds_of=pa.string(),
+)
+
+
 def temperature_column(temperature: float) -> str:
     """Name the column of log q at a temperature, e.g. ``log_q_tau_0.5``."""
     return f"log_q_tau_{float(temperature)}"

@@ -6,7 +6,7 @@ sample once.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
 
@@ -100,7 +101,7 @@ def drawn_again(**changes: object) -> dict[str, int]:
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
     """Oracle: counted by hand; what is counted of 8 proposals is 8 a block of instances.
 
-    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; 5 are for
+    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
@@ -113,7 +114,7 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
         "posterior": 0,
     }
     more_instances = drawn_again(instances=2100)
-    blocks = {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2, "posterior": 8 * 2}
+    blocks = {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 8 * 2, "posterior": 8 * 2}
     assert more_instances == {**blocks, "bidirectional": 0}
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
@@ -187,12 +188,16 @@ def test_the_tables_say_where_the_annotation_comes_from():
     )
 
 
-def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo():
+def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):
     held = plan("config.yaml", instances=40, instances_per_shard=20)
     folder = "<results>/draws/smc/kglm/kglm-peeking/all"
     assert held.draw_files("smc", "kglm-peeking") == [
         f"{folder}/00000-00000.parquet",
         f"{folder}/00001-00000.parquet",
     ]
+    assert len(held.draw_files("smc", "rnng-crf")) == 2
+    as_a_whole = replace(FAMILIES["rnng"], sequential=False)
+    monkeypatch.setitem(FAMILIES, "rnng", as_a_whole)
     assert held.draw_files("smc", "rnng-crf") == []
+    assert len(held.draw_files("smc", "kglm-peeking")) == 2
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []

@@ -23,7 +23,7 @@ from scipy.stats import chisquare
 from beyond_perplexity.corpus.tree_sentences import sentence_documents
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_simulated
-from beyond_perplexity.decoding.simulation import SIMULATED_AT_ONCE, simulate_documents
+from beyond_perplexity.decoding.simulation import SIMULATED_AT_ONCE, simulate_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.invariance.streams import stream
@@ -64,7 +64,7 @@ def draw(first: int, count: int, most: int = 3) -> list[Simulated]:
     torch.manual_seed(2)
     model = WritingBits(2, {}).eval()
     given = {"seed": 1, "first": first, "count": count, "maximum_length": most}
-    return list(simulate_documents(model, WORDS, ANCESTRAL, "p", **given))
+    return list(simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
 
 
 def test_texts_are_as_probable_as_the_sum_over_their_latents():
@@ -113,7 +113,7 @@ def test_only_the_models_own_distribution_can_be_drawn_from(change):
     assert not options.ancestral
     with pytest.raises(InputError, match="ancestral sampling alone"):
         list(
-            simulate_documents(
+            simulate_texts(
                 WritingBits(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
             )
         )

@@ -21,7 +21,7 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.vocabulary import Vocabulary
 
-UNDETERMINING = ("output", "threads")  # flags that do not change a number
+UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
 
 
 class Job(NamedTuple):

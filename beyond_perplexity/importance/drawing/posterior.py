@@ -45,7 +45,7 @@ class WeightedLatents(NamedTuple):
     shares : Tensor
         float64, (K,): weights that add up to 1; all 0 where p̂ is 0.
     prefixes : Tensor or None
-        See `smc.Paths.prefixes`, (T + 1,).
+        See `smc.ParticlePaths.prefixes`, (T + 1,).
     """
 
     latents: Tensor

@@ -91,11 +91,11 @@ class Filters:
     log_probs, effective : Tensor
         See `smc.Estimate`.
     final : Tensor
-        See `smc.Paths.log_weights`.
+        See `smc.ParticlePaths.log_weights`.
     history : History or None
         Set it to have the paths.
     prefixes : Tensor
-        See `smc.Paths.prefixes`; filled where there is a history.
+        See `smc.ParticlePaths.prefixes`; filled where there is a history.
     given, kept : Tensor or None
         Choices, (F, T) or (F, T, C), that one particle of each filter follows, and its place, (F,).
     """
@@ -111,7 +111,7 @@ class Filters:
         self.lengths = batch.lengths[TOKENS][instances]  # (F,)
         self._own = torch.arange(particles, device=device)  # (K,)
         count, longest = len(self.lengths), int(self.lengths.max())
-        self.effective = numbers.new_full((count, longest + 1), math.nan)  # (F, T + 1)
+        self.effective = numbers.new_full((count, longest), math.nan)  # (F, T)
         self.prefixes = numbers.new_full((count, longest + 1), math.nan)  # (F, T + 1)
         self.log_probs = numbers.new_zeros(count)  # (F,)
         self.final = numbers.new_zeros(count, particles)  # (F, K)
@@ -135,9 +135,8 @@ class Filters:
         ended = self.lengths[self._alive] == time  # (F',)
         gone, weights = self._alive[ended], self._weights  # (E,), (F', K)
         finish = self._setting.model.finish(self._state, time).view_as(weights)  # (F', K)
-        self.effective[gone, time - 1] = effective_size(weights[ended])
         weights = (weights + finish)[ended]  # (E, K)
-        self.effective[gone, time] = effective_size(weights)
+        self.effective[gone, time - 1] = effective_size(weights)
         self.final[gone] = weights + self.log_probs[gone, None]
         self.log_probs[gone] += weights.logsumexp(1) - math.log(len(self._own))
         self.prefixes[gone, time] = self.log_probs[gone]

@@ -20,7 +20,7 @@ from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.models.rnng.stack_memory import StackLSTM
 from beyond_perplexity.vocabulary import BOS
 
-FEWEST = 4096  # nodes that are never thrown away
+FEWEST_TREES = 4096  # nodes that are never thrown away
 
 
 class BinaryNetwork(NamedTuple):
@@ -119,7 +119,7 @@ class BinaryCourse:
 
         It is this course itself unless most of its nodes are needed no more.
         """
-        if self._end < max(FEWEST, 2 * self._kept):
+        if self._end < max(FEWEST_TREES, 2 * self._kept):
             return self, at
         needed = torch.zeros(self._end, dtype=torch.bool, device=at.device)  # (M,)
         level = torch.unique(at)  # (P,)

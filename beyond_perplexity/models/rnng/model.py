@@ -24,13 +24,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words
 from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
 from beyond_perplexity.models.rnng.binary_particles import TreeParticles, read_end, read_word
+from beyond_perplexity.models.rnng.binary_simulation import draw_binary_trees
 from beyond_perplexity.models.rnng.binary_trees import (
     BinaryTreeModule,
     Traced,
@@ -46,6 +48,11 @@ from beyond_perplexity.models.rnng.instances import (
     SentenceOptions,
     counted_words,
 )
+from beyond_perplexity.models.rnng.simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    simulated_sentences,
+)
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import (
     ROWS_AT_ONCE,
@@ -55,7 +62,7 @@ from beyond_perplexity.models.rnng.stack_memory import (
     share_prefixes,
 )
 from beyond_perplexity.options import Amount, Count, Dropout
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -201,6 +208,32 @@ class RNNG(BinaryTreeModule, LatentModel):
     def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
         """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
         return closings_before(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`.
+
+        Raises
+        ------
+        InputError
+            When the model has no ends (``eos: false``).
+        """
+        if not self.options.eos:
+            raise InputError(
+                "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
+            )
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            return draw_binary_trees(self._network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
 
     @property
     def _network(self) -> BinaryNetwork:

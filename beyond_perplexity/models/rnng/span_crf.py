@@ -35,7 +35,7 @@ from beyond_perplexity.models.rnng.span_charts import (
     inside,
     sample_closings,
 )
-from beyond_perplexity.models.rnng.span_prefixes import ChainParticles, Chains, Spread
+from beyond_perplexity.models.rnng.span_prefixes import ChainParticles, Chains, SpanTotals
 from beyond_perplexity.options import Count, Dropout
 from beyond_perplexity.vocabulary import BOS, EOS
 
@@ -176,10 +176,10 @@ class SpanCRF(BinaryTreeModule, Proposal):
             return chains, state.top.new_zeros(len(state.top), 1, dtype=torch.float64)
         return chains, chains.choices(state.top, time - 1).log_softmax(1)
 
-    def _spread(self, batch: InstanceBatch, temperature: float) -> Spread:
-        def make() -> Spread:
+    def _spread(self, batch: InstanceBatch, temperature: float) -> SpanTotals:
+        def make() -> SpanTotals:
             scores = self._scores(batch) / temperature  # (B, T, T)
-            return Spread.of(scores, self._chart(batch, temperature), batch.lengths[TOKENS])
+            return SpanTotals.of(scores, self._chart(batch, temperature), batch.lengths[TOKENS])
 
         return batch.keep((self, "spread", temperature), make)
 

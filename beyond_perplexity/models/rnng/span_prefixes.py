@@ -23,7 +23,7 @@ from torch import Tensor
 from beyond_perplexity.instances.store import InstanceBatch
 from beyond_perplexity.models.rnng.span_charts import Chart
 
-FEWEST = 1024  # chains that are never thrown away
+FEWEST_CHAINS = 1024  # chains that are never thrown away
 
 
 class _Columns(NamedTuple):
@@ -39,7 +39,7 @@ class _Columns(NamedTuple):
     chain: Tensor
 
 
-class Spread(NamedTuple):
+class SpanTotals(NamedTuple):
     """What is known of the spans of N sentences.
 
     Attributes
@@ -57,7 +57,7 @@ class Spread(NamedTuple):
     lengths: Tensor
 
     @classmethod
-    def of(cls, scores: Tensor, chart: Chart, lengths: Tensor) -> Spread:
+    def of(cls, scores: Tensor, chart: Chart, lengths: Tensor) -> SpanTotals:
         """Lay out a chart, of scores (N, T, T) that are divided by τ, by first and last word."""
         longest = scores.shape[1]
         word = torch.arange(longest, device=scores.device)  # (T,)
@@ -72,7 +72,7 @@ class Spread(NamedTuple):
 class Chains:
     """A growing set of chains."""
 
-    def __init__(self, spread: Spread) -> None:
+    def __init__(self, spread: SpanTotals) -> None:
         self._spread = spread
         longest = spread.scores.shape[1]
         none = spread.lengths[:0]  # (0,)
@@ -138,7 +138,7 @@ class Chains:
 
         They are these themselves unless most are needed no more.
         """
-        if len(self) < max(FEWEST, 2 * self._kept):
+        if len(self) < max(FEWEST_CHAINS, 2 * self._kept):
             return self, top
         chosen = torch.unique(self._columns.chain[top])  # (P,)
         chosen = chosen[chosen >= 0]  # (P,)

@@ -98,8 +98,8 @@ class Importance(Section):
     beams : list of int
         Sizes of the beams of beam marginalization.
     smc : SMCOptions or None
-        Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
-        KGLM); null leaves it out.
+        Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
+        it out.
     bidirectional : SimulationOptions or None
         Every proposal on documents that its model generates, with a known draw from the posterior:
         the gap of its estimates from both sides; null leaves it out.

@@ -16,17 +16,18 @@ from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _NOTE = (
-    "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy with "
-    "latent variables less that without; below 0 they help. The perplexity with latent variables is "
-    "a stochastic upper bound: the true difference is, in expectation, not above the one that is "
-    "shown. The interval is over groups (pages where whole pages were split, else documents) by the "
-    f"jackknife with Student's quantiles; there is none with fewer than {EFFECTIVE_GROUPS} "
-    "effective groups. It is about these trained models, and knows of the instances only, not of "
-    "the samples. Unknown penalized: each unknown word that is generated is charged for the types "
-    "that it may be; a model that copies words says which one it is and is not charged for copies: "
-    "where one does, this pair of numbers compares and the other does not. An instance that is a "
-    "sentence is scored alone by both, though models without latent variables were trained on "
-    "documents, whose end is seldom the end of their first sentence."
+    "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "
+    "with latent variables less that without; below 0 they help. The perplexity with latent "
+    "variables is a stochastic upper bound: the true difference is, in expectation, not above "
+    "the one that is shown. The interval is over groups (pages where whole pages were split, "
+    "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
+    f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
+    "instances only, not of the samples. Unknown penalized: each unknown word that is generated"
+    " is charged for the types that it may be; a model that copies words says which one it is "
+    "and is not charged for copies: where one does, this pair of numbers compares and the other"
+    " does not. An instance that is a sentence is scored alone by both, though models without "
+    "latent variables were trained on documents, whose end is seldom the end of their first "
+    "sentence."
 )
 
 

@@ -24,6 +24,7 @@ from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.supports import check_support
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 SAMPLES_AT_ONCE = 1024  # samples at once
@@ -195,10 +196,5 @@ def load_pair(
         raise InputError(f"{proposal_folder}: is no proposal and has none")
     if words.hash != vocabulary.hash:
         raise InputError(f"{proposal_folder}: has another vocabulary than {model_folder}")
-    for name, value in proposal.support.items():
-        if model.support.get(name) != value:
-            raise InputError(
-                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
-                f"{model_folder}; train both with the same, or q is 0 where p is not"
-            )
+    check_support(model, proposal, model_folder, proposal_folder)
     return Pair(model, proposal.eval(), seed, purpose), vocabulary

@@ -116,15 +116,16 @@ class Estimate(NamedTuple):
     log_prob : Tensor
         Nats, float64, (F,): log p̂(x).
     effective : Tensor
-        float64, (F, T + 1): (Σ w)² / Σ w² after each word (of weights times promises, before any
-        resampling there) and, in the place after the last word, after the end; NaN after that.
+        float64, (F, T): (Σ w)² / Σ w² after each word, of weights times promises, before any
+        resampling there; of the last word, after which there is none, after the end. NaN after
+        that.
     """
 
     log_prob: Tensor
     effective: Tensor
 
 
-class Paths(NamedTuple):
+class ParticlePaths(NamedTuple):
     """The particles at the end.
 
     Attributes
@@ -135,11 +136,15 @@ class Paths(NamedTuple):
         Nats, float64, (F, K): their mean (not of the logarithms) is p̂(x); divided by their sum,
         the weights are those of an average over p(z | x).
     estimate : Estimate
+    prefixes : Tensor
+        Nats, float64, (F, T + 1): log p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there;
+        in the place after the last word log p̂(x), and NaN after that.
     """
 
     latents: Tensor
     log_weights: Tensor
     estimate: Estimate
+    prefixes: Tensor
 
 
 @torch.no_grad()
@@ -193,7 +198,7 @@ def smc_paths(
     temperature: float = 1.0,
     threshold: float = 0.5,
     instances: Tensor | None = None,
-) -> Paths:
+) -> ParticlePaths:
     """Estimate p(x) and give the latents that the particles have come to, with their weights.
 
     Parameters are those of `smc_log_prob`, which finds the same estimate.
@@ -206,7 +211,8 @@ def smc_paths(
     rows = choices.flatten(0, 1)  # (F K, ...)
     latents = join_rows(model, rows, filters.lengths.repeat_interleave(particles))  # (F K, W)
     held = latents.unflatten(0, choices.shape[:2])  # (F, K, W)
-    return Paths(held, filters.final, Estimate(filters.log_probs, filters.effective))
+    estimate = Estimate(filters.log_probs, filters.effective)
+    return ParticlePaths(held, filters.final, estimate, filters.prefixes)
 
 
 @torch.no_grad()

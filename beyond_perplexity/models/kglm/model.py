@@ -290,6 +290,16 @@ class KGLM(LinkedWords, LatentModel):
         keys = seed, purpose, numbers
         return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
 
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
+
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.

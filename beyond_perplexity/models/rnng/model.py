@@ -330,13 +330,10 @@ class RNNG(BinaryTreeModule, LatentModel):
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
         size = self.options.size
         gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
-        enter, keep_left, keep_right, leave, fresh = gates.chunk(5, 1)  # (J, D) each
-        cell = (
-            torch.sigmoid(keep_left) * left[:, size:]
-            + torch.sigmoid(keep_right) * right[:, size:]
-            + torch.sigmoid(enter) * torch.tanh(fresh)
-        )  # (J, D)
-        return torch.cat([torch.sigmoid(leave) * torch.tanh(cell), cell], 1)  # (J, 2 D)
+        enter, keep_left, keep_right, leave = gates[:, : 4 * size].sigmoid().chunk(4, 1)
+        cell = keep_left * left[:, size:] + keep_right * right[:, size:]  # (J, D)
+        cell = cell + enter * gates[:, 4 * size :].tanh()  # (J, D)
+        return torch.cat([leave * cell.tanh(), cell], 1)  # (J, 2 D)
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)

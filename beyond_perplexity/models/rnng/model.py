@@ -30,6 +30,7 @@ from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.binary_contexts import stack_contexts
 from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
 from beyond_perplexity.models.rnng.binary_particles import TreeParticles, read_end, read_word
 from beyond_perplexity.models.rnng.binary_simulation import draw_binary_trees
@@ -294,6 +295,8 @@ class RNNG(BinaryTreeModule, LatentModel):
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
     ) -> Tensor:
         """Run the stack: the top layer's output at every node, (M, D)."""
+        if not torch.is_grad_enabled() and not self.training:
+            return stack_contexts(self._network, tokens, owner, latents, traced, prefixes)
         sizes = prefixes.sizes
         row, step = prefixes.rows, prefixes.steps  # (M,)
         before = (step - 1).clamp(min=0)  # (M,)

@@ -161,6 +161,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
+        sequential=True,
     ),
     "rnng-top-down": Family(
         reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
@@ -169,6 +170,7 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+        sequential=True,
     ),
     "sentence-rnn": Family(
         reference=f"{_MODELS}.sentence_rnn:SentenceRNN",

@@ -119,6 +119,23 @@ class LatentModel(LatentModule):
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated latents of each instance, int64, (B, W)."""
 
+    def unknown_penalty(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
+    ) -> Tensor | None:
+        """Return what unknown words cost of log p(x, z) where they are penalized, float64, (R,).
+
+        Each of the U types that the vocabulary lacks then has a U-th of the probability of
+        ``<unk>``. None where that is ln U for each unknown token, whatever z is.
+
+        Parameters
+        ----------
+        batch, owner, latents
+            As for `log_joint`.
+        unknown_types : int
+            U, at least 1.
+        """
+        return None
+
     def simulate(
         self,
         seed: int,

@@ -6,7 +6,7 @@ sample once.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
 
@@ -100,13 +101,13 @@ def drawn_again(**changes: object) -> dict[str, int]:
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
     """Oracle: counted by hand.
 
-    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; 5 are for
+    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
     assert more_samples == {"weights": 38 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
     more_instances = drawn_again(instances=2100)
-    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2}
+    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 8 * 2}
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
     assert more_temperatures == {"weights": 6 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
@@ -160,12 +161,16 @@ def test_the_tables_say_where_the_annotation_comes_from():
     )
 
 
-def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo():
+def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):
     held = plan("config.yaml", instances=40, instances_per_shard=20)
     folder = "<results>/draws/smc/kglm/kglm-peeking/all"
     assert held.draw_files("smc", "kglm-peeking") == [
         f"{folder}/00000-00000.parquet",
         f"{folder}/00001-00000.parquet",
     ]
+    assert len(held.draw_files("smc", "rnng-crf")) == 2
+    as_a_whole = replace(FAMILIES["rnng"], sequential=False)
+    monkeypatch.setitem(FAMILIES, "rnng", as_a_whole)
     assert held.draw_files("smc", "rnng-crf") == []
+    assert len(held.draw_files("smc", "kglm-peeking")) == 2
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []

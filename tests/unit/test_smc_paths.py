@@ -64,7 +64,7 @@ def test_weighted_paths_have_the_joint_probabilities(
     total = found.log_weights.logsumexp(1) - math.log(particles)
     torch.testing.assert_close(found.estimate.log_prob, total, rtol=0, atol=1e-12)
     if threshold:
-        assert (again.effective[:, :-2] < threshold * particles).any()
+        assert (again.effective[:, :-1] < threshold * particles).any()
     codes, log_p = joint(family, model)
     truth = log_p.exp() / log_p.exp().sum()
     same = (found.latents[:, :, None] == codes).all(3)  # (F, K, Z)

@@ -91,7 +91,7 @@ class Filters:
     log_probs, effective : Tensor
         See `smc.Estimate`.
     final : Tensor
-        See `smc.Paths.log_weights`.
+        See `smc.ParticlePaths.log_weights`.
     history : History or None
         Set it to have the paths.
     given, kept : Tensor or None
@@ -109,7 +109,7 @@ class Filters:
         self.lengths = batch.lengths[TOKENS][instances]  # (F,)
         self._own = torch.arange(particles, device=device)  # (K,)
         count, longest = len(self.lengths), int(self.lengths.max())
-        self.effective = numbers.new_full((count, longest + 1), math.nan)  # (F, T + 1)
+        self.effective = numbers.new_full((count, longest), math.nan)  # (F, T)
         self.log_probs = numbers.new_zeros(count)  # (F,)
         self.final = numbers.new_zeros(count, particles)  # (F, K)
         self._alive = torch.arange(count, device=device)  # (F',): filters that have not ended
@@ -132,9 +132,8 @@ class Filters:
         ended = self.lengths[self._alive] == time  # (F',)
         gone, weights = self._alive[ended], self._weights  # (E,), (F', K)
         finish = self._setting.model.finish(self._state, time).view_as(weights)  # (F', K)
-        self.effective[gone, time - 1] = effective_size(weights[ended])
         weights = (weights + finish)[ended]  # (E, K)
-        self.effective[gone, time] = effective_size(weights)
+        self.effective[gone, time - 1] = effective_size(weights)
         self.final[gone] = weights + self.log_probs[gone, None]
         self.log_probs[gone] += weights.logsumexp(1) - math.log(len(self._own))
         self._select(_rows((~ended).nonzero(), self._own))

@@ -24,14 +24,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
+from beyond_perplexity.models.rnng.binary_particles import TreeParticles, read_end, read_word
+from beyond_perplexity.models.rnng.binary_simulation import draw_binary_trees
 from beyond_perplexity.models.rnng.binary_trees import (
     BinaryTreeModule,
     Traced,
+    closings_before,
+    from_closings,
     readable_tree,
     trace,
 )
@@ -42,6 +48,11 @@ from beyond_perplexity.models.rnng.instances import (
     SentenceOptions,
     counted_words,
 )
+from beyond_perplexity.models.rnng.simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    simulated_sentences,
+)
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import (
     ROWS_AT_ONCE,
@@ -51,7 +62,7 @@ from beyond_perplexity.models.rnng.stack_memory import (
     share_prefixes,
 )
 from beyond_perplexity.options import Amount, Count, Dropout
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,70 @@ class RNNG(BinaryTreeModule, LatentModel):
         scores = self._scores(batch, owner, latents)
         return scores.words + scores.actions
 
+    # ---- word by word ----
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        return TreeParticles.of(self._network, batch, owner)
+
+    def extend(
+        self, state: TreeParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, TreeParticles]:
+        """Read a word with the REDUCEs before it; see `importance.drawing.smc.SequentialModel`."""
+        return read_word(self._network, state, time, choice)
+
+    def finish(self, state: TreeParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        return read_end(self._network, state, time)
+
+    def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
+        """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
+        after = functional.pad(choices[:, 1:], (0, 1)).clamp(min=0)  # (R, T)
+        return from_closings(after, lengths)
+
+    def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
+        """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
+        return closings_before(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`.
+
+        Raises
+        ------
+        InputError
+            When the model has no ends (``eos: false``).
+        """
+        if not self.options.eos:
+            raise InputError(
+                "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
+            )
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            return draw_binary_trees(self._network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
+
+    @property
+    def _network(self) -> BinaryNetwork:
+        return BinaryNetwork(
+            self.embedding,
+            self.stack,
+            self._compose,
+            self.reduce,
+            self.word_bias,
+            self.options.eos,
+        )
+
+    # ---- log p(x, z) ----
+
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
         if self.proposal is not None:
@@ -180,8 +255,6 @@ class RNNG(BinaryTreeModule, LatentModel):
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         scores = self._scores(batch, everyone, self.annotated(batch))
         return -(scores.summed_words + scores.actions.sum()).float()
-
-    # ---- log p(x, z) ----
 
     def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
         """Return what words and actions add to log p(x, z)."""

@@ -137,6 +137,12 @@ class StackMemory:
         value: Tensor = _Read.apply(self._token, index, self)
         return value
 
+    def picked(self, index: Tensor) -> StackMemory:
+        """Return a memory of some nodes alone, (N,), without their gradients."""
+        found = StackMemory(len(index), self.values.shape[1], self.values)
+        found.write(self.values[index])
+        return found
+
     def gradient(self) -> Tensor:
         """Return what the readers have added up so far, (M, D)."""
         if self._gradient is None:

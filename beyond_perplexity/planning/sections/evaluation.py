@@ -93,8 +93,8 @@ class Importance(Section):
     beams : list of int
         Sizes of the beams of beam marginalization.
     smc : SMCOptions or None
-        Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
-        KGLM); null leaves it out.
+        Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
+        it out.
     reduction : ReductionOptions
         Subsets, bootstraps and replicates that the weights are reduced with.
     graph : GraphOptions

@@ -132,8 +132,9 @@ FAMILIES: Rows[Family] = {
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
-        proposals=("kglm-tagger",),
+        proposals=("kglm-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.kglm.optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
         reference=f"{_MODELS}.kglm.tagger:KGLMTagger",

@@ -34,9 +34,13 @@ from beyond_perplexity.models.kglm.latents import (
     Streams,
     join_link_codes,
     read_latents,
-    segment_logsumexp,
 )
-from beyond_perplexity.models.kglm.steps import LatentState, RecentEntities, advance_links
+from beyond_perplexity.models.kglm.steps import (
+    LatentState,
+    RecentEntities,
+    advance_links,
+    linked_entities,
+)
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.vocabulary import BOS, Vocabulary
@@ -293,7 +297,10 @@ class KGLMTagger(GraphModule, Proposal):
         flat = number * streams.positions + place
         logits = self.heads.entity_logits(streams, slice(flat, flat + 1))[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
-        owner, objects, related = self._related(streams, flat, memory.recent, temperature)
+        flats = torch.full_like(memory.current, flat)  # (K,)
+        owner, objects, related = linked_entities(
+            self.heads, streams, flats, memory.recent, temperature
+        )
         inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)
         nothing = torch.full_like(every, NONE)  # (K,)
         going = torch.full_like(inside, ONGOING)  # (K',)
@@ -310,24 +317,6 @@ class KGLMTagger(GraphModule, Proposal):
             ]
         )
         return origin, code, gain
-
-    def _related(
-        self, streams: Streams, flat: int, recent: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """List where edges from recent entities (K, C) lead: (row, entity, log q), each (X,)."""
-        rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        parents = recent[rows, slots]  # (Q,)
-        places = torch.full_like(parents, flat)  # (Q,)
-        scores = self.heads.parent_logits(streams, places, parents)[:, None] / temperature  # (Q, 1)
-        scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
-        pair, edges = self.graph.edges_from(parents)  # (Z,), (Z,)
-        relations = self.heads.relation_logits(streams)[flat] / temperature  # (relations,)
-        logits = relations[self.graph.edge_relations[edges]][:, None]  # (Z, 1)
-        totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
-        keys = rows[pair] * self.graph.n_entities + self.graph.objects(edges)  # (Z,)
-        unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
-        summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
-        return unique // self.graph.n_entities, unique % self.graph.n_entities, summed[:, 0]
 
 
 def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:

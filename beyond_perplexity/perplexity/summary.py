@@ -284,9 +284,9 @@ def measure(
     """
     context, step = check_window(model, context_length, stride)
     totals = Totals()
-    options = {"context_length": context_length, "stride": stride}
     how: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
-    for rows in score_rows(model, vocabulary, texts, **how, **options):
+    how |= {"context_length": context_length, "stride": stride}
+    for rows in score_rows(model, vocabulary, texts, **how):
         for row in rows:
             totals.add(row)
         if write:

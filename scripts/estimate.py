@@ -11,6 +11,7 @@ proposal and temperature (one value in a file: give the samples of each in a fil
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add("--no-bracket", action="store_true", help="leave out the bounds from both sides")
     add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--output", type=Path, help="table to write as well: .csv or .parquet")
     add("--diagnostics", type=Path, help="table of every instance to write: .csv or .parquet")
@@ -65,6 +67,8 @@ def main() -> None:
         if path.suffix not in (".csv", ".parquet"):
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
+    if given.no_bracket:
+        options = replace(options, bracket=False)
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     found = parse_options(WeightLabels, labels, "the flags")
     reader = WeightReader(given.weights, found, log_q=given.log_q)

@@ -29,6 +29,7 @@ def main() -> None:
     add("--curves", help="table of perplexity against the number of samples to write")
     add("--replicates", help="table of independent replicates to write")
     add("--diagnostics", help="table of diagnostics per instance to write")
+    add("--gaps", help="table of simulated documents estimated from both sides to write")
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)

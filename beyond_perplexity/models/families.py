@@ -16,6 +16,7 @@ from beyond_perplexity.options import Rows
 
 Kind = Literal["counted", "trained", "brought", "unnormalized", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
+Unit = Literal["document", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Family:
         `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
     training : str
         ``module:Dataclass`` of the options of its training, where it is trained.
+    unit : "document" or "sentence"
+        What a latent model gives one probability and writes: see `instances.store.document_of`.
+    plain : bool
+        Whether latent models are held against it where the configuration names no other.
     """
 
     reference: str | None
@@ -77,6 +82,8 @@ class Family:
     files: tuple[str, ...] = ()
     engines: str | None = None
     training: str = "beyond_perplexity.training.options:TrainingOptions"
+    unit: Unit = "document"
+    plain: bool = False
 
 
 _MODELS = "beyond_perplexity.models"
@@ -151,7 +158,11 @@ FAMILIES: Rows[Family] = {
         kind="counted",
     ),
     "lstm": Family(
-        f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
+        reference=f"{_MODELS}.recurrent:LSTM",
+        options=f"{_MODELS}.recurrent:RecurrentOptions",
+        title="LSTM",
+        kind="trained",
+        plain=True,
     ),
     "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
@@ -163,6 +174,7 @@ FAMILIES: Rows[Family] = {
         needs=("trees",),
         proposals=("span-crf", "joint"),
         sequential=True,
+        unit="sentence",
     ),
     "rnng-top-down": Family(
         reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
@@ -172,6 +184,7 @@ FAMILIES: Rows[Family] = {
         needs=("trees",),
         proposals=("discriminative-rnng",),
         sequential=True,
+        unit="sentence",
     ),
     "sentence-rnn": Family(
         reference=f"{_MODELS}.sentence_rnn:SentenceRNN",
@@ -194,6 +207,7 @@ FAMILIES: Rows[Family] = {
         options=f"{_MODELS}.transformer:TransformerOptions",
         title="Transformer",
         kind="trained",
+        plain=True,
     ),
     "transformer-adaptive-softmax": Family(
         reference=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformer",

@@ -179,6 +179,13 @@ class LatentModel(LatentModule):
             KGLM ``kind``, ``relation``, ``parent``.
         """
 
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe one row of z by its spans alone, for counting many: a part of `readable`.
+
+        An ``entity`` that is a string is the same in every row; numbers count those of a row.
+        """
+        return self.readable(instance, latent)
+
 
 class Proposal(LatentModule):
     """A distribution of latent variables given the words, at any temperature τ."""

@@ -132,6 +132,10 @@ class Models:
         return split_unit(self.config, self.corpus(name))
 
     def scored(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored and generate (of those trained on a corpus)."""
+        """List the models that are scored and generate (of those trained on a corpus).
+
+        The likelihood of latent ones is estimated (`planning.importance`), not scored.
+        """
         names: list[str] = self.config["generation"]["models"]
-        return [name for name in names if corpus in (None, self.corpus(name))]
+        exact = [name for name in names if self.row(name).kind != "latent"]
+        return [name for name in exact if corpus in (None, self.corpus(name))]

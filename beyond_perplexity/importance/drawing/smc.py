@@ -136,11 +136,15 @@ class ParticlePaths(NamedTuple):
         Nats, float64, (F, K): their mean (not of the logarithms) is p̂(x); divided by their sum,
         the weights are those of an average over p(z | x).
     estimate : Estimate
+    prefixes : Tensor
+        Nats, float64, (F, T + 1): log p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there;
+        in the place after the last word log p̂(x), and NaN after that.
     """
 
     latents: Tensor
     log_weights: Tensor
     estimate: Estimate
+    prefixes: Tensor
 
 
 @torch.no_grad()
@@ -207,7 +211,8 @@ def smc_paths(
     rows = choices.flatten(0, 1)  # (F K, ...)
     latents = join_rows(model, rows, filters.lengths.repeat_interleave(particles))  # (F K, W)
     held = latents.unflatten(0, choices.shape[:2])  # (F, K, W)
-    return ParticlePaths(held, filters.final, Estimate(filters.log_probs, filters.effective))
+    estimate = Estimate(filters.log_probs, filters.effective)
+    return ParticlePaths(held, filters.final, estimate, filters.prefixes)
 
 
 @torch.no_grad()

@@ -39,7 +39,7 @@ def footer(path: str | Path) -> WeightLabels:
     return WeightLabels() if is_csv(path) else read_labels(Path(path))
 
 
-def _check_labels(path: str | Path, reader: WeightReader) -> None:
+def check_pair(path: str | Path, reader: WeightReader) -> None:
     """Refuse a file of another model or proposal than the weights are of."""
     said = footer(path)
     for name in ("model", "proposal"):
@@ -83,7 +83,7 @@ def read_beside(
     for path in paths:
         file = TableFile(path)
         file.require(list(columns), f"files of {what}")
-        _check_labels(path, reader)
+        check_pair(path, reader)
         for group in range(file.n_groups):
             for batch in file.batches(columns, group):
                 for name in {"log_p", "log_likelihood"} & columns.keys():

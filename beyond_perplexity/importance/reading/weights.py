@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
+from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels, is_of_a_run
 from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
 from beyond_perplexity.schemas.draws import temperature_column
@@ -65,6 +65,8 @@ class WeightReader:
         K of each instance at each temperature.
     has_grid : bool
         Whether log q at every temperature is known for every sample.
+    from_run : bool
+        Whether this package has drawn all samples.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class WeightReader:
             file.require(REQUIRED, "files of log weights")
         found = [file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
+        self.from_run = all(is_of_a_run(file.path) for file in files)
         named = {one.temperature for one in found}
         if None in named and len(named) > 1:
             index = [one.temperature for one in found].index(None)

@@ -39,9 +39,10 @@ from beyond_perplexity.models.kglm.latents import (
     Streams,
     read_latents,
 )
+from beyond_perplexity.models.kglm.simulation import simulate_links
 from beyond_perplexity.models.kglm.steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.kglm.words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.options import Count
@@ -297,6 +298,28 @@ class KGLM(LinkedWords, LatentModel):
             for i in range(0, len(filled), LINK_CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, 2, dtype=torch.float64)
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw documents and their latents; see `LatentModel.simulate`."""
+        keys = seed, purpose, numbers
+        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
+
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
 
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:

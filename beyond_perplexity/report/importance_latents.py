@@ -59,7 +59,8 @@ def _agreement(rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     both = (held["found"] + held["annotated"]).to_numpy(float)
     interval = None
     if both.sum():
-        interval = ratio_interval(*sum_groups(documents, double, both))
+        top, bottom = sum_groups(documents, double, both)
+        interval = ratio_interval(top, bottom)
     return {
         "structure": rows["structure"].iloc[0],
         "n_instances": len(held),

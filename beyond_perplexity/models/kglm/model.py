@@ -13,6 +13,7 @@ all aliases, Q mentions, X pairs of a position and an entity.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +39,10 @@ from beyond_perplexity.models.kglm.latents import (
     Streams,
     read_latents,
 )
+from beyond_perplexity.models.kglm.simulation import simulate_links
 from beyond_perplexity.models.kglm.steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.kglm.words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.options import Count
@@ -259,6 +261,12 @@ class KGLM(LinkedWords, LatentModel):
         cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
 
+    def penalized(self, unknown_types: int) -> Self:
+        """Return the same model with p(<unk>) shared by U types; see `unknown_penalty`."""
+        found = copy.copy(self)
+        found.unknown_cost = math.log(unknown_types)
+        return found
+
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
         """Return log p(t = none) after the last word, float64, (R,)."""
         ends = streams.lengths[owner]  # (R,)
@@ -276,6 +284,18 @@ class KGLM(LinkedWords, LatentModel):
             for i in range(0, len(filled), LINK_CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, 2, dtype=torch.float64)
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw documents and their latents; see `LatentModel.simulate`."""
+        keys = seed, purpose, numbers
+        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes by its mentions, without their edges."""

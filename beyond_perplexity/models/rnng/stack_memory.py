@@ -129,11 +129,16 @@ class StackMemory:
         """Append nodes, (N, D)."""
         while self._end + len(values) > len(self.values):
             self.values = torch.cat([self.values, torch.zeros_like(self.values)])  # (2 M, D)
-        self._token = _Write.apply(self._token, values, self, self._end)
+        if torch.is_grad_enabled():
+            self._token = _Write.apply(self._token, values, self, self._end)
+        else:
+            self.values[self._end : self._end + len(values)] = values
         self._end += len(values)
 
     def read(self, index: Tensor) -> Tensor:
         """Fetch nodes, (N, D), by their numbers, int64, (N,)."""
+        if not torch.is_grad_enabled():
+            return self.values.index_select(0, index)
         value: Tensor = _Read.apply(self._token, index, self)
         return value
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -111,7 +112,11 @@ def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(m
     for _ in held.timed(make(), lambda chunk: chunk):
         now[0] += 100.0  # writing
     assert held.seconds == {7: 3.0, 9: 4.0}
-    assert held.table()["seconds_of"] == ["core", "core"]
+    table = pa.table(held.table("weights", "m/q", 0.5), DRAW_COSTS)
+    assert table.num_rows == 2
+    row = table.to_pylist()[0]
+    assert (row["model"], row["proposal"], row["temperature"]) == ("m", "q", 0.5)
+    assert (row["instance_id"], row["seconds"], row["seconds_of"]) == (7, 3.0, "core")
 
 
 def test_seconds_of_a_cpu_are_those_of_its_cores():

@@ -16,6 +16,7 @@ from beyond_perplexity.options import Rows
 
 Kind = Literal["counted", "trained", "brought", "unnormalized", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
+Unit = Literal["document", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Family:
         `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
     training : str
         ``module:Dataclass`` of the options of its training, where it is trained.
+    unit : "document" or "sentence"
+        What a latent model gives one probability and writes: see `instances.store.document_of`.
+    plain : bool
+        Whether latent models are held against it where the configuration names no other.
     """
 
     reference: str | None
@@ -77,9 +82,12 @@ class Family:
     files: tuple[str, ...] = ()
     engines: str | None = None
     training: str = "beyond_perplexity.training.options:TrainingOptions"
+    unit: Unit = "document"
+    plain: bool = False
 
 
 _MODELS = "beyond_perplexity.models"
+_OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
 FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
@@ -90,6 +98,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
+        training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
         reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
@@ -98,6 +107,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("mentions",),
         shares=("maximum_entities", "maximum_length"),
+        training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
         reference=f"{_MODELS}.entitynlm.model:EntityNLM",
@@ -105,8 +115,9 @@ FAMILIES: Rows[Family] = {
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
-        proposals=("entity-tagger",),
+        proposals=("entity-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.entitynlm.optimal:OptimalEntities",
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
@@ -128,8 +139,9 @@ FAMILIES: Rows[Family] = {
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
-        proposals=("kglm-tagger",),
+        proposals=("kglm-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.kglm.optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
         reference=f"{_MODELS}.kglm.tagger:KGLMTagger",
@@ -137,6 +149,7 @@ FAMILIES: Rows[Family] = {
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
+        training=_OF_PROPOSALS,
     ),
     "kneser-ney": Family(
         reference=f"{_MODELS}.kneser_ney:KneserNey",
@@ -145,7 +158,11 @@ FAMILIES: Rows[Family] = {
         kind="counted",
     ),
     "lstm": Family(
-        f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
+        reference=f"{_MODELS}.recurrent:LSTM",
+        options=f"{_MODELS}.recurrent:RecurrentOptions",
+        title="LSTM",
+        kind="trained",
+        plain=True,
     ),
     "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
@@ -157,6 +174,7 @@ FAMILIES: Rows[Family] = {
         needs=("trees",),
         proposals=("span-crf", "joint"),
         sequential=True,
+        unit="sentence",
     ),
     "rnng-top-down": Family(
         reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
@@ -166,6 +184,7 @@ FAMILIES: Rows[Family] = {
         needs=("trees",),
         proposals=("discriminative-rnng",),
         sequential=True,
+        unit="sentence",
     ),
     "sentence-rnn": Family(
         reference=f"{_MODELS}.sentence_rnn:SentenceRNN",
@@ -181,12 +200,14 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
+        training=_OF_PROPOSALS,
     ),
     "transformer": Family(
         reference=f"{_MODELS}.transformer:Transformer",
         options=f"{_MODELS}.transformer:TransformerOptions",
         title="Transformer",
         kind="trained",
+        plain=True,
     ),
     "transformer-adaptive-softmax": Family(
         reference=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformer",

@@ -136,6 +136,13 @@ class LatentModel(LatentModule):
         """
         return None
 
+    def penalized(self, unknown_types: int) -> Self | None:
+        """Return the same model with unknown words penalized, or None as `unknown_penalty` does.
+
+        It shares all parameters. Its log p(x, z) is less by that penalty.
+        """
+        return None
+
     def simulate(
         self,
         seed: int,
@@ -178,6 +185,13 @@ class LatentModel(LatentModule):
             ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for
             KGLM ``kind``, ``relation``, ``parent``.
         """
+
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe one row of z by its spans alone, for counting many: a part of `readable`.
+
+        An ``entity`` that is a string is the same in every row; numbers count those of a row.
+        """
+        return self.readable(instance, latent)
 
 
 class Proposal(LatentModule):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
@@ -142,6 +143,12 @@ class OptimalProposal(Proposal):
         Where a text has ended before, what is returned does not count, but it is no NaN.
         """
 
+    def follow(
+        self, state: Any, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, Any]:
+        """Take given choices of a word, as `advance`; what sequential Monte Carlo calls it."""
+        return self.advance(state, time, choice, temperature)
+
     @abstractmethod
     def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
         """List what may follow hypotheses of one instance, with log q; the `size` best at least."""
@@ -167,6 +174,9 @@ class OptimalProposal(Proposal):
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
         inside = _inside(batch, owner)  # (R, W)
+        missing = max(0, inside.shape[1] - latents.shape[1])
+        latents = functional.pad(latents, (0, missing), value=FILLING)  # (R, at least W)
+        lacks = (inside & (latents[:, : inside.shape[1]] == FILLING)).any(1)  # (R,)
         columns = []
         for temperature in temperatures:
             state = self.start(batch, owner)
@@ -175,7 +185,7 @@ class OptimalProposal(Proposal):
                 choice = latents[:, time].clamp_min(0)  # (R,)
                 log_q, state = self.advance(state, time, choice, temperature)
                 total = total + log_q.masked_fill(~inside[:, time], 0.0)
-            columns.append(total)
+            columns.append(total.masked_fill(lacks, -math.inf))
         return torch.stack(columns, 1)
 
     @torch.no_grad()

@@ -76,7 +76,7 @@ def jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
                 path,
                 setting,
                 held.draw_options(draw, proposal, setting),
-                tuple(held.instance_range(instances)),
+                tuple(held.instance_range(draw, instances)),
                 tuple(held.sample_range(draw, samples)),
             )
         )
@@ -99,21 +99,36 @@ def drawn_again(**changes: object) -> dict[str, int]:
 
 
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
-    """Oracle: counted by hand.
+    """Oracle: counted by hand; what is counted of 8 proposals is 8 a block of instances.
 
     6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
-    assert more_samples == {"weights": 38 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_samples == {
+        "weights": 38 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "bidirectional": 0,
+        "posterior": 0,
+    }
     more_instances = drawn_again(instances=2100)
-    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 8 * 2}
+    blocks = {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 8 * 2, "posterior": 8 * 2}
+    assert more_instances == {**blocks, "bidirectional": 0}
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
-    assert more_temperatures == {"weights": 6 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_temperatures == {
+        "weights": 6 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "bidirectional": 0,
+        "posterior": 0,
+    }
     assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
     more_beams = drawn_again(beams=[1, 10, 1000])
-    assert more_beams == {"weights": 0, "log_q": 0, "beams": 8 * 40, "smc": 0}
+    assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 8 * 40}
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():
@@ -138,6 +153,18 @@ def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
         f"{folder}/tau_0.5",
         f"{folder}/tau_2.0",
     }
+
+
+def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split():
+    chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
+    held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
+    shards = jobs(held, "bidirectional", "kglm-peeking")
+    assert [job.instances for job in shards] == [(0, 20), (20, 20), (40, 5)]
+    assert {job.samples for job in shards} == {()}
+    assert held.draw_files("bidirectional", "kglm-peeking", "choices/draws") == []
+    assert len(held.gap_files()) == len(held.proposals())
+    without = plan("config.yaml", bidirectional=None)
+    assert without.draw_files("bidirectional", "kglm-peeking") == without.gap_files() == []
 
 
 def test_every_way_to_draw_can_be_run():

@@ -7,6 +7,7 @@ weights; the laws of probability; frequencies of samples.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 
@@ -24,8 +25,13 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
+from beyond_perplexity.models.kglm import simulation
 from beyond_perplexity.models.kglm.instances import NEW, RELATED, SPELLINGS, encode_latents
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, pack_strings
+from beyond_perplexity.models.kglm.knowledge_graph import (
+    KnowledgeGraph,
+    Spellings,
+    pack_strings,
+)
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.steps import advance_links
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
@@ -33,7 +39,7 @@ from beyond_perplexity.models.kglm.words import UNCOPIED
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions
-from beyond_perplexity.vocabulary import UNK
+from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import kglm_reference as reference
 from tests.unit.threads import set_threads
 
@@ -151,6 +157,8 @@ def test_joint_equals_the_plain_implementation(options):
         costs = model.unknown_penalty(batch_of(document), owner, rows, 50)
         expected = [plain_joint(model, document, z, edges, 50) for z in codes]
         assert (found - costs).tolist() == pytest.approx(expected, abs=1e-9)
+        charged = score(model.penalized(50), [document] * len(codes), codes)
+        assert charged.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -585,3 +593,83 @@ def test_latents_are_described():
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """Draw documents of at most 2 words from a tiny model."""
+    model, vocabulary = make(seed=1, size=5).double(), ClosedVocabulary(["w3", "w4"], 3)
+    model.word_ids[:] = torch.tensor([i if i < 5 else UNK for i in range(ALIAS_WORDS)])
+    with torch.no_grad():
+        model.bias[EOS] += 4.0  # so that many texts are short
+    return model, vocabulary, model.simulate(3, "test", range(20_000), 2, vocabulary)
+
+
+def written_probability(model, words, codes):
+    """Return p of words as a simulation writes them: 2 is generated, 300 and 301 are copied.
+
+    A text with 300 is as probable as with 2 in its place, and the copy on top.
+    """
+    places = [place for place, word in enumerate(words) if word >= KNOWN]
+    total = 0.0
+    for generated in itertools.product((False, True), repeat=len(places)):
+        held = list(words)
+        for place in itertools.compress(places, generated):
+            held[place] = UNK
+        total += (-1) ** sum(generated) * math.exp(plain_joint(model, held, codes))
+    return total
+
+
+def test_simulated_documents_have_their_probabilities(simulated):
+    """Oracle: the plain implementation, over all documents of up to 2 words with all latents."""
+    model, _, drawn = simulated
+    counts = collections.Counter(
+        (tuple(one.words), tuple(one.latents.tolist())) for one in drawn if not one.truncated
+    )
+    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
+    expected, found, rest = [], [], 1.0
+    for length in range(3):
+        codes = reference.enumerate_codes(model, length)
+        for words, z in itertools.product(itertools.product(names, repeat=length), codes):
+            probability = written_probability(model, words, z)
+            if probability * len(drawn) > 5:
+                expected.append(probability * len(drawn))
+                found.append(counts[tuple(names[w] for w in words), tuple(z)])
+                rest -= probability
+    expected.append(rest * len(drawn))
+    found.append(len(drawn) - sum(found))
+    assert any("w300" in key[0] for key in counts)
+    assert len(found) > 40
+    assert stats.chisquare(found, expected).pvalue > 0.001
+
+
+def test_simulated_documents_depend_on_their_own_number_and_are_what_instances_give(simulated):
+    model, vocabulary, drawn = simulated
+    again = model.simulate(3, "test", range(70, 75), 2, vocabulary)
+    for one, other in zip(again, drawn[70:75], strict=True):
+        assert one.words == other.words
+        assert torch.equal(one.latents, other.latents)
+    longer = model.simulate(3, "test", range(70, 80), 9, vocabulary)
+    for one, other in zip(longer, drawn[70:80], strict=True):
+        assert one.words[: len(other.words)] == other.words
+        assert one.truncated <= other.truncated
+    spellings = Spellings(model.graph)
+    for one in drawn[:300]:
+        arrays = one.instance.arrays
+        assert arrays[TOKENS].tolist() == vocabulary.encode([" ".join(one.words)])[0].tolist()
+        assert arrays[SPELLINGS].tolist() == spellings.of(one.words, -1).tolist()
+        assert arrays[LATENTS].tolist() == one.latents.tolist()
+        assert len(one.words) <= 2
+    assert {one.truncated for one in drawn} == {False, True}
+    batch = InstanceBatch.of([one.instance for one in drawn[:300] if one.words])
+    rows = model.annotated(batch)
+    assert torch.isfinite(model.log_joint(batch, torch.arange(len(batch)), rows)).all()
+
+
+def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
+    """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
+    model = make(layers=2, seed=2).double()
+    reader = simulation._Encoder(model, model.encoder)
+    read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])
+    steps = torch.cat([reader.read(column) for column in read.T], 1)
+    torch.testing.assert_close(steps, model.encoder(model.embedding(read))[0])

@@ -94,6 +94,8 @@ class Filters:
         See `smc.ParticlePaths.log_weights`.
     history : History or None
         Set it to have the paths.
+    prefixes : Tensor
+        See `smc.ParticlePaths.prefixes`; filled where there is a history.
     given, kept : Tensor or None
         Choices, (F, T) or (F, T, C), that one particle of each filter follows, and its place, (F,).
     """
@@ -110,6 +112,7 @@ class Filters:
         self._own = torch.arange(particles, device=device)  # (K,)
         count, longest = len(self.lengths), int(self.lengths.max())
         self.effective = numbers.new_full((count, longest), math.nan)  # (F, T)
+        self.prefixes = numbers.new_full((count, longest + 1), math.nan)  # (F, T + 1)
         self.log_probs = numbers.new_zeros(count)  # (F,)
         self.final = numbers.new_zeros(count, particles)  # (F, K)
         self._alive = torch.arange(count, device=device)  # (F',): filters that have not ended
@@ -136,6 +139,7 @@ class Filters:
         self.effective[gone, time - 1] = effective_size(weights)
         self.final[gone] = weights + self.log_probs[gone, None]
         self.log_probs[gone] += weights.logsumexp(1) - math.log(len(self._own))
+        self.prefixes[gone, time] = self.log_probs[gone]
         self._select(_rows((~ended).nonzero(), self._own))
         self._alive, self._weights = self._alive[~ended], self._weights[~ended]
 
@@ -180,7 +184,10 @@ class Filters:
         setting, draws = self._setting, self._setting.proposal.word_draws
         columns = slice(time * draws, (time + 1) * draws)
         drawn_by = self._numbers[self._alive, : setting.particles, columns].flatten(0, 1)
-        drawn = setting.proposal.propose(self._followed, time, drawn_by, setting.temperature)
+        before = self._followed
+        if self.given is not None:  # a state may be overwritten, and this one is used twice
+            before = before.select(torch.arange(len(drawn_by), device=drawn_by.device))
+        drawn = setting.proposal.propose(before, time, drawn_by, setting.temperature)
         choice, log_q, followed = drawn
         if self.given is not None and self.kept is not None:
             choice = self._with_given(time, choice, self.given, self.kept)
@@ -191,6 +198,8 @@ class Filters:
         self._weights = self._weights + (log_p - log_q).view_as(self._weights)  # (F', K)
         if self.history is not None:
             self.history.chosen(self._alive, choice)
+            mean = self._weights.logsumexp(1) - math.log(len(self._own))  # (F',)
+            self.prefixes[self._alive, time] = self.log_probs[self._alive] + mean
 
     def _with_given(self, time: int, choice: Tensor, given: Tensor, kept: Tensor) -> Tensor:
         """Return the choices of a word, (F' K,) or (F' K, C), one of each filter as given."""

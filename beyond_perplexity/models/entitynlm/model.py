@@ -35,12 +35,13 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
 )
 from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.models.entitynlm.scores import Scores, score
+from beyond_perplexity.models.entitynlm.simulation import simulate_documents
 from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentions
 from beyond_perplexity.models.entitynlm.walks import TextStates
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Limit, Limited
-from beyond_perplexity.vocabulary import EOS
+from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Words whose features are held at once.
 WORDS_AT_ONCE = 1 << 15
@@ -159,6 +160,12 @@ class EntityNLM(EntityModule, LatentModel):
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
         return {"mentions": readable_mentions(latent)}
+
+    def simulate(
+        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
+    ) -> list[Simulated]:
+        """Draw (x, z) ~ p; a document may have no words. See `LatentModel.simulate`."""
+        return simulate_documents(self, seed, purpose, numbers, maximum_words, vocabulary)
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf for an impossible z."""

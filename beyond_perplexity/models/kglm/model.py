@@ -13,6 +13,7 @@ all aliases, Q mentions, X pairs of a position and an entity.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +39,10 @@ from beyond_perplexity.models.kglm.latents import (
     Streams,
     read_latents,
 )
+from beyond_perplexity.models.kglm.simulation import simulate_links
 from beyond_perplexity.models.kglm.steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.kglm.words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.options import Count
@@ -185,7 +187,7 @@ class KGLM(LinkedWords, LatentModel):
     @torch.no_grad()
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,)."""
-        encoded = self._prepared(batch)
+        encoded = self.prepare(batch)
         streams = encoded.streams
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
@@ -194,14 +196,14 @@ class KGLM(LinkedWords, LatentModel):
         mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
         words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
-        pairs = self._unique_pairs(encoded, places, reading.entities[mentioned])  # (Q, 2)
+        pairs = self.score_unique(encoded, places, reading.entities[mentioned])  # (Q, 2)
         words[mentioned] = pairs.logsumexp(1)
         return total + words.sum(1) + encoded.end[owner]
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
         """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
-        encoded = self._prepared(batch)
+        encoded = self.prepare(batch)
         return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
     @torch.no_grad()
@@ -212,7 +214,7 @@ class KGLM(LinkedWords, LatentModel):
         log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
-        pairs = self._unique_pairs(
+        pairs = self.score_unique(
             state.encoded, latents.places(time)[mentioned], latents.memory.current[mentioned]
         )  # (Q, 2)
         words[mentioned] = pairs.logsumexp(1)
@@ -224,7 +226,8 @@ class KGLM(LinkedWords, LatentModel):
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
         return kinds + state.encoded.end[state.latents.owner]
 
-    def _prepared(self, batch: InstanceBatch) -> EncodedLinks:
+    def prepare(self, batch: InstanceBatch) -> EncodedLinks:
+        """Return what does not depend on z, worked out once."""
         if self not in batch.cache:
             streams = self.read(batch)
             targets = Targets.of(batch, streams.positions)  # of (B, P)
@@ -242,7 +245,7 @@ class KGLM(LinkedWords, LatentModel):
         Where a word is generated, p(<unk>) is shared by all U unknown types; a copy costs nothing.
         Of a word that is both, the sum of the two counts: ln (g + c) − ln (g / U + c).
         """
-        encoded = self._prepared(batch)
+        encoded = self.prepare(batch)
         streams, width, each = encoded.streams, batch.tokens.shape[1], math.log(unknown_types)
         reading = read_latents(latents, streams.lengths[owner], width)
         unknown = reading.inside & (batch.tokens == UNK)[owner]  # (R, T)
@@ -253,10 +256,16 @@ class KGLM(LinkedWords, LatentModel):
         held = (self.alias_words[entities].flatten(1) == spelled[:, None]).any(1)  # (Q,)
         held &= spelled >= 0
         row, place, entities = row[held], place[held], entities[held]  # (Q',) each
-        pairs = self._unique_pairs(encoded, owner[row] * streams.positions + place, entities)
+        pairs = self.score_unique(encoded, owner[row] * streams.positions + place, entities)
         shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
         cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
+
+    def penalized(self, unknown_types: int) -> Self:
+        """Return the same model with p(<unk>) shared by U types; see `unknown_penalty`."""
+        found = copy.copy(self)
+        found.unknown_cost = math.log(unknown_types)
+        return found
 
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
         """Return log p(t = none) after the last word, float64, (R,)."""
@@ -264,7 +273,7 @@ class KGLM(LinkedWords, LatentModel):
         masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
         return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
 
-    def _unique_pairs(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
+    def score_unique(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
         """Score each pair of a place and an entity once, some at a time, float64, (Q, 2)."""
         keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
         filled = functional.pad(keys, (0, -len(keys) % QUANTUM))  # (X,)
@@ -275,6 +284,28 @@ class KGLM(LinkedWords, LatentModel):
             for i in range(0, len(filled), LINK_CHUNK)
         ]
         return torch.cat(parts)[back] if parts else places.new_zeros(0, 2, dtype=torch.float64)
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw documents and their latents; see `LatentModel.simulate`."""
+        keys = seed, purpose, numbers
+        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
+
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
 
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:

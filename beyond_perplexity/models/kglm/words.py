@@ -69,7 +69,11 @@ class LinkedWords(GraphModule):
         int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied.
     word_ids : Tensor
         int32, (W,): the id in the vocabulary of each spelling.
+    unknown_cost : float
+        Nats that a word costs which is generated as ``<unk>``.
     """
+
+    unknown_cost = 0.0
 
     embedding: nn.Embedding
     mix_words: nn.Linear
@@ -125,15 +129,52 @@ class LinkedWords(GraphModule):
         self, features: Tensor, goals: Tensor, impossible: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of words (X, 1) and the logsumexp of all, float64, (X,) each."""
-        logits = torch.addmm(self.bias, features, self.embedding.weight.T)  # (X, V)
-        logits = logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
+        logits = self.vocabulary_logits(features, impossible)  # (X, V)
         chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
+        if self.unknown_cost:
+            chosen = chosen - self.unknown_cost * (goals[:, 0] == UNK)
         if torch.is_grad_enabled():
             return chosen, logits.logsumexp(1).double()
         # In place: passes over memory are what takes the time here.
         top = logits.amax(1, keepdim=True)  # (X, 1)
         total = logits.sub_(top).exp_().sum(1).log_().add_(top[:, 0])  # (X,)
         return chosen, total.double()
+
+    def vocabulary_logits(self, features: Tensor, impossible: list[int]) -> Tensor:
+        """Return the logits of all words, (X, V), for features (X, D); −inf for impossible ids."""
+        logits = torch.addmm(self.bias, features, self.embedding.weight.T)  # (X, V)
+        return logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
+
+    def mention_logits(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of all that a mention can say, and what is copied.
+
+        Parameters
+        ----------
+        hidden : Tensor
+            (X, D).
+        entities : Tensor
+            int64, (X,).
+
+        Returns
+        -------
+        logits : Tensor
+            (X, V + S · L).
+        spellings : Tensor
+            int64, (X, S · L): of the copies.
+        """
+        mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
+        generated = self.vocabulary_logits(mixed, [BOS, EOS])  # (X, V)
+        distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
+        words, slots = self.encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
+        copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
+        copies = copies.masked_fill(words[back] < 0, -torch.inf)  # (X, S L)
+        return torch.cat([generated, copies], 1), words[back]
+
+    def ids_of(self, spellings: Tensor) -> Tensor:
+        """Return the ids of spellings, int64, of any shape; ``<unk>`` where there is none."""
+        if not len(self.word_ids):
+            return torch.full_like(spellings, UNK)
+        return torch.where(spellings >= 0, self.word_ids[spellings.clamp_min(0)].long(), UNK)
 
     def encode_aliases(self, entities: Tensor) -> tuple[Tensor, Tensor]:
         """Return spellings, (Y, S · L), and vectors, (Y, S · L, D), of the places to copy from."""
@@ -144,8 +185,7 @@ class LinkedWords(GraphModule):
         rows = functional.pad(rows, (0, 0, 0, -len(rows) % QUANTUM))  # (Z', L')
         slots = self.embedding.weight.new_zeros(*words.shape, self.alias_output.out_features)
         if rows.numel():
-            ids = torch.where(rows >= 0, self.word_ids[rows.clamp_min(0)].long(), UNK)  # (Z', L')
-            embedded = self.embedding(ids)  # (Z', L', D)
+            embedded = self.embedding(self.ids_of(rows))  # (Z', L', D)
             vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L', D)
             vectors = functional.pad(vectors, (0, 0, 0, words.shape[2] - longest))  # (Z', L, D)
             found = vectors[: int(held.sum())].to(slots.dtype)  # (Z, L, D)

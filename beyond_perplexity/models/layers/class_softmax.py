@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.vocabulary import EOS
 
@@ -110,6 +111,39 @@ class ClassSoftmax(nn.Module):
                 parts.append(_chosen(logits, targets[rows] - first))
             begin, first = begin + count, first + len(bias)
         return torch.cat(parts)
+
+    @torch.no_grad()
+    def sample(self, features: Tensor, endless: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw words or the end.
+
+        Parameters
+        ----------
+        features : Tensor
+            (N, D).
+        endless : Tensor
+            bool, (N,): the text cannot end here.
+        uniforms : Tensor
+            float64 in [0, 1), (N, 2): for the class and for the word of it.
+
+        Returns
+        -------
+        Tensor
+            int64, (N,).
+        """
+        head = self._padded(self.head, features).double()  # (N, 1 + C)
+        head[:, 0] = head[:, 0].masked_fill(endless, -math.inf)
+        classes = invert(head.softmax(1).cumsum(1), uniforms[:, :1])[:, 0]  # (N,)
+        drawn = torch.full_like(classes, EOS)  # (N,)
+        weights, biases = (part[EOS + 1 :].split(self._sizes) for part in (self.weight, self.bias))
+        first = EOS + 1
+        for number, (weight, bias) in enumerate(zip(weights, biases, strict=True), 1):
+            rows = (classes == number).nonzero()[:, 0]  # (N_c,)
+            if len(rows):
+                wide = functional.linear(to_rows(features[rows]), weight, bias)[: len(rows)]
+                heights = wide.double().softmax(1).cumsum(1)  # (N_c, S)
+                drawn[rows] = first + invert(heights, uniforms[rows, 1:])[:, 0]
+            first += len(bias)
+        return drawn
 
     @staticmethod
     def _padded(layer: nn.Linear, features: Tensor) -> Tensor:

@@ -15,7 +15,12 @@ import numpy as np
 
 from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
+from beyond_perplexity.instances.store import (
+    SENTENCES_OF_A_DOCUMENT,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+)
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
@@ -26,7 +31,6 @@ ACTIONS = "actions"
 SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 # The Treebank's own label of what has no other; labels that training has not seen become it.
 OTHER_LABEL = "X"
-SENTENCES_OF_A_DOCUMENT = 65_536
 
 
 def counted_words(end: bool, minimum_words: int) -> str:

@@ -230,6 +230,10 @@ class Proposal(LatentModule):
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
 
+    def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log q(z | x) at temperature 1, nats, float64, (R,), with a gradient."""
+        return self.log_prob(batch, owner, latents, [1.0])[:, 0]
+
     @abstractmethod
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Return the most probable latents of each instance under q, best first.

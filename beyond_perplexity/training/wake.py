@@ -86,7 +86,7 @@ class WakeLoss:
             return value.float()
         shares = weights.softmax(1).nan_to_num(0.0).flatten()  # (R,): 0 where no latent is possible
         used = (shares > NEGLIGIBLE).nonzero()[:, 0]  # (R',)
-        fresh = proposal.log_prob(batch, owner[used], latents[used], [1.0])[:, 0]  # (R',)
+        fresh = proposal.learnable_log_prob(batch, owner[used], latents[used])  # (R',)
         climbed = (shares[used] * fresh).sum()
         return (value - (climbed - climbed.detach())).float()
 

@@ -13,21 +13,29 @@ import math
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore, WholeInstances
 from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.entitynlm.model import EntityNLM
-from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.models import Models
+from beyond_perplexity.models.families import families_of, find_row
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import ProposalTrainingOptions, TrainingOptions
 from beyond_perplexity.training.wake import WakeLoss
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down
 from tests.unit.threads import set_threads
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -109,6 +117,66 @@ def test_with_many_latents_the_gradient_is_that_of_the_divergence():
     one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
     assert one_sample.abs().max() < 1e-12
     assert expected.abs().max() > 0.1
+
+
+FAMILIES = {
+    "discriminative-rnng": (
+        lambda: (test_rnng_top_down.make(), test_rnng_top_down.make(DiscriminativeRNNG)),
+        lambda: test_rnng_top_down.batch_of([4, 3, 8], [6]),
+    ),
+    "entity-tagger": (
+        lambda: (test_entitynlm.make_model(), test_entitynlm.make_proposal(dropout=0.0, noise=0.0)),
+        lambda: test_entitynlm.make_batch((3, 4, 8, 5), (4, 4)),
+    ),
+    "kglm-tagger": (
+        lambda: (test_kglm.make(KGLM), test_kglm.make(KGLMTagger, dropout=0.0, seed=3)),
+        lambda: test_kglm.batch_of([3, 4, 3], [4, 3]),
+    ),
+    "span-crf": (
+        lambda: (test_rnng.make(), test_rnng.make(SpanCRF)),
+        lambda: test_rnng.batch_of([4, 3, 8, 5], [7, 2, 5]),
+    ),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_proposal_learns(family):
+    """Value and gradient are those of the draws, scored again one instance at a time."""
+    make, batch_of = FAMILIES[family]
+    model, proposal = make()
+    whole, count = batch_of(), 6
+    kept = {}
+
+    class Watched(type(proposal)):
+        def sample(self, batch, owner, *given):
+            kept["latents"] = super().sample(batch, owner, *given)
+            return kept["latents"]
+
+    proposal.__class__ = Watched
+    loss = WakeLoss(proposal.train(), model, count, 5)(whole, 1.0)
+    loss.backward()
+    found = {name: p.grad.clone() for name, p in proposal.named_parameters() if p.grad is not None}
+    proposal.zero_grad()
+    value = 0.0
+    for place in range(len(whole)):
+        rows = kept["latents"][place * count : (place + 1) * count]
+        owner = torch.full((count,), place)
+        log_q = proposal.learnable_log_prob(whole, owner, rows)
+        with torch.no_grad():
+            weights = model.log_joint(whole, owner, rows) - log_q
+            shares = (weights - weights.logsumexp(0)).exp()
+            value -= float(weights.logsumexp(0)) - math.log(count)
+        (-(shares * log_q).sum()).backward()
+    assert float(loss.detach()) == pytest.approx(value, rel=1e-5)
+    assert any(grad.abs().max() > 1e-3 for grad in found.values())
+    for name, parameter in proposal.named_parameters():
+        if name in found:
+            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_every_family_of_proposals_with_wake_training_is_here():
+    kinds = {name: find_row(name).training for name in families_of("proposal")}
+    assert {name for name, kind in kinds.items() if "Proposal" in kind} == set(FAMILIES)
 
 
 def test_what_a_row_draws_is_its_own():
@@ -294,20 +362,19 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
 
 
 def test_only_a_proposal_with_wake_training_waits_for_its_model():
-    config = {
-        "corpora": {}, "models": {"m": {"family": "entitynlm", "corpus": "c", "vocabulary": "v",
-        "architecture": {}, "training": {}}},
-        "proposals": {
-            name: {"model": "m", "family": "entity-tagger", "architecture": {}, "training": given}
-            for name, given in (("plain", {}), ("awake", {"wake_steps": 5}))
-        },
-        "importance": {"proposals": None},
-    }  # fmt: skip
-    models = Models(config, ImportancePlan(config))
-    assert models.wake_files("m") == models.wake_files("plain") == []
-    assert models.wake_files("awake") == ["<results>/models/m/model.json"]
-    assert set(models.code("plain")) < set(models.code("awake"))
-    assert {*models.code("m"), "beyond_perplexity/training/wake.py"} < set(models.code("awake"))
+    config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
+    config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}
+    validate(config, str(ROOT / "rules" / "config.schema.yaml"))
+    models = Run(config).models
+    plain = ("rnng", "kglm-peeking", "entitynlm", "entitynlm-peeking")
+    assert not any(models.wake_files(name) for name in plain)
+    assert models.wake_files("rnng-crf") == ["<results>/models/rnng/model.json"]
+    wake = "beyond_perplexity/training/wake.py"
+    assert {*models.code("rnng"), wake} < set(models.code("rnng-crf"))
+    assert not any(wake in models.code(name) for name in plain)
+    config["models"]["rnng"]["training"] = {"wake_steps": 5}
+    with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
+        validate(config, str(ROOT / "rules" / "config.schema.yaml"))
 
 
 def test_defaults_have_no_wake_training():

@@ -30,7 +30,7 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
     split_mention_codes,
 )
 from beyond_perplexity.models.entitynlm.model import EntityNLM, MentionParticles
-from beyond_perplexity.models.entitynlm.steps import EntityState, read_word
+from beyond_perplexity.models.entitynlm.steps import EntityState, take_code
 from beyond_perplexity.models.entitynlm.walks import draw_category
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.layers.class_softmax import to_rows
@@ -225,7 +225,7 @@ class OptimalEntities(OptimalProposal):
         here = mention[:, None]  # (K, 1)
         names = state.names.scatter(1, place, torch.where(here, after, name))
         names[:, :1] = torch.where(here, name, state.names[:, :1])
-        read: EntityState = read_word(model.entities, choices, at, time, code)
+        read: EntityState = take_code(model.entities, choices, at, time, code)
         return NamedParticles(state.particles._replace(choices=read), names, {})
 
 

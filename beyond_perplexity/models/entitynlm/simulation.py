@@ -21,7 +21,7 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
     join_mention_codes,
     split_mention_codes,
 )
-from beyond_perplexity.models.entitynlm.steps import EntityState, read_word
+from beyond_perplexity.models.entitynlm.steps import EntityState, take_code
 from beyond_perplexity.models.entitynlm.walks import WORD_DRAWS, begins, draw_start
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, split_words
@@ -165,6 +165,6 @@ def _read(model: EntityNLM, writers: Writers, time: int, word: Tensor, code: Ten
     state, carried = _step(model, word, writers.carried)
     steps = _steps(model, state)
     at = Steps(*(part[:, 0] for part in steps))  # of it the gate and the update
-    read = read_word(model.entities, writers.choices, at, time, code)
+    read = take_code(model.entities, writers.choices, at, time, code)
     rows = torch.arange(len(word), device=word.device)  # (R,)
     return Writers(writers.place, state, carried, read._replace(steps=steps, owner=rows))

@@ -98,10 +98,10 @@ def advance_mentions(
         place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
         each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
         log_prob = log_prob + each.masked_fill(~starts, 0.0)
-    return log_prob, read_word(heads, state, at, time, code)
+    return log_prob, take_code(heads, state, at, time, code)
 
 
-def read_word(
+def take_code(
     heads: DynamicEntities, state: EntityState, at: Steps, time: int, code: Tensor
 ) -> EntityState:
     """Return the state after a word with possible codes, (K,); that before it is overwritten."""

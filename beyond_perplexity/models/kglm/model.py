@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.models.ends import check_ends, counted_units
 from beyond_perplexity.models.kglm.instances import (
     NONE,
     RELATED,
@@ -59,10 +60,20 @@ class KGLMOptions(AWDOptions):
         Aliases of an entity that can be copied from, at most.
     alias_words : int
         Words of an alias; longer ones are cut.
+    count_eos : bool
+        T counts the end of a document, and log p has it.
+    train_eos : bool
+        The training loss has the end too; where log p has it, it must.
     """
 
     aliases: Count = 4
     alias_words: Count = 8
+    count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
 
 
 class EncodedLinks(NamedTuple):
@@ -146,9 +157,14 @@ class KGLM(LinkedWords, LatentModel):
             model.word_ids.copy_(torch.from_numpy(ids))
         return model
 
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words."""
+        return counted_units(self.options.count_eos)
+
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + 1
+        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated codes, int64, (B, T)."""
@@ -169,12 +185,13 @@ class KGLM(LinkedWords, LatentModel):
         )
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
-        end = self._end_kind(streams, owner, reading)  # (B,)
+        end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
         mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
         targets = Targets.of(batch, streams.positions)  # of (B, T + 1)
         pairs = self.score_pairs(streams, targets, places, reading.entities[mentioned])  # (Q, 2)
-        free = torch.arange(streams.positions, device=self.device) <= streams.lengths[:, None]
+        last = streams.lengths[:, None] - int(not self.options.train_eos)  # (B, 1)
+        free = torch.arange(streams.positions, device=self.device) <= last  # (B, T + 1)
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
         features = self.mix_words(streams.token[free])  # (Q', D)
         nothing = torch.tensor([BOS], device=self.device)
@@ -192,13 +209,15 @@ class KGLM(LinkedWords, LatentModel):
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
         total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
-        total = total + self._end_kind(streams, owner, reading)  # (R,)
         mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
         words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
         pairs = self.score_unique(encoded, places, reading.entities[mentioned])  # (Q, 2)
         words[mentioned] = pairs.logsumexp(1)
-        return total + words.sum(1) + encoded.end[owner]
+        total = total + words.sum(1)  # (R,)
+        if not self.options.count_eos:
+            return total
+        return total + self._end_kind(streams, owner, reading) + encoded.end[owner]
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
@@ -223,6 +242,8 @@ class KGLM(LinkedWords, LatentModel):
     @torch.no_grad()
     def finish(self, state: LinkParticles, time: int) -> Tensor:
         """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        if not self.options.count_eos:
+            return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
         return kinds + state.encoded.end[state.latents.owner]
 

@@ -142,6 +142,13 @@ class KGLMTagger(GraphModule, Proposal):
         reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
         return self.heads.log_prob(streams, owner, reading, temperatures)
 
+    def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log q(z | x) with a gradient; see `Proposal.learnable_log_prob`."""
+        hidden, _ = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
+        return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
+
     @torch.no_grad()
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float

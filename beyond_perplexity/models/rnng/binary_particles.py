@@ -68,13 +68,16 @@ def read_word(
     return log_prob, state._replace(course=course, at=course.shift(at, words))
 
 
-def read_end(network: BinaryNetwork, state: TreeParticles, time: int) -> Tensor:
-    """Join what is left, and end the sentence: nats, float64, (K,); 0 where it goes on."""
+def read_end(network: BinaryNetwork, state: TreeParticles, time: int, ended: bool) -> Tensor:
+    """Join what is left and, if `ended`, end the sentence: nats, float64, (K,).
+
+    0 where it goes on.
+    """
     log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
     rows = (state.batch.lengths[TOKENS][state.owner] == time).nonzero()[:, 0]  # (E,)
     course, at = state.course.pruned(state.at)
     closed, at = _close(course, at[rows], course.depth(at[rows]) - 1)  # (E,)
-    if network.eos:
+    if ended:
         closed = closed + next_word_log_probs(network, course, at, torch.full_like(at, EOS))
     return log_prob.index_copy(0, rows, closed)
 

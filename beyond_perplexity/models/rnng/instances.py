@@ -22,6 +22,7 @@ from beyond_perplexity.instances.store import (
     Instance,
 )
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
+from beyond_perplexity.models.ends import counted_units
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -35,7 +36,7 @@ OTHER_LABEL = "X"
 
 def counted_words(end: bool, minimum_words: int) -> str:
     """Say in words what T counts: the end of a sentence or not, and the least of its words."""
-    counted = "words and </s>" if end else "words"
+    counted = counted_units(end)
     left_out = f"; sentences of fewer than {minimum_words} words are left out"
     return counted + (left_out if minimum_words > 1 else "")
 

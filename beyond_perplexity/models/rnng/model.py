@@ -83,7 +83,8 @@ class RNNGOptions(SentenceOptions):
     eos : bool
         The model predicts the end of a sentence; without, it is no distribution over sentences.
     count_eos : bool
-        T counts the end of a sentence when the model predicts it.
+        T counts the end of a sentence when the model predicts it, and log p has it. Training has it
+        all the same; ``eos: false`` leaves it out of that too.
     training : "supervised" or "unsupervised"
         On the trees of the corpus; or by the evidence lower bound, together with a span CRF that
         becomes a part of the model (URNNG).
@@ -165,12 +166,15 @@ class RNNG(BinaryTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        end = self.options.eos and self.options.count_eos
-        return counted_words(end, self.options.minimum_words)
+        return counted_words(self._counts_end, self.options.minimum_words)
+
+    @property
+    def _counts_end(self) -> bool:
+        return self.options.eos and self.options.count_eos
 
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.eos and self.options.count_eos)
+        return batch.lengths[TOKENS] + int(self._counts_end)
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
@@ -182,7 +186,7 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        scores = self._scores(batch, owner, latents)
+        scores = self._scores(batch, owner, latents, self._counts_end)
         return scores.words + scores.actions
 
     # ---- word by word ----
@@ -199,7 +203,7 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
         """Read the end; see `importance.drawing.smc.SequentialModel`."""
-        return read_end(self._network, state, time)
+        return read_end(self._network, state, time, self._counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
@@ -254,24 +258,26 @@ class RNNG(BinaryTreeModule, LatentModel):
         if self.proposal is not None:
             return self._negative_bound(self.proposal, batch, epoch)
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        scores = self._scores(batch, everyone, self.annotated(batch))
+        scores = self._scores(batch, everyone, self.annotated(batch), self.options.eos)
         return -(scores.summed_words + scores.actions.sum()).float()
 
-    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
-        """Return what words and actions add to log p(x, z)."""
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool) -> _Scores:
+        """Return what words, with the end if `ended`, and actions add to log p(x, z)."""
         parts = [
-            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
+            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows], ended)
             for rows in torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         ]
         words, actions, summed = zip(*parts, strict=True)
         return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
 
-    def _block(self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor) -> _Scores:
+    def _block(
+        self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor, ended: bool
+    ) -> _Scores:
         traced = trace(latents, lengths[owner])
         prefixes = share_prefixes(owner, latents)
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
         here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
-        asked = prefixes.nodes[:, -1:] if self.options.eos else here[:, :0]  # (R, 1 or 0)
+        asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
         asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
         counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
         row, step = prefixes.rows, prefixes.steps  # (M,)
@@ -283,7 +289,7 @@ class RNNG(BinaryTreeModule, LatentModel):
         weight, bias = self.embedding.weight, self.word_bias
         summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
         words = sum_rows(torch.where(shifts, by_word[here], 0.0))  # (R,)
-        if self.options.eos:
+        if ended:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
         logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
         free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
@@ -357,7 +363,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
             latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
         log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
-        found = self._scores(batch, owner, latents)
+        found = self._scores(batch, owner, latents, self.options.eos)
         reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
         others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
         score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient

@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.models.ends import check_ends
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words, word_log_probs
 from beyond_perplexity.models.rnng.instances import (
@@ -64,10 +65,18 @@ class TopDownRNNGOptions(TopDownOptions):
     Attributes
     ----------
     count_eos : bool
-        T counts the end of a sentence, which the model predicts by closing the root.
+        T counts the end of a sentence, which the model predicts by closing the root, and log p has
+        it.
+    train_eos : bool
+        The training loss has the closing of the root too; where log p has it, it must.
     """
 
     count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
 
 
 class TopDownRNNG(LabelledTreeModule, LatentModel):
@@ -106,10 +115,10 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        reading = self.reading(batch)  # (B, T + 1, D)
+        reading, ended = self.reading(batch), self.options.count_eos  # (B, T + 1, D)
         blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         return torch.cat(
-            [self._block(batch, reading, owner[rows], latents[rows])[1] for rows in blocks]
+            [self._block(batch, reading, owner[rows], latents[rows], ended)[1] for rows in blocks]
         )
 
     # ---- word by word ----
@@ -127,7 +136,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
         """Close what is open; see `importance.drawing.smc.SequentialModel`."""
-        return close_all(state, time, self._score_actions)
+        return close_all(state, time, self._score_actions, self.options.count_eos)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of those up to each word, (R, T, C): int64, (R, W)."""
@@ -179,7 +188,8 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         """Return −Σ log p(x, z) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         rows = batch.filled(ACTIONS, FILLING)  # (B, W)
-        return -self._block(batch, self.reading(batch), everyone, rows)[0].float()
+        ended = self.options.train_eos
+        return -self._block(batch, self.reading(batch), everyone, rows, ended)[0].float()
 
     def _read(self, batch: InstanceBatch) -> Tensor:
         """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
@@ -188,7 +198,12 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         return output
 
     def _block(
-        self, batch: InstanceBatch, reading: Tensor, owner: Tensor, latents: Tensor
+        self,
+        batch: InstanceBatch,
+        reading: Tensor,
+        owner: Tensor,
+        latents: Tensor,
+        ended: bool,
     ) -> tuple[Tensor, Tensor]:
         """Return Σ log p(x, z), with gradient, and log p(x, z) of each row, (R,)."""
         latents, known = known_actions(latents, len(self.labels))
@@ -203,7 +218,8 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
         taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
         counted = (latents != FILLING) & valid[:, None]  # (R, W)
-        actions = sum_rows(torch.where(counted, taken, 0.0))  # (R,)
+        going = functional.pad(counted[:, 1:], (0, 1))  # (R, W): all but the closing of the root
+        actions = sum_rows(torch.where(counted if ended else going, taken, 0.0))  # (R,)
         counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
         targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
         goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)

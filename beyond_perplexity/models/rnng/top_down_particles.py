@@ -125,16 +125,18 @@ def close_all(
     state: LabelledParticles,
     time: int,
     score: Callable[[LabelledParticles, Tensor, Tensor], Tensor],
+    ended: bool,
 ) -> Tensor:
     """Close what is open in sentences that end after `time` words: log p, float64, (K,).
 
-    0 where the sentence goes on.
+    Without `ended` the root stays open. 0 where the sentence goes on.
     """
     log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
-    ended = state.batch.lengths[TOKENS][state.owner] == time  # (K,)
+    here = state.batch.lengths[TOKENS][state.owner] == time  # (K,)
     state = state.pruned()
     while True:
-        rows = (ended & (state.course.nodes.opened[state.at] > 0)).nonzero()[:, 0]  # (R,)
+        opened = state.course.nodes.opened[state.at]  # (K,)
+        rows = (here & (opened > (0 if ended else 1))).nonzero()[:, 0]  # (R,)
         if not len(rows):
             return log_prob
         action = torch.full_like(rows, REDUCE)  # (R,)

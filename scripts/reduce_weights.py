@@ -9,8 +9,9 @@ from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.side_files import add_draw_flags
 from beyond_perplexity.importance.reduction import reduce_files
-from beyond_perplexity.importance.tables import REDUCED_TABLES
+from beyond_perplexity.importance.tables import REDUCED_TABLES, gaps_table
 from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 
@@ -38,6 +39,8 @@ def main() -> None:
     for name, (kind, table) in REDUCED_TABLES.items():
         if path := getattr(given, name):
             write_shard(path, kind, table(reduction), record)
+    if given.gaps:
+        write_shard(given.gaps, IMPORTANCE_GAPS, gaps_table(reduction), record)
 
 
 if __name__ == "__main__":

@@ -289,5 +289,4 @@ REDUCED_TABLES = {
     "curves": (IMPORTANCE_CURVES, curves_table),
     "replicates": (IMPORTANCE_REPLICATES, replicates_table),
     "diagnostics": (IMPORTANCE_DIAGNOSTICS, instances_table),
-    "gaps": (IMPORTANCE_GAPS, gaps_table),
 }

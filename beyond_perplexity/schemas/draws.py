@@ -62,7 +62,7 @@ SMC = columns(
 # a document that was cut; log p̂ of both halves of plain samples, and log q of that z.
 BIDIRECTIONAL = columns(
     "bidirectional",
-    document=pa.int64(),
+    instance_id=pa.int64(),
     method=pa.string(),
     temperature=pa.float64(),
     n_samples=pa.int32(),

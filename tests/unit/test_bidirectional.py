@@ -7,8 +7,9 @@ Needs nothing. Oracles: sums over all latents, and over all pairs of them, of th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -40,13 +41,19 @@ from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import gaps_table
 from beyond_perplexity.instances.store import Instance, InstanceBatch
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
+from tests.unit import test_kglm
+from tests.unit.entitynlm_reference import all_codes
+from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
+from tests.unit.test_rnng_particles import KINDS, rows_of
 from tests.unit.test_smc import FAMILIES
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -171,7 +178,7 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
 @pytest.mark.parametrize("name", ["entitynlm", "kglm"])
 def test_particles_enclose_the_truth(name):
     """Oracle: the sum over all z of the text; 4 standard errors."""
-    pair, documents, truth = simulated_of(name, 300)
+    pair, documents, truth = simulated_of(name, 120)
     options = BidirectionalOptions((1.0,), (3,), 9, particles=4, runs=2, threshold=0.9)
     found = estimated(pair, documents, options)
     for method in ("importance_sampling", "smc"):
@@ -182,6 +189,83 @@ def test_particles_enclose_the_truth(name):
                 ratios = ratios.reshape(-1, 2).mean(1)  # the runs of a document share its z
             assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios))
     assert (found["run"][found["method"] == "smc"].reshape(-1, 2) == [0, 1]).all()
+
+
+Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
+
+
+def binary() -> Simulating:
+    kind = KINDS["binary"]
+    model, proposal = kind.pair(vocabulary=4)
+    words = ClosedVocabulary(["a"], 1)
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+
+
+def labelled() -> Simulating:
+    kind = KINDS["labelled"]
+    model, proposal = kind.pair(vocabulary=4, labels=("A",), maximum_open=2)
+    with torch.no_grad():
+        model.choice.bias[1], model.choice.bias[2] = 2.0, -1.0
+    words = ClosedVocabulary(["a"], 1)
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+
+
+def entities() -> Simulating:
+    model, proposal = FAMILIES["entitynlm"].pair()
+    words = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
+    return Pair(model, proposal, 3, "a/b"), words, lambda length: all_codes(length, 3, 2)
+
+
+def links() -> Simulating:
+    words = ClosedVocabulary(["w3", "w4"], 3)
+    model, proposal = (
+        test_kglm.make(kind, seed=seed, size=5).double()
+        for kind, seed in ((KGLM, 1), (KGLMTagger, 3))
+    )
+    ids = [i if i < 5 else UNK for i in range(test_kglm.ALIAS_WORDS)]
+    model.word_ids[:] = torch.tensor(ids)
+    with torch.no_grad():
+        model.bias[EOS] += 4.0
+    return Pair(model, proposal, 3, "a/b"), words, partial(enumerate_codes, model)
+
+
+@pytest.mark.parametrize("make", [binary, labelled, entities, links])
+def test_every_family_is_enclosed_on_what_it_simulates(make):
+    """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
+    pair, words, latents = make()
+    options = BidirectionalOptions((1.0,), (3,), 3, particles=3, runs=1, threshold=0.9)
+    documents = [
+        one
+        for one in generate_known(pair, range(1200), options, words)
+        if one.words and not one.truncated
+    ][:80]
+    assert len(documents) > 40
+    truth = []
+    for one in documents:
+        rows, batch = torch.as_tensor(latents(len(one.words))), InstanceBatch.of([one.instance])
+        with torch.no_grad():
+            log_p = pair.model.log_joint(batch, torch.zeros(len(rows), dtype=torch.int64), rows)
+        truth.append(float(log_p.logsumexp(0)))
+    found = estimated(pair, documents, options)
+    assert np.isfinite(found["log_q"]).all()
+    for method in ("importance_sampling", "smc"):
+        of_method = found["method"] == method
+        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
+            ratios = np.exp(sign * (found[column][of_method] - truth))
+            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+
+
+def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
+    class Endless(ToyModel):
+        def simulate(self, *_: object) -> list[Simulated]:
+            raise InputError("no ends to simulate")
+
+    pair = replace(pair, model=Endless(7, {}))
+    with pytest.warns(UserWarning, match="no documents are simulated: no ends"):
+        assert generate_known(pair, range(3), OPTIONS, WORDS) == []
+    nothing = {name: [] for name in BIDIRECTIONAL.names}
+    write(tmp_path / "none", nothing)
+    assert list(gap_rows(SimulatedRuns([tmp_path / "none"], reader))) == []
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):

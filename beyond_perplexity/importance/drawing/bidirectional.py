@@ -12,6 +12,7 @@ F runs, K samples or particles of one, W entries of a row of z, U random numbers
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics, diagnose
 from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair
 from beyond_perplexity.importance.drawing.smc import (
@@ -43,10 +45,17 @@ _NONE = float("nan")
 def generate_known(
     pair: Pair, numbers: range, options: BidirectionalOptions, vocabulary: Vocabulary
 ) -> list[Simulated]:
-    """Generate documents with their latents; they are the same for all proposals of a model."""
+    """Generate documents with their latents; they are the same for all proposals of a model.
+
+    None where the model cannot: it says why, and its estimates go without this check.
+    """
     model = pair.purpose.partition("/")[0]
     purpose = f"importance/simulated/{model}"
-    return pair.model.simulate(pair.seed, purpose, numbers, options.maximum_words, vocabulary)
+    try:
+        return pair.model.simulate(pair.seed, purpose, numbers, options.maximum_words, vocabulary)
+    except InputError as error:
+        warnings.warn(f"no documents are simulated: {error}", stacklevel=2)
+        return []
 
 
 @torch.inference_mode()

@@ -80,7 +80,8 @@ class SimulatedRuns:
         batches = list(read_batches([str(path) for path in paths], BIDIRECTIONAL, names))
         self._columns = {
             name: np.concatenate(
-                [batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]
+                [np.empty(0, BIDIRECTIONAL.field(name).type.to_pandas_dtype())]
+                + [batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]
             )
             for name in names
         }

@@ -65,7 +65,7 @@ def _level(row: _Row) -> str:
     return f"{row['aggregation']} level{pairing[row['pairing']]}"
 
 
-def interval(row: _Row) -> str:
+def interval(row: Mapping[Any, Any]) -> str:
     """Write the ends of a bracket, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.registry import estimator_files
+from beyond_perplexity.importance.options import SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, split_unit
@@ -130,8 +131,9 @@ class ImportancePlan:
 
     def _count(self, what: str, draw: str) -> int:
         """Return how many instances or samples a way to draw is for."""
-        own = self.options["bidirectional"] if DRAWS[draw].documents else self.options
-        count: int = own["documents" if own is not self.options else what]
+        if DRAWS[draw].documents and what == "instances":
+            return SimulationOptions(**self.options["bidirectional"]).documents
+        count: int = self.options[what]
         return count
 
     def _n_blocks(self, what: str, draw: str) -> int:

@@ -19,7 +19,7 @@ from beyond_perplexity.importance.diagnostics import (
 from beyond_perplexity.importance.estimators.contract import STRICT
 from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
+from beyond_perplexity.importance.wording import interval, k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
@@ -321,7 +321,7 @@ def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
 
 
 def _interval(row: Mapping[Hashable, Any]) -> str:
-    return f"{_number(row.get('low'))} to {_number(row.get('high'))}"
+    return interval(row) if pd.notna(row.get("low")) else "–"
 
 
 def _count(value: float) -> int | None:

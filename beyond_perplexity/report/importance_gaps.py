@@ -82,7 +82,9 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
 
 def _cells(row: Mapping[Hashable, Any], beside: GapRange) -> list[str]:
     def shown(value: float) -> str:
-        return "–" if pd.isna(value) else "∞" if abs(value) == float("inf") else f"{value:.3f}"
+        if pd.isna(value) or value == -float("inf"):
+            return "–"
+        return "∞" if value == float("inf") else f"{value:.3f}"
 
     runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""

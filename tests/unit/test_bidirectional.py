@@ -389,8 +389,8 @@ def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
 
 
 def importance(**changed: object) -> dict[str, object]:
-    chosen = {"sizes": None, "documents": 20, "maximum_words": 30}
-    smc = {"particles": 7, "runs": 2, "temperature": 1.5, "threshold": 0.4}
+    chosen = {"documents": 20, "maximum_words": 30}
+    smc = {"particles": 7, "runs": 2, "temperature": 1.5}  # what is not given has its default
     return {"bidirectional": chosen, "samples": 9, "smc": smc} | changed
 
 
@@ -403,7 +403,7 @@ def test_the_options_of_a_job_are_those_of_the_run():
     (options,) = configured(importance())
     assert (list(options.grid), list(options.sizes)) == ([0.5, 2.0], [9])
     assert options.maximum_words == 30
-    assert options.smc == SMCOptions(7, 2, 1.5, 0.4)
+    assert options.smc == SMCOptions(7, 2, 1.5, 0.5)
     (without,) = configured(importance(smc=None))
     assert without.particles == 0
     assert not list(configured(importance(bidirectional=None)))

@@ -7,9 +7,10 @@ the rows too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from beyond_perplexity.importance.options import SimulationOptions, SMCOptions
 from beyond_perplexity.options import Rows
 
 DrawSettings = dict[str, dict[str, Any]]
@@ -80,16 +81,16 @@ def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSetti
 
 
 def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
-    chosen = importance["bidirectional"]
-    if chosen is None:
+    if importance["bidirectional"] is None:
         return {}
-    options = {
+    chosen = SimulationOptions(**importance["bidirectional"])
+    options: dict[str, Any] = {
         "grid": list(temperatures),
-        "sizes": chosen["sizes"] or [importance["samples"]],
-        "maximum_words": chosen["maximum_words"],
+        "sizes": list(chosen.sizes or [importance["samples"]]),
+        "maximum_words": chosen.maximum_words,
     }
-    smc = dict(importance["smc"] or {})
-    if smc:
+    if importance["smc"] is not None:
+        smc = asdict(SMCOptions(**importance["smc"]))
         options |= {"smc_temperature": smc.pop("temperature"), **smc}
     return {"all": options}
 

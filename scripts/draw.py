@@ -18,7 +18,7 @@ from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.drawing.job import open_job
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.columns import with_columns
-from beyond_perplexity.schemas.draws import DRAW_COSTS, temperature_columns
+from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 
 
@@ -47,6 +47,8 @@ def main() -> None:
     bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
     columns = temperature_columns(getattr(options, "temperatures", ()))
     schema = with_columns(resolve_name(row.schema), columns)
+    if job.pair.penalized() is not None and row.reduced:
+        schema = with_columns(schema, penalized_columns(schema))
     costs = Costs(job.pair.model.device)
     drawn = resolve_name(row.run)(job.pair, bar, options, **block)
     with ShardWriter(given.output, schema, job.record) as writer:

@@ -45,9 +45,9 @@ def main() -> None:
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")
     numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
-    held, vocabulary, _ = load_any(given.model, given.device)
-    able = isinstance(held, LatentModel | LanguageModel)
-    model = held if able else load_model(given.model)[0]  # which says why it cannot
+    model, vocabulary, _ = load_any(given.model, given.device)
+    if not isinstance(model, LatentModel | LanguageModel):
+        model = load_model(given.model)[0]  # which says why there is nothing to draw from
     precision = set_precision(model, given.precision) if isinstance(model, LanguageModel) else FULL
     record = run_record(
         "scripts/generate.py",

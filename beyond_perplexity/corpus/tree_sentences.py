@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import SENTENCES_OF_A_DOCUMENT
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
 
 _READ = 1024  # rows at once

@@ -177,7 +177,8 @@ FIGURES: Rows[Exhibit] = {
         "sides with their errors: dotted where no claim is made. Bars of upper bounds are two "
         "errors over the samples on both sides. Of several temperatures (and beams whose tail is "
         "sampled) the lowest is shown. It is chosen by the numbers that it is shown among, and "
-        "so it is no bound in expectation any more; a temperature fixed in advance, or chosen on other data, keeps it one."
+        "so it is no bound in expectation any more; a temperature fixed in advance, or chosen "
+        "on other data, keeps it one."
         f"{TERMS_OF_ESTIMATES}",
     ),
     "importance/figure_gaps": Exhibit(

@@ -11,8 +11,10 @@ Of an estimate (schema ``estimates``):
     over random pairings, ``low`` to ``high`` and ``standard_deviation`` their spread: how
     far one pairing, such as that by ids, may be off; the samples stay the same).
 ``measure``
-    ``perplexity`` exp(−log p̂ / T), or ``unknown_penalized_perplexity``, with log p̂ less ln U for
-    each unknown token, U = ``unknown_types``; null when either is not known.
+    ``perplexity`` exp(−log p̂ / T), or ``unknown_penalized_perplexity``: the same of a model that
+    shares p(``<unk>``) among the U = ``unknown_types`` types of unknown words. Its log p̂ is less by
+    ln U for each unknown token; null when either is not known. Where words are copied as well, the
+    draws have log p(x, z) of that model, and all is estimated with it anew.
 ``bound``
     One of `estimators.contract.BOUNDS`: of the true perplexity, or the true unknown-penalized
     perplexity.
@@ -89,16 +91,29 @@ class _Measures:
         self._t = inputs.reader.n_tokens
         self._total = int(self._t.sum())
 
-    def rows(self, estimate: CorpusEstimate) -> Iterator[Fields]:
-        """Give the row of each measure."""
+    def rows(self, estimate: CorpusEstimate, charged: Iterator[Fields]) -> Iterator[Fields]:
+        """Give the row of each measure.
+
+        Parameters
+        ----------
+        estimate : CorpusEstimate
+        charged : iterator of dict
+            The numbers of this and later estimates with unknown words penalized, if there are such.
+        """
         unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
-        yield {"measure": "perplexity", **self._values(estimate, np.zeros(len(self._t)))}
+        yield {"measure": "perplexity", **self.uncharged(estimate)}
         penalized = {"measure": "unknown_penalized_perplexity"}
-        if unknown is None or types is None:
+        if (own := next(charged, None)) is not None:
+            yield own | penalized
+        elif unknown is None or types is None:
             note = "the number of unknown tokens or of unknown types is not known"
             yield {**penalized, **estimate.labels, "note": note}
         else:
             yield penalized | self._values(estimate, unknown * math.log(max(1, types)))
+
+    def uncharged(self, estimate: CorpusEstimate) -> Fields:
+        """Compute the numbers of a row of an estimate as it stands."""
+        return self._values(estimate, np.zeros(len(self._t)))
 
     def _values(self, estimate: CorpusEstimate, penalty: np.ndarray) -> Fields:
         """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
@@ -158,18 +173,27 @@ def _clean(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+def _charged(reduction: Reduction) -> Iterator[Fields]:
+    """Give the numbers of every estimate with unknown words penalized, if they are estimated."""
+    if reduction.penalized is not None:
+        measures = _Measures(reduction.penalized.inputs)
+        for _, estimator in reduction.penalized.estimators:
+            yield from map(measures.uncharged, estimator.estimates())
+
+
 def estimates_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``estimates``; the module says what its columns mean.
 
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
     measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
+    charged = _charged(reduction)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
     for method, estimator in reduction.estimators:
         group = last if estimator.group is None else estimator.group
         for estimate in estimator.estimates():
             level = estimator.levels.index(estimate.labels["aggregation"])
-            rows = [{"method": method, **row} for row in measures.rows(estimate)]
+            rows = [{"method": method, **row} for row in measures.rows(estimate, charged)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
@@ -265,5 +289,4 @@ REDUCED_TABLES = {
     "curves": (IMPORTANCE_CURVES, curves_table),
     "replicates": (IMPORTANCE_REPLICATES, replicates_table),
     "diagnostics": (IMPORTANCE_DIAGNOSTICS, instances_table),
-    "gaps": (IMPORTANCE_GAPS, gaps_table),
 }

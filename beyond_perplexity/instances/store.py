@@ -18,10 +18,10 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import BatchSource, save_raw
+from beyond_perplexity.schemas.corpora import SENTENCES_OF_A_DOCUMENT
 from beyond_perplexity.storage.shards import atomic_path, write_json
 
 TOKENS, LATENTS = "tokens", "latents"
-SENTENCES_OF_A_DOCUMENT = 65_536
 
 T = TypeVar("T")
 

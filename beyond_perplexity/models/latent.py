@@ -136,6 +136,13 @@ class LatentModel(LatentModule):
         """
         return None
 
+    def penalized(self, unknown_types: int) -> Self | None:
+        """Return the same model with unknown words penalized, or None as `unknown_penalty` does.
+
+        It shares all parameters. Its log p(x, z) is less by that penalty.
+        """
+        return None
+
     def simulate(
         self,
         seed: int,

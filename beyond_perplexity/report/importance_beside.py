@@ -11,9 +11,24 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.perplexity.intervals import RatioInterval, ratio_interval, sum_groups
-from beyond_perplexity.report.importance_choice import choose_estimates
+from beyond_perplexity.report.importance_choice import choose_estimates, estimate_key
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+
+_NOTE = (
+    "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "
+    "with latent variables less that without; below 0 they help. The perplexity with latent "
+    "variables is a stochastic upper bound: the true difference is, in expectation, not above "
+    "the one that is shown. The interval is over groups (pages where whole pages were split, "
+    "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
+    f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
+    "instances only, not of the samples. Unknown penalized: each unknown word that is generated"
+    " is charged for the types that it may be; a model that copies words says which one it is "
+    "and is not charged for copies: where one does, this pair of numbers compares and the other"
+    " does not. An instance that is a sentence is scored alone by both, though models without "
+    "latent variables were trained on documents, whose end is seldom the end of their first "
+    "sentence."
+)
 
 
 class Beside(NamedTuple):
@@ -29,6 +44,8 @@ class Beside(NamedTuple):
         Cross-entropy of the latent model less that of the other, nats a token, over groups.
     latent_value, value : float
         The perplexities of both.
+    latent_penalized, penalized : float
+        The same with ln U charged for each unknown word that is generated; NaN where not known.
     """
 
     latent: dict[Any, Any]
@@ -36,6 +53,8 @@ class Beside(NamedTuple):
     difference: RatioInterval
     latent_value: float
     value: float
+    latent_penalized: float
+    penalized: float
 
 
 def paired_instances(
@@ -82,16 +101,46 @@ def paired_instances(
     return joined
 
 
-def compare_beside(row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame) -> Beside:
-    """Compare a latent model with another by pairs of instances; parameters as above."""
+def compare_beside(
+    row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, penalized: float
+) -> Beside:
+    """Compare a latent model with another by pairs of instances.
+
+    Parameters are those of `paired_instances`, and the unknown-penalized perplexity of the latent
+    model.
+    """
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
-    gap, tokens = sum_groups(
-        joined["group"].to_numpy(), less.to_numpy(), joined["n_tokens"].to_numpy()
+    groups, lengths = joined["group"].to_numpy(), joined["n_tokens"].to_numpy()
+    gap, tokens = sum_groups(groups, less.to_numpy(), lengths)
+    total, types = joined["n_tokens"].sum(), row["unknown_types"]
+    own, other = (-joined[name].sum() / total for name in ("estimated", "log_likelihood"))
+    charge = math.nan if pd.isna(types) else math.log(max(1, types))
+    charged = other + charge * joined["n_unknown"].sum() / total
+    return Beside(
+        row,
+        str(scores["beside"].iloc[0]),
+        ratio_interval(gap, tokens),
+        math.exp(own),
+        math.exp(other),
+        penalized,
+        math.exp(charged),
     )
-    total = joined["n_tokens"].sum()
-    own, other = (math.exp(-joined[name].sum() / total) for name in ("estimated", "log_likelihood"))
-    return Beside(row, str(scores["beside"].iloc[0]), ratio_interval(gap, tokens), own, other)
+
+
+def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
+    """Return the unknown-penalized perplexity of an estimate; NaN where it is not known."""
+    others = estimates[
+        (estimates["measure"] == "unknown_penalized_perplexity")
+        & (estimates["aggregation"] == "instance")
+    ]
+    key = estimate_key(row)
+    values = [one["value"] for one in others.to_dict("records") if estimate_key(one) == key]
+    return float(values[0]) if values and values[0] is not None else math.nan
+
+
+def _shown(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:,.1f}"
 
 
 def _cells(found: Beside, labels: Labels) -> list[str]:
@@ -102,8 +151,10 @@ def _cells(found: Beside, labels: Labels) -> list[str]:
         f"{row['proposal']}, {row['method'].replace('_', ' ')}"
         + ("" if pd.isna(row["temperature"]) else f", τ = {row['temperature']:g}"),
         f"{found.latent_value:,.1f}",
+        _shown(found.latent_penalized),
         labels.model(found.beside),
         f"{found.value:,.1f}",
+        _shown(found.penalized),
         f"{held.value:+.3f}",
         interval,
         f"{held.groups}",
@@ -121,6 +172,8 @@ def _record(found: Beside) -> dict[str, Any]:
         "perplexity": found.latent_value,
         "beside": found.beside,
         "perplexity_beside": found.value,
+        "penalized": found.latent_penalized,
+        "penalized_beside": found.penalized,
         "difference": held.value,
         "low": held.low,
         "high": held.high,
@@ -164,36 +217,29 @@ def beside_table(
     with_rows = estimates[estimates["method"].isin(set(instances["method"]))]
     chosen = {row["model"]: row for row in choose_estimates(with_rows, choices).to_dict("records")}
     found = [
-        compare_beside(chosen[str(model)], instances[instances["model"] == model], scores)
+        compare_beside(
+            row, instances[instances["model"] == model], scores, _penalized(row, estimates)
+        )
         for (model, _), scores in beside.groupby(["model", "beside"], sort=False)
-        if model in chosen
+        if (row := chosen.get(str(model)))
     ]
     columns = [
         *(Column(title, group="With latent variables", text=True) for title in ("model", "by")),
         Column("perplexity", group="With latent variables"),
+        Column("unknown penalized", group="With latent variables"),
         Column("model", group="Without", text=True),
         Column("perplexity", group="Without"),
+        Column("unknown penalized", group="Without"),
         Column("nats a token", group="Difference of cross-entropies"),
         Column("95% interval", group="Difference of cross-entropies"),
         Column("all", group="Groups"),
         Column("effective", group="Groups"),
         Column("Chosen by", text=True),
     ]
-    note = (
-        "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "
-        "with latent variables less that without; below 0 they help. The perplexity with latent "
-        "variables is a stochastic upper bound: the true difference is, in expectation, not above "
-        "the one that is shown. The interval is over groups (pages where whole pages were split, "
-        "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
-        f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
-        "instances only, not of the samples. An instance that is a sentence is scored alone by "
-        "both, though models without latent variables were trained on documents, whose end is "
-        "seldom the end of their first sentence."
-    )
     return Table(
         "importance-beside",
         "What the latent variables bring",
-        note,
+        _NOTE,
         columns,
         [_cells(one, labels) for one in found],
         pd.DataFrame([_record(one) for one in found]),

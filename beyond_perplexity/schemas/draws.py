@@ -62,7 +62,7 @@ SMC = columns(
 # a document that was cut; log p̂ of both halves of plain samples, and log q of that z.
 BIDIRECTIONAL = columns(
     "bidirectional",
-    document=pa.int64(),
+    instance_id=pa.int64(),
     method=pa.string(),
     temperature=pa.float64(),
     n_samples=pa.int32(),
@@ -117,6 +117,21 @@ DRAW_COSTS = columns(
     seconds=pa.float64(),
     seconds_of=pa.string(),
 )
+
+
+def penalized_column(name: str) -> str:
+    """Name the column of a score in which unknown words are penalized, where it has one."""
+    return f"{name}_penalized"
+
+
+def penalized_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a model in which the penalty is not ln U for each unknown token.
+
+    In log p(x, z) and log p̂ each of the U types that the vocabulary lacks then has a U-th of what
+    generates ``<unk>``, and copies cost nothing (`LatentModel.unknown_penalty`).
+    """
+    scores = [name for name in ("log_p", "log_likelihood") if name in schema.names]
+    return pa.schema([pa.field(penalized_column(name), pa.float64()) for name in scores])
 
 
 def temperature_column(temperature: float) -> str:

@@ -198,7 +198,9 @@ def paired(groups: int, gap: float, spread: float) -> tuple[pd.DataFrame, pd.Dat
     for place in range(groups):
         less = gap + (spread if place % 2 else -spread)
         common = {"model": "bits", "instance_id": place, "n_tokens": 10}
-        scores.append({**common, "beside": "lstm", "group": place, "log_likelihood": -50.0})
+        scores.append(
+            {**common, "beside": "lstm", "group": place, "log_likelihood": -50.0, "n_unknown": 2}
+        )
         method = {"proposal": "q", "method": SMC, "temperature": 1.0}
         own.append({**common, **method, "log_likelihood": -50.0 - 10 * less})
     return pd.DataFrame(own, columns=IMPORTANCE_DIAGNOSTICS.names), pd.DataFrame(scores)
@@ -216,7 +218,18 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
     assert row["perplexity_beside"] == pytest.approx(math.exp(5.0))
     assert row["perplexity"] == pytest.approx(math.exp(4.8))
     few = beside_table(chosen, *paired(10, -0.2, 0.1), None, Labels())
-    assert few.rows[0][6] == "–"
+    assert few.rows[0][8] == "–"
+
+
+def test_unknown_words_are_charged_on_both_sides():
+    """Oracle: 2 of 10 words are unknown and may be any of 7 types."""
+    own, scores = paired(40, -0.2, 0.1)
+    chosen = estimates({("q", SMC, 1.0): 93.0}).assign(unknown_types=7)
+    measure = {"measure": "unknown_penalized_perplexity", "value": 130.0}
+    whole = pd.concat([chosen, chosen.assign(**measure)], ignore_index=True)
+    (row,) = beside_table(whole, own, scores, None, Labels()).tidy.to_dict("records")
+    assert row["penalized"] == 130.0
+    assert row["penalized_beside"] == pytest.approx(math.exp(5.0 + 0.2 * math.log(7)))
 
 
 def test_other_instances_or_other_tokens_are_an_error():

@@ -106,7 +106,7 @@ def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
     for document in documents:
         for tau in OPTIONS.grid:
             for size in (5, 20):
-                assert found["document"][row] == document.instance.instance_id
+                assert found["instance_id"][row] == document.instance.instance_id
                 assert (found["temperature"][row], found["n_samples"][row]) == (tau, size)
                 if document in kept:
                     (block,) = weigh(own, [document.instance], WeightOptions(tau), range(20))
@@ -120,7 +120,7 @@ def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
                 else:
                     assert np.isnan(found["log_forward"][row])
                 row += 1
-    assert row == len(found["document"])
+    assert row == len(found["instance_id"])
     assert 0 < len(kept) <= 6
 
 
@@ -193,7 +193,7 @@ def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
     ]
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
-    order = np.argsort(other["document"], kind="stable")
+    order = np.argsort(other["instance_id"], kind="stable")
     for name, column in one.items():
         np.testing.assert_array_equal(column, other[name][order])
 
@@ -215,7 +215,7 @@ def made_up(runs: int, sigma: float = 0.4, documents: int = 30) -> dict[str, np.
     halves = random.normal(-(sigma**2), sigma * math.sqrt(2), (2, count))
     forward = np.logaddexp(*halves) - math.log(2)
     return {
-        "document": np.arange(documents).repeat(runs),
+        "instance_id": np.arange(documents).repeat(runs),
         "method": np.full(count, method),
         "temperature": np.full(count, 1.0),
         "n_samples": np.full(count, 50),

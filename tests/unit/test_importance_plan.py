@@ -99,14 +99,14 @@ def drawn_again(**changes: object) -> dict[str, int]:
 
 
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
-    """Oracle: counted by hand; what is counted of 8 proposals is 8 a block of instances.
+    """Oracle: counted by hand; what is counted of 10 proposals is 10 a block of instances.
 
-    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; all are for
+    6 proposals are drawn from at 6 temperatures and 4 at one, which makes 40 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
     assert more_samples == {
-        "weights": 38 * 40,
+        "weights": 40 * 40,
         "log_q": 6 * 40,
         "beams": 0,
         "smc": 0,
@@ -114,7 +114,13 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
         "posterior": 0,
     }
     more_instances = drawn_again(instances=2100)
-    blocks = {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 8 * 2, "posterior": 8 * 2}
+    blocks = {
+        "weights": 40 * 2,
+        "log_q": 6 * 2,
+        "beams": 10 * 2,
+        "smc": 10 * 2,
+        "posterior": 10 * 2,
+    }
     assert more_instances == {**blocks, "bidirectional": 0}
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
@@ -128,7 +134,7 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
     }
     assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
     more_beams = drawn_again(beams=[1, 10, 1000])
-    assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 8 * 40}
+    assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 10 * 40}
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():

@@ -157,6 +157,8 @@ def test_joint_equals_the_plain_implementation(options):
         costs = model.unknown_penalty(batch_of(document), owner, rows, 50)
         expected = [plain_joint(model, document, z, edges, 50) for z in codes]
         assert (found - costs).tolist() == pytest.approx(expected, abs=1e-9)
+        charged = score(model.penalized(50), [document] * len(codes), codes)
+        assert charged.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)

@@ -19,13 +19,16 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.drawing.pair import Pair
 from beyond_perplexity.importance.drawing.smc import (
     conditional_smc,
     numbers_needed,
+    run_smc,
     smc_log_prob,
     smc_paths,
 )
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng import binary_course, span_prefixes, top_down
 from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
@@ -54,11 +57,10 @@ def binary_pair(vocabulary=9, double=True, **options):
 
 
 def labelled_pair(vocabulary=9, double=True, **options):
-    options = {"maximum_run": 1, "maximum_open": 3, **options}
-    return tuple(
-        test_rnng_top_down.make(kind, vocabulary=vocabulary, double=double, **options)
-        for kind in (test_rnng_top_down.TopDownRNNG, DiscriminativeRNNG)
-    )
+    own = {"count_eos": options.pop("count_eos", True)}
+    common = {"maximum_run": 1, "maximum_open": 3, "vocabulary": vocabulary, **options}
+    make = test_rnng_top_down.make
+    return make(double=double, **own, **common), make(DiscriminativeRNNG, double=double, **common)
 
 
 KINDS = {
@@ -103,7 +105,7 @@ def walk(model, batch, owner, choices):
 
 
 @pytest.mark.parametrize("fewest", [1, 4096])
-@pytest.mark.parametrize("options", [{}, {"layers": 2}])
+@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"count_eos": False}])
 @each_kind
 def test_words_add_up_to_whole_rows(kind, options, fewest, monkeypatch):
     """All trees of sentences of several lengths, also where nodes are thrown away at once."""
@@ -280,6 +282,26 @@ def test_an_instance_does_not_depend_on_the_others(kind):
             model, proposal, kind.batch(words), 16, uniforms[row : row + 1], 1.0, 0.9
         )
         torch.testing.assert_close(alone.log_prob[0], both.log_prob[row], atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("particles", "few"), [(3, 1), (40, 2), (300, 4)])
+@each_kind
+def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
+    """Bit for bit, in single precision, on a long sentence."""
+    sizes = {"size": 24} if kind is KINDS["binary"] else {"size": 24, "maximum_run": 2}
+    pair = Pair(*kind.pair(double=False, **sizes), 5, "p/q")
+    words = np.random.default_rng(0).integers(2, 9, 13).tolist()
+    instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
+    found, fewer = (
+        [list(run_smc(pair, [instance], SMCOptions(particles, runs, 2.0, 0.9)))]
+        for runs in (25, few)
+    )
+    for name in ("log_likelihood", "ess_min"):
+        values, expected = (
+            np.concatenate([block[name] for block in one[0]]) for one in (found, fewer)
+        )
+        assert np.array_equal(values[:few], expected)
+        assert len(set(values)) > 20
 
 
 # ---- simulated sentences ----

@@ -87,7 +87,7 @@ def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns
     """Return columns of some rows; a value that is none of an array is that of all of them."""
     batch = InstanceBatch.of([document.instance])
     n_tokens = int(pair.model.n_tokens(batch.to(pair.model.device))[0])
-    common = {"document": document.instance.instance_id, "n_tokens": n_tokens, "run": 0}
+    common = {"instance_id": document.instance.instance_id, "n_tokens": n_tokens, "run": 0}
     return {name: np.broadcast_to(value, rows) for name, value in (common | columns).items()}
 
 

@@ -39,6 +39,7 @@ from beyond_perplexity.importance.drawing.smc_filters import (
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.schemas.draws import penalized_column
 
 PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more
 
@@ -271,45 +272,46 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``smc``, a block of runs of an instance at a time. The random
-        numbers of a run are keyed by its number, the instance and the temperature.
+        Columns of schema ``smc``, and of `penalized_columns` of a model that has its own penalty, a
+        block of runs of an instance at a time. The random numbers of a run are keyed by its number,
+        the instance and the temperature.
 
     Raises
     ------
     InputError
         When the model cannot be scored word by word.
     """
-    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
-    if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
+    if not hasattr(pair.model, "extend") or not hasattr(pair.proposal, "propose"):
         raise InputError("the model cannot be scored word by word; use importance sampling")
-    particles, device = options.particles, pair.model.device
+    particles, device, penalized = options.particles, pair.model.device, pair.penalized()
     block = max(1, PARTICLES_AT_ONCE // particles)
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(device)
         purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"
-        draws = numbers_needed(proposal, batch)
+        draws = numbers_needed(cast(Any, pair.proposal), batch)
         for first in range(0, options.runs, block):
             runs = range(first, min(first + block, options.runs))  # F of them
             rows = [run * (particles + 1) for run in (runs.start, runs.stop)]
             items = torch.arange(*rows)  # (F (K + 1),)
             numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
             numbers = numbers.view(len(runs), particles + 1, draws)  # (F, K + 1, U)
-            own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
-            found = smc_log_prob(
-                model,
-                proposal,
-                batch,
-                particles,
-                numbers,
-                options.temperature,
-                options.threshold,
-                own,
-            )
+            found = _estimate(pair, batch, numbers, options)
             smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
-            yield {
+            columns = {
                 **instance_columns(pair.model, batch, len(runs)),
                 "run": np.array(runs, dtype=np.int32),
                 "n_particles": np.full(len(runs), particles, np.int32),
                 "log_likelihood": found.log_prob.cpu().numpy(),
                 "ess_min": smallest.cpu().numpy(),
             }
+            if penalized is not None:  # what is improbable then is other z, so other particles
+                other = _estimate(penalized, batch, numbers, options).log_prob.cpu().numpy()
+                columns[penalized_column("log_likelihood")] = other
+            yield columns
+
+
+def _estimate(pair: Pair, batch: InstanceBatch, numbers: Tensor, options: SMCOptions) -> Estimate:
+    """Run filters of the one instance of a batch, with numbers (F, K + 1, U)."""
+    own = torch.zeros(len(numbers), dtype=torch.int64, device=numbers.device)  # (F,)
+    setting = options.particles, numbers, options.temperature, options.threshold, own
+    return smc_log_prob(cast(Any, pair.model), cast(Any, pair.proposal), batch, *setting)

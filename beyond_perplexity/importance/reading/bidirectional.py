@@ -96,11 +96,11 @@ class SimulatedRuns:
 
 
 def _of_one_setting(setting: dict[str, Any], held: dict[str, np.ndarray]) -> SimulatedEstimates:
-    order = np.lexsort((held["run"], held["document"]))
+    order = np.lexsort((held["run"], held["instance_id"]))
     held = {name: column[order] for name, column in held.items()}
-    documents, runs = np.unique(held["document"]), np.unique(held["run"])
+    documents, runs = np.unique(held["instance_id"]), np.unique(held["run"])
     whole = np.repeat(documents, len(runs)), np.tile(runs, len(documents))
-    if not np.array_equal([held["document"], held["run"]], whole):
+    if not np.array_equal([held["instance_id"], held["run"]], whole):
         raise InputError(
             "bidirectional: a document has a run twice or lacks one that others have; give every "
             "file once, and all of them"

@@ -13,6 +13,7 @@ all aliases, Q mentions, X pairs of a position and an entity.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -280,6 +281,12 @@ class KGLM(LinkedWords, LatentModel):
         shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
         cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
+
+    def penalized(self, unknown_types: int) -> Self:
+        """Return the same model with p(<unk>) shared by U types; see `unknown_penalty`."""
+        found = copy.copy(self)
+        found.unknown_cost = math.log(unknown_types)
+        return found
 
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
         """Return log p(t = none) after the last word, float64, (R,)."""

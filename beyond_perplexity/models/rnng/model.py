@@ -30,6 +30,7 @@ from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.binary_contexts import stack_contexts
 from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
 from beyond_perplexity.models.rnng.binary_particles import TreeParticles, read_end, read_word
 from beyond_perplexity.models.rnng.binary_simulation import draw_binary_trees
@@ -300,6 +301,8 @@ class RNNG(BinaryTreeModule, LatentModel):
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
     ) -> Tensor:
         """Run the stack: the top layer's output at every node, (M, D)."""
+        if not torch.is_grad_enabled() and not self.training:
+            return stack_contexts(self._network, tokens, owner, latents, traced, prefixes)
         sizes = prefixes.sizes
         row, step = prefixes.rows, prefixes.steps  # (M,)
         before = (step - 1).clamp(min=0)  # (M,)
@@ -336,13 +339,10 @@ class RNNG(BinaryTreeModule, LatentModel):
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
         size = self.options.size
         gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
-        enter, keep_left, keep_right, leave, fresh = gates.chunk(5, 1)  # (J, D) each
-        cell = (
-            torch.sigmoid(keep_left) * left[:, size:]
-            + torch.sigmoid(keep_right) * right[:, size:]
-            + torch.sigmoid(enter) * torch.tanh(fresh)
-        )  # (J, D)
-        return torch.cat([torch.sigmoid(leave) * torch.tanh(cell), cell], 1)  # (J, 2 D)
+        enter, keep_left, keep_right, leave = gates[:, : 4 * size].sigmoid().chunk(4, 1)
+        cell = keep_left * left[:, size:] + keep_right * right[:, size:]  # (J, D)
+        cell = cell + enter * gates[:, 4 * size :].tanh()  # (J, D)
+        return torch.cat([leave * cell.tanh(), cell], 1)  # (J, 2 D)
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)

@@ -2,7 +2,7 @@
 
 Needs some minutes. Oracle: log p by enumeration of all z of a short text. The mean of p̂ / p, and of
 p / p̂ where one particle follows a z drawn from the enumerated posterior, is 1 within 4 standard
-errors, which are at most .6%.
+errors, which are at most 2%.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ def test_estimates_and_their_inverses_are_unbiased(name, threshold):
     for ratios in (torch.cat(below).exp(), torch.cat(above).exp()):
         error = float(ratios.std()) / math.sqrt(REPEATS)
         print(f"{name} {threshold}: {float(ratios.mean()):.4f} ± {error:.4f}")
-        assert error < 0.006
+        assert error < 0.02
         assert abs(float(ratios.mean()) - 1) < 4 * error

@@ -42,6 +42,22 @@ test split (those that have a tree), not with its documents. Sentences of one do
 page where whole pages were split, are exchanged together."""
 
 
+def importance_files(importance: ImportancePlan) -> Files:
+    """Say where the files of latent models are, by the kind."""
+    return {
+        "costs": lambda _: importance.cost_files(),
+        "posteriors": lambda _: importance.posterior_files(),
+        "choices": lambda _: importance.choice_files(),
+        "beside": lambda _: importance.beside_files(),
+        "importance_instances": lambda _: importance.estimate_files("diagnostics"),
+        "gaps": lambda _: importance.gap_files(),
+        "estimates": lambda _: importance.estimate_files("estimates"),
+        "importance_curves": lambda _: importance.estimate_files("curves"),
+        "replicates": lambda _: importance.estimate_files("replicates"),
+        "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
+    }
+
+
 class Report:
     """The tables and figures of a run.
 
@@ -116,6 +132,7 @@ class Report:
     ) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
+            **importance_files(importance),
             "measures": embeddings.measures,
             "embedding_measures": lambda corpus: [
                 file for file in embeddings.measures(corpus) if embeddings.encoder
@@ -142,21 +159,11 @@ class Report:
                 for _ in models.scored(corpus)[:1]
             ],
             "training": self.training_files,
-            "estimates": lambda _: importance.estimate_files("estimates"),
-            "costs": lambda _: importance.cost_files(),
-            "posteriors": lambda _: importance.posterior_files(),
-            "choices": lambda _: importance.choice_files(),
-            "beside": lambda _: importance.beside_files(),
-            "importance_instances": lambda _: importance.estimate_files("diagnostics"),
-            "importance_curves": lambda _: importance.estimate_files("curves"),
-            "replicates": lambda _: importance.estimate_files("replicates"),
-            "gaps": lambda _: importance.gap_files(),
             "example_samples": lambda corpus: [
                 f"<results>/samples/{source}/{samples.shards(source.split('/')[0])[0]}.parquet"
                 for source in samples.sources(corpus)
             ],
             "example_documents": lambda corpus: [f"<results>/corpora/{corpus}/documents.parquet"],
-            "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
         }
 
     def _of_sources(self, corpus: str, kind: str) -> list[str]:

@@ -20,6 +20,14 @@ ESTIMATE_KEYS = ("model", "proposal", "method", "temperature", "beam_size")
 _FREE_KEYS = list(ESTIMATE_KEYS[:3])  # without what may be chosen
 BY_VALIDATION = "the validation split"
 BY_NOTHING = "nothing: it is the only one"
+_SPEAKING = "Speaks for the model"
+_CHOICE_NOTE = (
+    "Upper bounds at instance level. What needs no choice has no temperature and no size that "
+    "the numbers of this split could have chosen: its bounds hold in expectation. "
+    f"{_SPEAKING}: the setting that is lowest on {BY_VALIDATION} where that was drawn from as "
+    "well (importance.choose: validation), which keeps the bound; else the lowest of those "
+    "that need no choice, which is one in expectation only where there is one alone."
+)
 
 
 def stochastic_bounds(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -165,10 +173,9 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     least = strict.drop_duplicates("model").assign(
         chosen_by="itself: the least strict bound is one"
     )
-    speaking = "Speaks for the model"
     rows = [
         *_part("Needs no choice", free, values),
-        *_part(speaking, chosen, values),
+        *_part(_SPEAKING, chosen, values),
         *_part("Least strict bound", least, values),
     ]
     columns = [
@@ -179,18 +186,11 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
         Column("by", group="Perplexity", text=True),
         Column("Chosen by", text=True),
     ]
-    note = (
-        "Upper bounds at instance level. What needs no choice has no temperature and no size that "
-        "the numbers of this split could have chosen: its bounds hold in expectation. "
-        f"{speaking}: the setting that is lowest on {BY_VALIDATION} where that was drawn from as "
-        "well (importance.choose: validation), which keeps the bound; else the lowest of those "
-        "that need no choice, which is one in expectation only where there is one alone."
-    )
     whole = pd.concat([free, chosen, least], keys=["no choice", "speaks", "strict"], names=["part"])
     return Table(
         "importance-choice",
         "Which number to report",
-        note,
+        _CHOICE_NOTE,
         columns,
         rows,
         whole.reset_index("part"),

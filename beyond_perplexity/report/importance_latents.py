@@ -11,7 +11,9 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.perplexity.intervals import ratio_interval
+from beyond_perplexity.instances.store import document_of
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.perplexity.intervals import ratio_interval, sum_groups
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
@@ -19,19 +21,46 @@ _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
 _METHODS = {"smc": "particles", "importance_sampling": "weighted samples", "samples": "samples"}
 
+_LATENTS_NOTE = (
+    "Means over samples, summed over instances (micro-averages); the interval is over "
+    f"documents by the jackknife, and there is none with fewer than {EFFECTIVE_GROUPS} "
+    "effective ones. A mention is found where it has exactly the annotated words. Its entity "
+    "is right where it has the annotated name or, of entities that are numbered in a document, "
+    "where it refers back to the same mention, or to none. Phrases of trees have several words "
+    "and are not the whole sentence; labels do not count; both trees are as the model has them "
+    "(a binary model: the annotation is binarized too). The latents of the posterior are "
+    "weighted: with few effective ones they are those of the proposal that fit best. The "
+    "annotation is what the model was trained on, made by a program where the tables say so."
+)
+
+_WORDS_NOTE = (
+    "With latent variables: log p̂(x) of one run of particles is the sum of what each word adds "
+    "to log p̂(x_1, ..., x_t), which is summed here over the words inside annotated mentions, "
+    "over the others, and over the ends. So the parts add up to an estimate of the same kind "
+    "as sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
+    "resampling loses is charged to the word where it shows. The annotation only says which "
+    "words are counted; particles do not see it. Without latent "
+    "variables ('beside'): exact, on the same words. A model that does not go word by word has "
+    "no row; trees have no mentions."
+)
+
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-def _agreement(rows: pd.DataFrame) -> dict[str, Any]:
+def _agreement(rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     """Compute what the spans of some instances have in common with the annotation."""
     held = rows.dropna(subset=_COUNTS)
+    documents = np.array([document_of(number, unit) for number in held["instance_id"]])
     annotated, found, matched, same = held[_COUNTS].sum().astype(float)
     entities = rows["structure"].iloc[0] == "mentions"
     double = (2 * held["matched"]).to_numpy(float)
     both = (held["found"] + held["annotated"]).to_numpy(float)
-    interval = ratio_interval(double, both) if both.sum() else None
+    interval = None
+    if both.sum():
+        top, bottom = sum_groups(documents, double, both)
+        interval = ratio_interval(top, bottom)
     return {
         "structure": rows["structure"].iloc[0],
         "n_instances": len(held),
@@ -47,6 +76,12 @@ def _agreement(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def _unit(model: str, labels: Labels) -> str:
+    """Return what an instance of a model is, a document where its family is not known."""
+    family = labels.families.get(model, model)
+    return FAMILIES[family].unit if family in FAMILIES else "document"
+
+
 def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f}"
 
@@ -59,7 +94,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     posteriors : pandas.DataFrame
         Schema ``posterior``, of all proposals.
     labels : Labels
-        Of no concern here: models and proposals go by their own names.
+        The families of the models, which say what an instance is.
 
     Returns
     -------
@@ -75,6 +110,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     records, rows = [], []
     keys = ["model", "proposal", "source"]
     for (model, proposal, source), group in posteriors.groupby(keys, sort=False):
+        unit = _unit(str(model), labels)
         method = _METHODS[group["method"].iloc[0]]
         found: dict[str, Any] = {
             "model": model,
@@ -82,7 +118,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
             "source": source,
             "method": method,
         }
-        found |= {"n_samples": int(group["n_samples"].max()), **_agreement(group)}
+        found |= {"n_samples": int(group["n_samples"].max()), **_agreement(group, unit)}
         records.append(found)
         interval = f"{_percent(found['f1_low'])} to {_percent(found['f1_high'])}"
         rows.append(
@@ -109,19 +145,8 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
         Column("95% interval", group="Agreement, %"),
         Column("Right entity, %"),
     ]
-    note = (
-        "Means over samples, summed over instances (micro-averages); the interval is over "
-        f"instances by the jackknife, and there is none with fewer than {EFFECTIVE_GROUPS} "
-        "effective ones. A mention is found where it has exactly the annotated words. Its entity "
-        "is right where it has the annotated name or, of entities that are numbered in a document, "
-        "where it refers back to the same mention, or to none. Phrases of trees have several words "
-        "and are not the whole sentence; labels do not count; both trees are as the model has them "
-        "(a binary model: the annotation is binarized too). The latents of the posterior are "
-        "weighted: with few effective ones they are those of the proposal that fit best. The "
-        "annotation is what the model was trained on, made by a program where the tables say so."
-    )
     title = "Latents under the posterior and of the proposals, against the annotation"
-    return Table("importance-latents", title, note, columns, rows, pd.DataFrame(records))
+    return Table("importance-latents", title, _LATENTS_NOTE, columns, rows, pd.DataFrame(records))
 
 
 # ---- words ----
@@ -207,15 +232,5 @@ def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: L
         Column("perplexity", group="All words"),
         Column("nats each", group="Ends"),
     ]
-    note = (
-        "With latent variables: log p̂(x) of one run of particles is the sum of what each word adds "
-        "to log p̂(x_1, ..., x_t), which is summed here over the words inside annotated mentions, "
-        "over the others, and over the ends. So the parts add up to an estimate of the same kind "
-        "as sequential Monte Carlo has, while each part alone is an estimate and no bound: what a "
-        "resampling loses is charged to the word where it shows. Particles choose latents without "
-        "the words to come, and the annotation only says which words are counted. Without latent "
-        "variables ('beside'): exact, on the same words. A model that does not go word by word has "
-        "no row; trees have no mentions."
-    )
     title = "Words inside annotated mentions and other words"
-    return Table("importance-words", title, note, columns, rows, pd.DataFrame(records))
+    return Table("importance-words", title, _WORDS_NOTE, columns, rows, pd.DataFrame(records))

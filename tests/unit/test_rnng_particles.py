@@ -57,11 +57,10 @@ def binary_pair(vocabulary=9, double=True, **options):
 
 
 def labelled_pair(vocabulary=9, double=True, **options):
-    options = {"maximum_run": 1, "maximum_open": 3, **options}
-    return tuple(
-        test_rnng_top_down.make(kind, vocabulary=vocabulary, double=double, **options)
-        for kind in (test_rnng_top_down.TopDownRNNG, DiscriminativeRNNG)
-    )
+    own = {"count_eos": options.pop("count_eos", True)}
+    common = {"maximum_run": 1, "maximum_open": 3, "vocabulary": vocabulary, **options}
+    make = test_rnng_top_down.make
+    return make(double=double, **own, **common), make(DiscriminativeRNNG, double=double, **common)
 
 
 KINDS = {
@@ -106,7 +105,7 @@ def walk(model, batch, owner, choices):
 
 
 @pytest.mark.parametrize("fewest", [1, 4096])
-@pytest.mark.parametrize("options", [{}, {"layers": 2}])
+@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"count_eos": False}])
 @each_kind
 def test_words_add_up_to_whole_rows(kind, options, fewest, monkeypatch):
     """All trees of sentences of several lengths, also where nodes are thrown away at once."""

@@ -19,7 +19,7 @@ from beyond_perplexity.models.rnng.simulation import (
 from beyond_perplexity.vocabulary import EOS
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def draw_binary_trees(
     network: BinaryNetwork, count: int, numbers: ActionNumbers, maximum_words: int
 ) -> DrawnSentences:

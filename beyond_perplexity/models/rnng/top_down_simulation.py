@@ -79,7 +79,7 @@ class _Reader:
         return output[:, 0], after
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def draw_labelled_trees(
     network: LabelledNetwork, count: int, numbers: ActionNumbers, maximum_words: int
 ) -> DrawnSentences:

@@ -177,16 +177,16 @@ class OptimalProposal(Proposal):
         missing = max(0, inside.shape[1] - latents.shape[1])
         latents = functional.pad(latents, (0, missing), value=FILLING)  # (R, at least W)
         lacks = (inside & (latents[:, : inside.shape[1]] == FILLING)).any(1)  # (R,)
-        columns = []
-        for temperature in temperatures:
+        found = {}
+        for temperature in dict.fromkeys(temperatures):
             state = self.start(batch, owner)
             total = torch.zeros(len(owner), dtype=torch.float64, device=owner.device)  # (R,)
             for time in range(inside.shape[1]):
                 choice = latents[:, time].clamp_min(0)  # (R,)
                 log_q, state = self.advance(state, time, choice, temperature)
                 total = total + log_q.masked_fill(~inside[:, time], 0.0)
-            columns.append(total.masked_fill(lacks, -math.inf))
-        return torch.stack(columns, 1)
+            found[temperature] = total.masked_fill(lacks, -math.inf)
+        return torch.stack([found[temperature] for temperature in temperatures], 1)
 
     @torch.no_grad()
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:

@@ -99,7 +99,7 @@ rule cut_sentences:
         documents="<results>/corpora/{base}/documents.parquet",
         trees="<results>/corpora/{base}/trees.parquet",
     output:
-        whole(f"<results>/corpora/{{base}}{parameters.SENTENCES}/documents.parquet"),
+        whole(f"<results>/corpora/{{base}}{SENTENCES}/documents.parquet"),
     log:
         "<logs>/cut_sentences/{base}.log",
     benchmark:

@@ -55,13 +55,9 @@ def main() -> None:
         for rows in costs.timed(drawn, lambda rows: int(rows["instance_id"][0])):
             writer.write(rows)
     if given.costs:
-        model, _, proposal = given.name.partition("/")
-        names = {"draw": given.draw, "model": model, "proposal": proposal}
-        names["temperature"] = getattr(options, "temperature", None)
-        columns = costs.table()
-        count = len(columns["seconds"])
-        whole = {**columns, **{name: [value] * count for name, value in names.items()}}
-        write_shard(given.costs, DRAW_COSTS, whole, job.record)
+        degrees = getattr(options, "temperature", None)
+        table = costs.table(given.draw, given.name, degrees)
+        write_shard(given.costs, DRAW_COSTS, table, job.record)
 
 
 if __name__ == "__main__":

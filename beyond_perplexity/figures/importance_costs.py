@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.figures.importance import SETTING_KEYS
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
@@ -98,6 +100,11 @@ def _draw_panel(
             axis.plot(x, np.maximum(y, SMALLEST_GAP), color=colour, lw=0.8, alpha=0.7)
     axis.set_xscale("log")
     axis.set_yscale("log")
+    for side in (axis.xaxis, axis.yaxis):  # the powers of ten are room enough for words
+        side.set_minor_formatter(NullFormatter())
+    low, high = axis.get_xlim()
+    axis.set_xlim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+    axis.set_ylim(0.8 * SMALLEST_GAP, max(axis.get_ylim()[1], 20 * SMALLEST_GAP))
 
 
 def _evaluated(row: dict[Any, Any]) -> int:

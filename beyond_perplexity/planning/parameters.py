@@ -6,15 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from beyond_perplexity.corpus.split import SENTENCES
+
 Config = Mapping[str, Any]
 
 
 def as_json(value: object) -> str:
     """Write an option as canonical JSON, so that an equal value is an equal command."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-SENTENCES = "-sentences"  # ends the name of what has the sentences of a corpus as its documents
 
 
 def base_corpus(config: Config, corpus: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import (
-    SENTENCES,
     Config,
     as_json,
     base_corpus,

@@ -16,7 +16,7 @@ from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.split import SENTENCES, SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -27,7 +27,7 @@ from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
-from beyond_perplexity.planning.parameters import SENTENCES, Config
+from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,

@@ -26,7 +26,8 @@ _CHOICE_NOTE = (
     "the numbers of this split could have chosen: its bounds hold in expectation. "
     f"{_SPEAKING}: the setting that is lowest on {BY_VALIDATION} where that was drawn from as "
     "well (importance.choose: validation), which keeps the bound; else the lowest of those "
-    "that need no choice, which is one in expectation only where there is one alone."
+    "that need no choice, which is one in expectation only where there is one alone. What has no "
+    "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
 
 
@@ -62,8 +63,14 @@ def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
     return bounds[counts == 1]
 
 
+def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Keep the bounds that say how far to trust them: that have effective samples."""
+    bounds = stochastic_bounds(estimates)
+    return bounds[bounds["ess_median"].notna()]
+
+
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
-    """Choose the estimate that speaks for each model.
+    """Choose the estimate that speaks for each model, among those that say how far to trust them.
 
     Parameters
     ----------
@@ -85,7 +92,7 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
     InputError
         When a model has no finite stochastic bound, or none that was also estimated on validation.
     """
-    bounds, found = stochastic_bounds(estimates), []
+    bounds, found = _trusted(estimates), []
     for model in dict.fromkeys(estimates["model"]):
         own = bounds[bounds["model"] == model]
         if choices is None:
@@ -93,7 +100,7 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
             chosen_by = BY_NOTHING if len(free) == 1 else f"itself, the lowest of {len(free)}"
             place = None if free.empty else free["value"].idxmin()
         else:
-            place, chosen_by = _by_validation(own, stochastic_bounds(choices)), BY_VALIDATION
+            place, chosen_by = _by_validation(own, _trusted(choices)), BY_VALIDATION
         if place is None:
             raise InputError(f"{model}: no estimate has a finite bound; draw more samples")
         found.append(estimates.loc[[place]].assign(chosen_by=chosen_by))

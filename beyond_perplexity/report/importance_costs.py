@@ -119,7 +119,8 @@ def _advice(row: dict[Any, Any]) -> str:
     runs = not pd.isna(row["replicates"])
     needed = "more than can be told from these samples"
     if not math.isnan(row["needed"]):
-        needed = f"{_needed(row)} {'runs' if runs else 'samples'}"
+        one = row["needed"] == 1
+        needed = f"{_needed(row)} {'run' if runs else 'sample'}{'' if one else 's'}"
     return (
         f"{title} with {row['proposal']}{degrees}, K = {_size(row)}; "
         f"± {TARGET:g} nats a token takes {needed}"

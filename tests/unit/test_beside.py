@@ -130,7 +130,12 @@ def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
 
 # ---- tables ----
 
-BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
+BASE = {
+    "ess_median": 5.0,
+    "aggregation": "instance",
+    "measure": "perplexity",
+    "bound": "stochastic",
+}
 SIZES = {"n_instances": 3, "n_tokens": 60, "n_samples": 100, "t_definition": "words"}
 
 

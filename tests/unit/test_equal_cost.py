@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -59,6 +60,7 @@ def estimates(**changes: Any) -> pd.DataFrame:
         held |= {"measure": "perplexity", "n_tokens": TOKENS, "n_instances": 2}
         held |= {"value": math.exp(nats), "log_likelihood": -nats * TOKENS}
         held |= {"standard_error": 0.02 * math.exp(nats)}
+        held["ess_median"] = None if "beam_size" in row else 5.0
         rows.append({**held, **row, **changes})
     return pd.DataFrame(rows, columns=ESTIMATES.names)
 
@@ -111,7 +113,11 @@ def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(m
     for _ in held.timed(make(), lambda chunk: chunk):
         now[0] += 100.0  # writing
     assert held.seconds == {7: 3.0, 9: 4.0}
-    assert held.table()["seconds_of"] == ["core", "core"]
+    table = pa.table(held.table("weights", "m/q", 0.5), DRAW_COSTS)
+    assert table.num_rows == 2
+    row = table.to_pylist()[0]
+    assert (row["model"], row["proposal"], row["temperature"]) == ("m", "q", 0.5)
+    assert (row["instance_id"], row["seconds"], row["seconds_of"]) == (7, 3.0, "core")
 
 
 def test_seconds_of_a_cpu_are_those_of_its_cores():
@@ -133,7 +139,7 @@ def test_the_tables_say_what_to_use_and_what_an_error_takes():
     (row,) = advice.rows
     assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
     assert row[1].endswith("runs")
-    assert row[-1] == "itself, the lowest of 3"  # mixture, beam plus tail, and this one
+    assert row[-1] == "itself, the lowest of 2"
     valid = estimates()
     valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
     (row,) = advice_table(estimates(), costs(), valid, Labels()).rows

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
@@ -207,3 +208,69 @@ def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monk
     assert held.draw_files("smc", "rnng-crf") == []
     assert len(held.draw_files("smc", "kglm-peeking")) == 2
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []
+
+
+def test_what_chooses_is_drawn_like_what_is_reported_but_from_the_validation_split():
+    held = plan("config.yaml", choose="validation")
+    assert plan("config.yaml").choice_files() == []
+    reported, choosing = held.estimate_files("estimates"), held.choice_files()
+    prefix = "<results>/choices/estimates/"
+    assert choosing == [path.replace("<results>/estimates/", prefix) for path in reported]
+    assert (held.split_of("draws"), held.split_of("choices/draws")) == ("test", "valid")
+    for name in held.proposals():
+        drawn, again = (held.draws_of(name, f"{f}estimates") for f in ("", "choices/"))
+        assert set(again) == set(drawn)
+        for draw, files in drawn.items():
+            if not DRAWS[draw].documents:
+                moved = [
+                    path.replace("<results>/draws/", "<results>/choices/draws/") for path in files
+                ]
+                assert again[draw] == moved
+
+
+def test_costs_lie_beside_every_draw_that_is_reduced():
+    held = plan("config.yaml")
+    drawn = [
+        f for name in held.proposals() for files in held.draws_of(name).values() for f in files
+    ]
+    assert len(held.cost_files()) == len(drawn)
+    assert all(path.startswith("<benchmarks>/costs/draws/") for path in held.cost_files())
+    assert not any("/posterior/" in path for path in held.cost_files())
+
+
+def test_latent_models_are_held_against_one_model_of_each_plain_family():
+    """The default run has two LSTMs, and two Transformers of which one has another vocabulary."""
+    assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
+    named = plan("config.yaml", beside=["gru", "kn-5"])
+    assert named.beside("rnng") == ["gru", "kn-5"]
+    assert named.beside_files()[:2] == [
+        "<results>/beside/rnng/gru.parquet",
+        "<results>/beside/rnng/kn-5.parquet",
+    ]
+    assert plan("config.yaml", beside=[]).beside_files() == []
+    papers = plan("configs/paper-importance.yaml")
+    assert papers.beside("entitynlm") == ["lstm-coreference"]
+    assert papers.beside("kglm") == ["lstm-linked", "transformer-linked"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beside": ["none"]}, "importance.beside: no model is named 'none'"),
+        ({"beside": ["kglm"]}, "importance.beside: 'kglm' (kglm) is latent; remove it"),
+        ({"beside": ["transformer-bpe"]}, "no latent model has the corpus and the vocabulary of"),
+        ({"choose": "validation", "split": "valid"}, "importance.choose: is validation, but"),
+    ],
+)
+def test_what_cannot_be_held_against_or_chosen_is_refused(changes, message):
+    with pytest.raises(InputError) as error:
+        plan("config.yaml", **changes)
+    assert message in str(error.value)
+
+
+def test_the_validation_split_must_have_documents_to_choose():
+    config = yaml.safe_load((ROOT / "configs/smoke-importance.yaml").read_text(encoding="utf-8"))
+    config["importance"]["choose"] = "validation"
+    config["corpora"]["wikipedia"]["split"] = {"train": 0.3, "valid": 0.0, "test": 0.7}
+    with pytest.raises(InputError, match=r"split.valid: is 0, but .* \(importance.choose\)"):
+        validate(config, ROOT / "rules" / "config.schema.yaml")

@@ -31,6 +31,7 @@ from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
+from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.toy_latent import STOP, ToyModel
 
@@ -105,6 +106,9 @@ def test_a_shard_has_words_as_written_and_no_log_p(tmp_path):
     assert {row["log_prob"] for row in rows} == {None}
     assert [row["finished"] for row in rows] == [not one.truncated for one in documents]
     assert {row["finished"] for row in rows} == {True, False}
+    assert not DocumentFiles([tmp_path / "a.parquet"]).are_generated()
+    write_simulated(tmp_path / "b.parquet", documents, 40, {"precision": "float32"})
+    assert DocumentFiles([tmp_path / "b.parquet"]).are_generated()
 
 
 @pytest.mark.parametrize("change", [{"temperature": 0.5}, {"unknown": "exclude"}, {"kind": "beam"}])

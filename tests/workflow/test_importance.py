@@ -152,16 +152,18 @@ def test_one_more_temperature_leaves_the_others_weights_as_they_are(weighed, con
     rules, draws = grow(weighed, config)
     blocks = ("00000-00000", "00000-00001")
     settings = ("weights/rnng/rnng-crf/tau_3.0", "log_q/rnng/rnng-crf/all")
-    assert draws == {f"{setting}/{block}" for setting in settings for block in blocks}
-    assert rules == {"draw": 4, "reduce_weights": 1}
+    expected = {f"{setting}/{block}" for setting in settings for block in blocks}
+    # Simulated documents are drawn at all temperatures by one job.
+    assert draws == expected | {"bidirectional/rnng/rnng-crf/all/00000-00000"}
+    assert rules == {"draw": 5, "reduce_weights": 1}
 
 
 def test_one_more_proposal_runs_what_is_its_own(weighed, config):
     other = {**config["proposals"]["kglm-peeking"], "architecture": {"context": "causal"}}
     config["proposals"]["kglm-no-peeking"] = other
     rules, draws = grow(weighed, config)
-    kinds = ("beams", "smc", "posterior")
+    kinds = ("beams", "smc", "bidirectional", "posterior")
     expected = {f"{draw}/kglm/kglm-no-peeking/all/00000-00000" for draw in kinds}
     folder = "weights/kglm/kglm-no-peeking/tau_1.0"
     assert draws == expected | {f"{folder}/00000-00000", f"{folder}/00000-00001"}
-    assert rules == {"train": 1, "draw": 5, "reduce_weights": 1}
+    assert rules == {"train": 1, "draw": 6, "reduce_weights": 1}

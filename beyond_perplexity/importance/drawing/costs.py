@@ -76,10 +76,23 @@ class Costs:
             yield chunk
             begun = self._now()
 
-    def table(self) -> dict[str, list[object]]:
-        """Return the columns of schema ``draw_costs`` that are no names."""
+    def table(self, draw: str, name: str, temperature: float | None) -> dict[str, object]:
+        """Return the columns of schema ``draw_costs``.
+
+        Parameters
+        ----------
+        draw : str
+            The way to draw.
+        name : str
+            MODEL/PROPOSAL.
+        temperature : float or None
+            τ of the job, where it has one.
+        """
+        model, _, proposal = name.partition("/")
+        named = {"draw": draw, "model": model, "proposal": proposal, "temperature": temperature}
+        same = {**named, "seconds_of": self.of}
         return {
             "instance_id": list(self.seconds),
             "seconds": list(self.seconds.values()),
-            "seconds_of": [self.of] * len(self.seconds),
+            **{column: [value] * len(self.seconds) for column, value in same.items()},
         }

@@ -71,13 +71,21 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "over documents. It lacks: by how much the first may be off, against the best estimates of "
         "the model from above and from below, chosen by their own numbers. Bracket: made of the "
         "draws alone, as on real documents; the last column says what the others show of it. "
-        f"{support}Behind /: documents that were cut or empty and do not count.",
+        f"{support}Behind /: documents that were cut or empty and do not count."
+        f"{_without(gaps, held)}",
         _COLUMNS,
         [_cells(row, beside) for row, beside in zip(rows, ranges, strict=True)],
         held.assign(
             lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
         ),
     )
+
+
+def _without(gaps: pd.DataFrame, held: pd.DataFrame) -> str:
+    """Name the models of which nothing could be estimated."""
+    names = [name for name in dict.fromkeys(gaps["model"]) if name not in set(held["model"])]
+    listed = ", ".join(map(str, names))
+    return f" Every document of {listed} was cut or empty." if names else ""
 
 
 def _cells(row: Mapping[Hashable, Any], beside: GapRange) -> list[str]:

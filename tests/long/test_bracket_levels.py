@@ -2,8 +2,9 @@
 
 Needs four minutes. Oracle: log p = 0 by construction. At 100 samples a document and 40 documents,
 σ = 1 and 1.6 are labelled two-sided, hold the truth in at least 97 of 100 sets and are at most 2.5%
-and 5% wide (on average, and in 9 of 10 sets) at 10 words a document; σ = 4 and 6 claim nothing. Whatever the numbers of documents and
-samples, a false claim is made in at most 10 of 100 sets, as the label says.
+and 5% wide (on average, and in 9 of 10 sets) at 10 words a document; σ = 4 and 6 claim nothing.
+Whatever the numbers of documents and samples, a false claim is made in at most 10 of 100 sets, as
+the label says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Means of 10^5 sequential Monte Carlo estimates, of every latent family's tiny model.
 
-Needs some minutes. Oracle: log p by enumeration of all z of a short text. The mean of p̂ / p, and of
+Needs ten minutes. Oracle: log p by enumeration of all z of a short text. The mean of p̂ / p, and of
 p / p̂ where one particle follows a z drawn from the enumerated posterior, is 1 within 4 standard
 errors, which are at most 2%.
 """
@@ -40,8 +40,10 @@ def case(name):
     return model, proposal, family.batch, family.short, test_smc_paths.joint(family, model)
 
 
-@pytest.mark.parametrize("threshold", [0.6, 1.0])
-@pytest.mark.parametrize("name", [*test_rnng_particles.KINDS, *test_smc.FAMILIES])
+@pytest.mark.parametrize(
+    ("name", "threshold"),
+    [("binary", 0.6), ("binary", 1.0), ("labelled", 1.0), ("entitynlm", 1.0), ("kglm", 1.0)],
+)
 def test_estimates_and_their_inverses_are_unbiased(name, threshold):
     model, proposal, batch_of, text, (rows, log_p) = case(name)
     truth = log_p.logsumexp(0)

@@ -53,10 +53,7 @@ def check_pair(path: str | Path, reader: WeightReader) -> None:
 
 
 def read_beside(
-    paths: Sequence[str | Path],
-    columns: Mapping[str, pa.DataType],
-    what: str,
-    reader: WeightReader,
+    paths: Sequence[str | Path], columns: Mapping[str, pa.DataType], what: str, reader: WeightReader
 ) -> dict[str, np.ndarray]:
     """Read whole files whose rows are of instances that have samples.
 

@@ -27,7 +27,7 @@ from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
-BLOCK = 64  # documents that are drawn side by side
+_BLOCK = 64  # documents that are drawn side by side
 STEP_DRAWS = TOKEN_DRAWS + 1  # of a token: those of its latent, its word
 DRAWN_AT_ONCE = 64  # tokens whose random numbers are held
 
@@ -87,8 +87,8 @@ def simulate_links(
     """
     spellings, found = Spellings(model.graph), []
     spelled = np.array([*model.graph.alias_vocabulary(), ""], dtype=object)
-    for start in range(numbers.start, numbers.stop, BLOCK):
-        held = torch.arange(start, min(start + BLOCK, numbers.stop))  # (R',)
+    for start in range(numbers.start, numbers.stop, _BLOCK):
+        held = torch.arange(start, min(start + _BLOCK, numbers.stop))  # (R',)
         text = _draw_block(model, encoder, seed, purpose, round_up(held), maximum_words)
         for row, number in enumerate(held.tolist()):
             ids, copies, codes = (part[row].cpu().numpy() for part in text)

@@ -31,12 +31,15 @@ report: REPORT_TEXT
 
 
 wildcard_constraints:
-    corpus="|".join(config["corpora"]),
+    corpus="|".join([*config["corpora"], *RUN.samples.sentence_corpora()]),
     vocabulary=NAME,
     model=NAME,
     decoding=NAME,
     external=NAME,
     proposal=NAME,
+    beside=NAME,
+    drawn="draws|choices/draws",
+    reduced="estimates|choices/estimates",
     draw="|".join(DRAWS),
     setting="[a-z_0-9.-]+",
     instances="[0-9]{5}",

@@ -27,6 +27,7 @@ from beyond_perplexity.importance.drawing.pair import Pair, load_pair
 from beyond_perplexity.importance.drawing.weights import weigh
 from beyond_perplexity.importance.options import WeightOptions
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.models.kglm.instances import SPELLINGS
 from beyond_perplexity.models.latent import FILLING
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
@@ -68,8 +69,9 @@ def ours_on(
 
 
 def loop_rnng(
-    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+    pair: Pair, instance: Instance, uniforms: torch.Tensor, latents: torch.Tensor
 ) -> Looped:
+    tokens = instance.arrays[TOKENS].tolist()
     found = rnng_reference.weigh_by_loops(
         pair.model, pair.proposal, tokens, uniforms.tolist(), 1.0, list(GRID)
     )
@@ -78,8 +80,9 @@ def loop_rnng(
 
 
 def loop_entitynlm(
-    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+    pair: Pair, instance: Instance, uniforms: torch.Tensor, latents: torch.Tensor
 ) -> Looped:
+    tokens = instance.arrays[TOKENS].tolist()
     codes = [[code for code in row if code != FILLING] for row in latents.tolist()]
     found = entitynlm_reference.plain_log_weights(pair.model, pair.proposal, tokens, codes, GRID)
     log_p, log_q = (np.array([row[place] for row in found]) for place in (0, 1))
@@ -87,10 +90,11 @@ def loop_entitynlm(
 
 
 def loop_kglm(
-    pair: Pair, tokens: list[int], uniforms: torch.Tensor, latents: torch.Tensor
+    pair: Pair, instance: Instance, uniforms: torch.Tensor, latents: torch.Tensor
 ) -> Looped:
+    tokens, spellings = (instance.arrays[name].tolist() for name in (TOKENS, SPELLINGS))
     found = [
-        kglm_reference.weigh(pair.model, pair.proposal, tokens, row, GRID)
+        kglm_reference.weigh(pair.model, pair.proposal, tokens, row, GRID, spellings=spellings)
         for row in uniforms.tolist()
     ]
     log_p = np.array([float(row[1]) for row in found])
@@ -115,9 +119,8 @@ def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) 
     seconds = 0.0
     for instance in instances:
         uniforms, latents = draw(pair, instance)
-        tokens = instance.arrays[TOKENS].tolist()
         start = time.process_time()
-        log_p, log_q, held = loop(pair, tokens, uniforms, latents)
+        log_p, log_q, held = loop(pair, instance, uniforms, latents)
         seconds += time.process_time() - start
         for found, expected in zip((log_p, log_q), ours_on(pair, instance, held), strict=True):
             assert np.allclose(found, expected, rtol=1e-4, atol=1e-2), (found, expected)

@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 
+from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS

@@ -3,10 +3,11 @@
 # requires  the files of config["corpora"] (a dump, text, JSONL, Parquet, a treebank, coreference,
 #           linked text; local or by address)
 # makes     <results>/corpora/{corpus}/{documents,mentions,knowledge_graph,aliases,trees,raw}.parquet
+#           <results>/corpora/{corpus}-sentences/documents.parquet     where models write sentences
 #           <results>/corpora/{corpus}/extraction.json       counts and what was skipped
 #           <results>/vocabularies/{corpus}/{vocabulary}.json
 #           <results>/vocabularies/{corpus}/{vocabulary}.speller.json     of closed vocabularies
-# steps     download -> extract_corpus -> build_vocabulary -> build_speller
+# steps     download -> extract_corpus -> cut_sentences, build_vocabulary -> build_speller
 
 
 rule download:
@@ -61,6 +62,8 @@ rule extract_corpus:
         "<logs>/extract_corpus/{corpus}.log",
     benchmark:
         "<benchmarks>/extract_corpus/{corpus}.jsonl"
+    wildcard_constraints:
+        corpus="|".join(config["corpora"]),
     conda:
         "../envs/cpu.yaml"
     threads: 2
@@ -86,6 +89,38 @@ rule extract_corpus:
             --trees {output.trees:q} \
             --raw {output.raw:q} \
             --report {output.report:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+rule cut_sentences:
+    """Make documents of the sentences of a corpus, to compare what models of sentences write."""
+    input:
+        documents="<results>/corpora/{base}/documents.parquet",
+        trees="<results>/corpora/{base}/trees.parquet",
+    output:
+        whole(f"<results>/corpora/{{base}}{SENTENCES}/documents.parquet"),
+    log:
+        "<logs>/cut_sentences/{base}.log",
+    benchmark:
+        "<benchmarks>/cut_sentences/{base}.jsonl"
+    wildcard_constraints:
+        base="|".join(config["corpora"]),
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+    params:
+        code=fingerprint("scripts/cut_sentences.py"),
+        unit=lambda wildcards: parameters.split_unit(config, wildcards.base),
+    shell:
+        """
+        python -m scripts.cut_sentences \
+            --documents {input.documents:q} \
+            --trees {input.trees:q} \
+            --split-unit {params.unit} \
+            --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

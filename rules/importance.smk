@@ -3,9 +3,11 @@
 # requires  trained models with latent variables and proposals (train.smk), the tables of a corpus (corpus.smk)
 # makes     <results>/corpora/{corpus}/graph.safetensors
 #           <results>/draws/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet
-#           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics}.parquet
+#           <results>/estimates/{model}/{proposal}/{estimates,curves,replicates,diagnostics,gaps}.parquet
+#           <results>/choices/{draws,estimates}/...     the same of the validation split, where it chooses
+#           <results>/beside/{model}/{beside}.parquet
 #           <results>/latents/{model}.json
-# steps     embed_graph -> train -> draw -> reduce_weights, describe_latents -> tables and figures (report.smk)
+# steps     embed_graph -> train -> draw -> reduce_weights, score_beside, describe_latents -> tables and figures (report.smk)
 #
 # The ways to draw, weights and others, are the rows of beyond_perplexity/importance/drawing/draws.py. A shard is
 # a block of instances by a block of samples, counted by their sizes: no job knows how many there are in all.
@@ -52,13 +54,14 @@ rule draw:
     input:
         unpack(pair_files),
     output:
-        whole(
-            "<results>/draws/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet"
+        draws=whole(
+            "<results>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet"
         ),
+        costs="<benchmarks>/costs/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.parquet",
     log:
-        "<logs>/draw/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.log",
+        "<logs>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.log",
     benchmark:
-        "<benchmarks>/draw/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
+        "<benchmarks>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -70,10 +73,10 @@ rule draw:
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),
-        split=config["importance"]["split"],
+        split=lambda wildcards: PLAN.split_of(wildcards.drawn),
         seed=config["seed"],
         options=lambda w: PLAN.draw_options(w.draw, w.proposal, w.setting),
-        instances=lambda wildcards: PLAN.instance_range(wildcards.instances),
+        instances=lambda w: PLAN.instance_range(w.draw, w.instances),
         samples=lambda wildcards: PLAN.sample_range(wildcards.draw, wildcards.samples),
     shell:
         """
@@ -90,7 +93,8 @@ rule draw:
             --samples {params.samples} \
             --threads {threads} \
             --device auto \
-            --output {output:q} \
+            --output {output.draws:q} \
+            --costs {output.costs:q} \
             2>&1 | tee -a {log:q}
         """
 
@@ -98,16 +102,17 @@ rule draw:
 rule reduce_weights:
     """Turn the weights of a proposal at all its temperatures into estimates, curves and diagnostics."""
     input:
-        unpack(lambda wildcards: PLAN.draws_of(wildcards.proposal)),
+        unpack(lambda wildcards: PLAN.draws_of(wildcards.proposal, wildcards.reduced)),
     output:
-        estimates=whole("<results>/estimates/{model}/{proposal}/estimates.parquet"),
-        curves=whole("<results>/estimates/{model}/{proposal}/curves.parquet"),
-        replicates=whole("<results>/estimates/{model}/{proposal}/replicates.parquet"),
-        diagnostics=whole("<results>/estimates/{model}/{proposal}/diagnostics.parquet"),
+        estimates=whole("<results>/{reduced}/{model}/{proposal}/estimates.parquet"),
+        curves=whole("<results>/{reduced}/{model}/{proposal}/curves.parquet"),
+        replicates=whole("<results>/{reduced}/{model}/{proposal}/replicates.parquet"),
+        diagnostics=whole("<results>/{reduced}/{model}/{proposal}/diagnostics.parquet"),
+        gaps=whole("<results>/{reduced}/{model}/{proposal}/gaps.parquet"),
     log:
-        "<logs>/reduce_weights/{model}/{proposal}.log",
+        "<logs>/{reduced}/{model}/{proposal}.log",
     benchmark:
-        "<benchmarks>/reduce_weights/{model}/{proposal}.jsonl"
+        "<benchmarks>/{reduced}/{model}/{proposal}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
@@ -129,8 +134,54 @@ rule reduce_weights:
             --curves {output.curves:q} \
             --replicates {output.replicates:q} \
             --diagnostics {output.diagnostics:q} \
+            --gaps {output.gaps:q} \
             2>&1 | tee -a {log:q}
         """.replace("DRAW_FLAGS", DRAW_FLAGS)
+
+
+rule score_beside:
+    """Score the instances of a latent model under a model without latent variables."""
+    input:
+        documents=documents_of_model,
+        tables=lambda wildcards: RUN.models.tables(wildcards.model),
+        latent="<results>/models/{model}/model.json",
+        beside="<results>/models/{beside}/model.json",
+    output:
+        whole("<results>/beside/{model}/{beside}.parquet"),
+    log:
+        "<logs>/score_beside/{model}/{beside}.log",
+    benchmark:
+        "<benchmarks>/score_beside/{model}/{beside}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=60,
+        gpu=lambda wildcards: RUN.models.gpus(wildcards.beside),
+    params:
+        code=lambda wildcards: fingerprint(
+            "scripts/score_beside.py",
+            *RUN.models.code(wildcards.model),
+            *RUN.models.code(wildcards.beside),
+        ),
+        folders=lambda _, input: [
+            os.path.dirname(f) for f in (input.latent, input.beside)
+        ],
+        corpus=subpath(input.documents, parent=True),
+        flags=lambda wildcards: PLAN.beside_flags(wildcards.model),
+    shell:
+        """
+        python -m scripts.score_beside \
+            --latent {params.folders[0]:q} \
+            --model {params.folders[1]:q} \
+            --names {wildcards.model} {wildcards.beside} \
+            --corpus {params.corpus:q} \
+            {params.flags} \
+            --threads {threads} \
+            --device auto \
+            --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
 
 
 rule describe_latents:

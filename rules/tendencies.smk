@@ -15,7 +15,10 @@ rule choose_words:
     """Choose the words that texts of a closed vocabulary are compared in, alike in training and test."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
-        vocabulary="<results>/vocabularies/{corpus}/{vocabulary}.json",
+        vocabulary=lambda wildcards: (
+            f"<results>/vocabularies/{RUN.samples.vocabulary_source(wildcards.corpus)}"
+            f"/{wildcards.vocabulary}.json"
+        ),
     output:
         whole("<results>/compared_words/{corpus}/{vocabulary}.txt"),
     log:

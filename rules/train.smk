@@ -18,6 +18,7 @@ rule train:
         vocabulary=lambda wildcards: RUN.models.vocabulary_files(wildcards.model),
         brought=lambda wildcards: RUN.models.brought_files(wildcards.model),
         tables=lambda wildcards: RUN.models.tables(wildcards.model),
+        wake=lambda wildcards: RUN.models.wake_files(wildcards.model),
     output:
         weights=whole("<results>/models/{model}/model.safetensors"),
         description=whole("<results>/models/{model}/model.json"),
@@ -47,6 +48,7 @@ rule train:
             --vocabulary {input.vocabulary:q} \
             --config {params.config:q} \
             --preprocessing {params.preprocessing:q} \
+            --wake {input.wake:q} \
             --seed {params.seed} \
             --threads {threads} \
             --device auto \

@@ -30,7 +30,11 @@ def _parser() -> argparse.ArgumentParser:
     add("scores", nargs="+", help="scores of one model each, of the same documents")
     add("--flips", type=int, default=9_999, help="drawn sign-flips of each test (default 9999)")
     add("--seed", type=int, default=1, help="seed of the flips (default 1)")
-    add("--no-count-eos", action="store_true", help="do not count the end of a document as a byte")
+    add(
+        "--no-count-eos",
+        action="store_true",
+        help="the scores are without the end of documents, and it is no byte",
+    )
     add(
         "--leave-out-infinite",
         action="store_true",

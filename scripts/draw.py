@@ -13,12 +13,13 @@ from pkgutil import resolve_name
 from tqdm import tqdm
 
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.importance.drawing.costs import Costs
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.drawing.job import open_job
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.columns import with_columns
-from beyond_perplexity.schemas.draws import temperature_columns
-from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
+from beyond_perplexity.storage.shards import ShardWriter, write_shard
 
 
 def main() -> None:
@@ -37,6 +38,7 @@ def main() -> None:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--output", required=True, help="Parquet shard to write")
+    add("--costs", help="Parquet file for the seconds of each instance")
     given = parser.parse_args()
     row = DRAWS[given.draw]
     options = parse_options(resolve_name(row.options), given.options, "options")
@@ -45,9 +47,17 @@ def main() -> None:
     bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
     columns = temperature_columns(getattr(options, "temperatures", ()))
     schema = with_columns(resolve_name(row.schema), columns)
+    if job.pair.penalized() is not None and row.reduced:
+        schema = with_columns(schema, penalized_columns(schema))
+    costs = Costs(job.pair.model.device)
+    drawn = resolve_name(row.run)(job.pair, bar, options, **block)
     with ShardWriter(given.output, schema, job.record) as writer:
-        for rows in resolve_name(row.run)(job.pair, bar, options, **block):
+        for rows in costs.timed(drawn, lambda rows: int(rows["instance_id"][0])):
             writer.write(rows)
+    if given.costs:
+        degrees = getattr(options, "temperature", None)
+        table = costs.table(given.draw, given.name, degrees)
+        write_shard(given.costs, DRAW_COSTS, table, job.record)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@ A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every s
 z_k ~ q(z | x_n):
 instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k) and
 log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown (unknown
-tokens of the instance, counted in T too), latent_hash (an integer, equal for equal latents), model,
-proposal and temperature (one value in a file: give the samples of each in a file of their own).
+tokens of the instance, counted in T too), log_p_penalized (log p(x_n, z_k) with unknown words
+penalized, where that is not the logarithm of the unknown types for each of them), latent_hash (an
+integer, equal for equal latents), model, proposal and temperature (one value in a file: give the
+samples of each in a file of their own).
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,9 +22,8 @@ import pyarrow.csv
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.reading.side_files import add_draw_flags
+from beyond_perplexity.importance.reduction import reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
@@ -42,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add("--no-bracket", action="store_true", help="leave out the bounds from both sides")
     add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--output", type=Path, help="table to write as well: .csv or .parquet")
     add("--diagnostics", type=Path, help="table of every instance to write: .csv or .parquet")
@@ -65,10 +68,11 @@ def main() -> None:
         if path.suffix not in (".csv", ".parquet"):
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     options = parse_options(ReductionOptions, given.options, "options")
+    if given.no_bracket:
+        options = replace(options, bracket=False)
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     found = parse_options(WeightLabels, labels, "the flags")
-    reader = WeightReader(given.weights, found, log_q=given.log_q)
-    reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
+    reduction = reduce_files(given, found, options)
     print(report(estimates_table(reduction)))
     for name, path in wanted.items():
         kind, table = OUTPUTS[name]

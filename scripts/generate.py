@@ -2,7 +2,8 @@
 
 Columns of the shard: see ``samples`` in `beyond_perplexity.schemas`. A document's text depends on
 (seed, name, document id) and the model alone, not on the shard or the batch. The footer says in
-which precision the model ran.
+which precision the model ran. A model with latent variables draws them with its words: ancestral
+sampling is all that it can, and log p of its words alone is not known (null).
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import torch
 
 from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.decoding.output import write_samples
+from beyond_perplexity.decoding.output import write_samples, write_simulated
+from beyond_perplexity.decoding.simulation import simulate_texts
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
+
+FULL = "float32"  # latents are drawn in full precision
 
 
 def main() -> None:
@@ -38,9 +44,11 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")
-    model, vocabulary, _ = load_model(given.model, given.device)
-    precision = set_precision(model, given.precision)
     numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
+    model, vocabulary, _ = load_any(given.model, given.device)
+    if not isinstance(model, LatentModel | LanguageModel):
+        model = load_model(given.model)[0]  # which says why there is nothing to draw from
+    precision = set_precision(model, given.precision) if isinstance(model, LanguageModel) else FULL
     record = run_record(
         "scripts/generate.py",
         {"decoding": options.given(), "name": given.name, "precision": precision, **numbers},
@@ -48,10 +56,15 @@ def main() -> None:
         device=str(model.device),
         checkpoint=f"{given.model}/{WEIGHTS}",
     )
+    record |= {"precision": precision}  # that of the log probabilities, too
+    purpose = f"generate/{given.name}"
+    if isinstance(model, LatentModel):
+        simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
+        write_simulated(given.output, simulated, given.count, record)
+        return
     memory = given.memory_mb and given.memory_mb * 10**6
     arguments = {"batch_size": given.batch_size, "memory": memory, **numbers}
-    documents = generate(model, options, purpose=f"generate/{given.name}", **arguments)
-    record |= {"precision": precision}  # that of the log probabilities, too
+    documents = generate(model, options, purpose=purpose, **arguments)
     write_samples(given.output, documents, given.count, vocabulary, record)
 
 

@@ -74,7 +74,7 @@ def _read_options() -> argparse.Namespace:
     add("--context-length", type=int, help="tokens that a prediction sees (default: the model's)")
     add("--stride", type=int, help="predictions that each window adds (default: half the context)")
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
-    add("--no-count-eos", action="store_true", help="do not count </s> in any N")
+    add("--no-count-eos", action="store_true", help="leave </s> out of log P and of every N")
     add(
         "--speller",
         help="speller of the words that the vocabulary lacks (default: speller.json in the model "
@@ -136,7 +136,11 @@ def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
         if options.per_document:
             record = run_record(
                 "scripts/perplexity.py",
-                {"cleaned": options.cleaned, "tokenized": options.tokenized},
+                {
+                    "cleaned": options.cleaned,
+                    "tokenized": options.tokenized,
+                    "no_count_eos": options.no_count_eos,
+                },
                 device=str(scoring.model.device),
                 checkpoint=scoring.checkpoint,
             )

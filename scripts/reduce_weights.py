@@ -7,11 +7,11 @@ import argparse
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.side_files import add_draw_flags, read_draws
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import REDUCED_TABLES
+from beyond_perplexity.importance.reading.side_files import add_draw_flags
+from beyond_perplexity.importance.reduction import reduce_files
+from beyond_perplexity.importance.tables import REDUCED_TABLES, gaps_table
 from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 
@@ -29,16 +29,18 @@ def main() -> None:
     add("--curves", help="table of perplexity against the number of samples to write")
     add("--replicates", help="table of independent replicates to write")
     add("--diagnostics", help="table of diagnostics per instance to write")
+    add("--gaps", help="table of simulated documents estimated from both sides to write")
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)
     labels = parse_options(WeightLabels, given.labels, "labels")
-    reader = WeightReader(given.weights, labels, log_q=given.log_q)
-    reduction = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
+    reduction = reduce_files(given, labels, options)
     record["estimators"] = list(dict.fromkeys(method for method, _ in reduction.estimators))
     for name, (kind, table) in REDUCED_TABLES.items():
         if path := getattr(given, name):
             write_shard(path, kind, table(reduction), record)
+    if given.gaps:
+        write_shard(given.gaps, IMPORTANCE_GAPS, gaps_table(reduction), record)
 
 
 if __name__ == "__main__":

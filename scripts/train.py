@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import torch
 
@@ -25,6 +26,9 @@ def main() -> None:
         default={},
         help="JSON: how the documents were cleaned, to be kept with the model",
     )
+    add(
+        "--wake", nargs="*", default=[], help="model.json that a proposal learns from after its fit"
+    )
     add("--seed", type=int, default=1, help="seed of weights, order and dropout (default 1)")
     add("--threads", type=int, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
@@ -42,6 +46,7 @@ def main() -> None:
         options.output,
         options.checkpoints,
         options.preprocessing,
+        Path(options.wake[0]).parent if options.wake else None,
     )
 
 

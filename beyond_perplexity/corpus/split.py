@@ -10,6 +10,7 @@ from typing import Literal
 from beyond_perplexity.options import Section, Share
 
 SPLITS = ("train", "valid", "test")
+SENTENCES = "-sentences"  # ends the name of what has the sentences of a corpus as its documents
 
 
 def hash_uniform(name: str) -> float:

@@ -50,6 +50,9 @@ def _with_rows(kind: type[_Class]) -> type[_Class]:
     return add_fields(kind, fields, words)
 
 
+ANCESTRAL = "ancestral"
+
+
 @dataclass(frozen=True)
 @_with_rows
 class DecodingOptions:
@@ -107,6 +110,13 @@ class DecodingOptions:
     def beam_size(self) -> int:
         """Rows of a batch that one document needs."""
         return int(self.size) if decoding_row(self.kind).beam else 1
+
+    @property
+    def ancestral(self) -> bool:
+        """Whether it draws from the model's own distribution, and so as models of latents do."""
+        row, plain = decoding_row(self.kind), decoding_row(ANCESTRAL)
+        own = row.module == plain.module and not row.beam
+        return own and self.temperature == 1.0 and self.unknown == "keep"
 
     def given(self) -> dict[str, object]:
         """Return all values that the kind uses, defaults included; `parse_decoding` takes them."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.decoding.engine import DrawnDocument
+from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
@@ -63,3 +64,29 @@ def write_samples(
     with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         while batch := list(islice(stream, ROWS_OF_WRITE)):
             writer.write(to_table(batch, vocabulary))
+
+
+def write_simulated(
+    path: str | os.PathLike[str],
+    documents: Iterable[Simulated],
+    count: int,
+    record: dict[str, object],
+) -> None:
+    """Write a shard of documents that a model with latent variables has generated.
+
+    Parameters are those of `write_samples`. ``n_tokens`` counts words; log p of the words alone, a
+    sum over all latents, is null, under the model and under the decoding.
+    """
+    bar = tqdm(documents, total=count, unit="document", mininterval=2)
+    stream = iter(bar)
+    with ShardWriter(path, TEXT_SAMPLES, record) as writer:
+        while batch := list(islice(stream, ROWS_OF_WRITE)):
+            columns = {
+                "doc_id": [one.instance.instance_id for one in batch],
+                "text": [" ".join(one.words) for one in batch],
+                "n_tokens": [len(one.words) for one in batch],
+                "log_prob": [None] * len(batch),
+                "log_prob_decoding": [None] * len(batch),
+                "finished": [not one.truncated for one in batch],
+            }
+            writer.write(pa.table(columns, TEXT_SAMPLES))

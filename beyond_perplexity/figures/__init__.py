@@ -172,11 +172,32 @@ FIGURES: Rows[Exhibit] = {
     "importance/figure_bounds": Exhibit(
         "figures.bounds:bounds",
         ("estimates",),
-        "Upper bounds of every method",
-        "The upper bounds of every method; bars are two errors over the samples on both sides. Of "
-        "several temperatures (and beams whose tail is sampled) the lowest is shown. It is chosen "
-        "by the numbers that it is shown among, and so it is no bound in expectation any more; a "
-        "temperature fixed in advance, or chosen on other data, keeps it one."
+        "Bounds of every method",
+        "The upper bounds of every method, and the brackets that enclose the value from both "
+        "sides with their errors: dotted where no claim is made. Bars of upper bounds are two "
+        "errors over the samples on both sides. Of several temperatures (and beams whose tail is "
+        "sampled) the lowest is shown. It is chosen by the numbers that it is shown among, and "
+        "so it is no bound in expectation any more; a temperature fixed in advance, or chosen "
+        "on other data, keeps it one."
+        f"{TERMS_OF_ESTIMATES}",
+    ),
+    "importance/figure_gaps": Exhibit(
+        "figures.gaps:true_gaps",
+        ("gaps",),
+        "Gaps on simulated documents",
+        "What each setting lacks of log p, nats per token, on documents that the model generated: "
+        "a bar from the least to the most that it can be (bidirectional Monte Carlo, against the "
+        "best estimates of the model from below and from above).",
+    ),
+    "importance/figure_costs": Exhibit(
+        "figures.importance_costs:gap_by_cost",
+        ("estimates", "importance_curves", "costs"),
+        "Gap to the best bound against cost",
+        "How far every stochastic bound lies above the best bound of its model, in nats a token, "
+        "against seconds of one core (or GPU) for an instance and against evaluations of p and q. "
+        "Lines: ever more samples at a temperature, their seconds taken in proportion; marks: what "
+        "was drawn as a whole, its seconds measured. At the best bound itself the gap is 0 and not "
+        "shown on a logarithmic axis, but at its lower edge."
         f"{TERMS_OF_ESTIMATES}",
     ),
     "contrastive/figure_1": Exhibit(

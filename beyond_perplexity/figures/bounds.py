@@ -11,11 +11,17 @@ from matplotlib.lines import Line2D
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
+from beyond_perplexity.importance.estimators.contract import (
+    STOCHASTIC,
+    STRICT,
+    TWO_SIDED,
+    TWO_SIDED_UNSURE,
+)
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.importance.wording import sampling_error
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
+BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of those with two ends
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
@@ -47,6 +53,21 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     return instance.drop_duplicates(keys)
 
 
+def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Keep the brackets that no temperature was chosen for; column ``row`` has the row's label."""
+    titles = {method: one.title for method, one in load_estimators().items()}
+    held = estimates[
+        estimates["bound"].isin(BRACKETS)
+        & (estimates["measure"] == "perplexity")
+        & np.isfinite(estimates["high"].astype(float))
+        & (estimates["low"].astype(float) > 0)
+    ]
+    keys = ["model", "proposal", "basis"]
+    alone = held[held.groupby(keys)["low"].transform("size") == 1]
+    basis = alone["basis"].map(titles)
+    return alone.assign(row=alone["method"].map(titles) + ": " + basis.str.lower())
+
+
 def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
@@ -64,17 +85,18 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
     -------
     matplotlib.figure.Figure
         A panel per model, a line per method, a mark per proposal; two errors over the samples
-        on both sides where they are known (`wording.sampling_error`).
+        on both sides where they are known (`wording.sampling_error`). Brackets that no temperature
+        was chosen for are lines between their ends, which may lie outside of the panel.
 
     Raises
     ------
     InputError
         When the table has no finite bound.
     """
-    chosen = _best(estimates)
+    chosen, brackets = _best(estimates), _brackets(estimates)
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
-    lines = list(dict.fromkeys(chosen["row"]))
+    lines = list(dict.fromkeys([*chosen["row"], *brackets["row"]]))
     names = list(dict.fromkeys(_short(*key) for key in _keys(estimates)))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
     with package_style():
@@ -82,7 +104,9 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
         figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
         grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
         for model, axis in zip(models, grid, strict=True):
+            own = brackets[brackets["model"] == model]
             _draw(axis, chosen[chosen["model"] == model], lines, colours)
+            _draw_brackets(axis, own, lines, colours)
             axis.set_title(model)
             axis.set_xlabel("Perplexity")
         grid[0].set_yticks(range(len(lines)), lines)
@@ -92,6 +116,11 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
         lowest = " (the lowest over τ)" if several else ""
         kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
         shown += [_mark(text, MARKS[kind]) for kind, text in kinds.items()]
+        shown += [
+            handle(f"bracket, {label}", "0.3", None, line)
+            for label, line in BRACKETS.items()
+            if label in set(brackets["bound"])
+        ]
         legend_below(figure, shown)
     return figure
 
@@ -114,7 +143,7 @@ def _mark(label: str, marker: str) -> Line2D:
 def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]) -> None:
     proposals = list(dict.fromkeys(rows["proposal"]))
     for (model, proposal), group in rows.groupby(["model", "proposal"], sort=False):
-        shift = 0.22 * (proposals.index(proposal) - (len(proposals) - 1) / 2)
+        shift = _shift(proposals, str(proposal))
         for row in group.to_dict("records"):
             axis.errorbar(
                 row["value"],
@@ -126,3 +155,31 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
                 linestyle="none",
             )
     axis.grid(axis="y", visible=False)
+
+
+def _draw_brackets(
+    axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]
+) -> None:
+    limits = axis.get_xlim()
+    proposals = list(dict.fromkeys(rows["proposal"]))
+    for row in rows.to_dict("records"):
+        shift = _shift(proposals, row["proposal"])
+        axis.plot(
+            [row["low"], row["high"]],
+            [lines.index(row["row"]) + shift] * 2,
+            color=colours[_short(row["model"], row["proposal"])],
+            linestyle=BRACKETS[row["bound"]],
+            linewidth=2,
+            marker="|",
+        )
+    width = limits[1] - limits[0]
+    ends = [value for name in ("low", "high") for value in rows[name]]
+    axis.set_xlim(  # wide brackets are cut, or nothing else could be read
+        max(min([limits[0], *ends]), limits[0] - width),
+        min(max([limits[1], *ends]), limits[1] + width),
+    )
+
+
+def _shift(proposals: list[str], proposal: str) -> float:
+    """Return how far from its line a proposal is drawn."""
+    return 0.22 * (proposals.index(proposal) - (len(proposals) - 1) / 2)

@@ -22,6 +22,8 @@ _LEAST_TAIL = 5
 # that to be no accident.
 LARGEST_RELATIVE_VARIANCE = 0.1
 LEAST_EFFECTIVE = 10.0
+# Below it next to nothing is known of an instance, and no two-sided claim is made.
+FEW_EFFECTIVE = 5.0
 CONSTANT_VARIANCE = 1e-12  # what rounding leaves of equal weights
 # Values gathered at once by the bootstrap: what the cache of a core holds.
 _BOOTSTRAP_VALUES = 2**17
@@ -51,6 +53,14 @@ class Diagnostics(NamedTuple):
     tail: str
 
 
+def effective_samples(log_weights: np.ndarray) -> float:
+    """Return (Σ w)² / Σ w², from 1 to K, of log weights (K,); 0 when all weights are 0."""
+    total = log_sum_exp(log_weights)
+    if np.isneginf(total):
+        return 0.0
+    return float(1.0 / np.square(np.exp(log_weights - total)).sum())
+
+
 def diagnose(log_weights: np.ndarray, latent_hash: np.ndarray | None = None) -> Diagnostics:
     """Compute the diagnostics of one set of weights.
 
@@ -70,10 +80,8 @@ def diagnose(log_weights: np.ndarray, latent_hash: np.ndarray | None = None) -> 
     k_hat, tail = pareto_k_hat(log_weights)
     if np.isneginf(total):
         return Diagnostics(0.0, float("nan"), unique, k_hat, tail)
-    shares = np.exp(log_weights - total)
-    return Diagnostics(
-        float(1.0 / np.square(shares).sum()), float(shares.max()), unique, k_hat, tail
-    )
+    largest = float(np.exp(log_weights - total).max())
+    return Diagnostics(effective_samples(log_weights), largest, unique, k_hat, tail)
 
 
 def k_hat_threshold(n_samples: int) -> float:

@@ -53,6 +53,32 @@ def log_mean_exp(log_weights: np.ndarray, axis: int = -1) -> np.ndarray:
     return log_sum_exp(log_weights, axis) - np.log(log_weights.shape[axis])
 
 
+def log_half_means(log_weights: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+    """Estimate log p from one half of the samples and from the other.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (K,), float64
+        Log weights, those of one proposal after those of the other.
+    counts : ndarray, shape (J,), int64, optional
+        How many each of J proposals drew; without, all are of one.
+
+    Returns
+    -------
+    ndarray, shape (2,), float64
+        Logarithms of Σ_j (K_j / K) · the mean over every second sample of proposal j: each is
+        unbiased for p where the mean of all weights is, and they are independent. NaN where a
+        proposal has one sample only.
+    """
+    counts = np.array([len(log_weights)]) if counts is None else counts
+    if counts.min() < 2:
+        return np.full(2, np.nan)
+    parts = np.split(log_weights, np.cumsum(counts)[:-1])
+    shares = np.log(counts / counts.sum())  # (J,)
+    means = [[log_mean_exp(part[first::2]) for part in parts] for first in range(2)]
+    return log_sum_exp(np.array(means) + shares, 1)  # (2, J) to (2,)
+
+
 def to_perplexity(log_likelihood: np.ndarray | float, n_tokens: np.ndarray | int) -> np.ndarray:
     """Compute exp(−log p / T) (paper, Eq. 1, 5, 6).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beyond_perplexity.options import Count, Level, Limited, Natural, Positive
+from beyond_perplexity.options import Count, Level, Limited, Natural, Positive, Share
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,15 @@ class ReductionOptions(Limited):
         There are as many replicates as disjoint blocks of so many samples.
     confidence : float
         Share of the subsets inside the bands and the spreads over pairings.
+    bracket : bool
+        Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
     """
 
     subsets: Natural = 200
     bootstrap: Natural = 200
     replicate_samples: Count = 100
     confidence: Level = 0.95
+    bracket: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,83 @@ class SMCOptions(Limited):
         how much it varies.
     temperature : float
         τ of the proposal.
+    threshold : float
+        Particles are drawn anew, in proportion to their weights, when fewer than this share of
+        them are effective. 0: never, which is plain importance sampling; 1: after every word.
     """
 
     particles: Count = 100
     runs: Count = 4
+    temperature: Positive = 1.0
+    threshold: Share = 0.5
+
+
+@dataclass(frozen=True)
+class BidirectionalOptions(Limited):
+    """Options of `bidirectional.estimate_simulated`.
+
+    Attributes
+    ----------
+    grid : tuple of float
+        Each τ that plain samples are drawn at.
+    sizes : tuple of int
+        K, numbers of plain samples; the fewer are the first of the more.
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
+    particles : int
+        K of each run of sequential Monte Carlo, with a model that goes word by word; 0: none.
+    runs : int
+        Runs of each document.
+    smc_temperature : float
+        τ of the proposal of the particles.
+    threshold : float
+        See `SMCOptions`.
+    """
+
+    grid: tuple[Positive, ...]
+    sizes: tuple[Count, ...]
+    maximum_words: Count
+    particles: Natural = 0
+    runs: Count = 4
+    smc_temperature: Positive = 1.0
+    threshold: Share = 0.5
+
+    @property
+    def smc(self) -> SMCOptions:
+        """The options of the particles."""
+        return SMCOptions(self.particles, self.runs, self.smc_temperature, self.threshold)
+
+
+@dataclass(frozen=True)
+class SimulationOptions(Limited):
+    """How bidirectional Monte Carlo checks a model on documents that it generates itself.
+
+    Attributes
+    ----------
+    documents : int
+        Simulated documents.
+    sizes : list of int or null
+        K, numbers of plain samples at each temperature; null takes `samples`.
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
+    """
+
+    documents: Count = 20
+    sizes: tuple[Count, ...] | None = None
+    maximum_words: Count = 500
+
+
+@dataclass(frozen=True)
+class PosteriorOptions(Limited):
+    """Options of `posterior.compare_latents`.
+
+    Attributes
+    ----------
+    samples : int
+        Samples of the proposal, and particles (else weighted samples) of the posterior.
+    temperature : float
+        τ of the proposal.
+    """
+
+    samples: Count = 100
     temperature: Positive = 1.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tqdm import tqdm
@@ -11,6 +12,8 @@ from tqdm import tqdm
 from beyond_perplexity.importance.estimators.contract import Estimator, Inputs
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.importance.reading.side_files import read_draws
 from beyond_perplexity.importance.reading.weights import WeightReader
 
 
@@ -24,10 +27,13 @@ class Reduction:
         What was reduced.
     estimators : tuple of (str, Estimator)
         Every estimator whose needs are met, one for each of its settings, after its method.
+    penalized : Reduction or None
+        The same of log p(x, z) with unknown words penalized; None where each costs ln U.
     """
 
     inputs: Inputs
     estimators: tuple[tuple[str, Estimator], ...]
+    penalized: Reduction | None = None
 
 
 def reduce_weights(
@@ -72,3 +78,30 @@ def reduce_weights(
     for _, estimator in estimators:
         estimator.finish()
     return Reduction(inputs, estimators)
+
+
+def reduce_files(
+    given: argparse.Namespace, labels: WeightLabels, options: ReductionOptions
+) -> Reduction:
+    """Reduce the files that flags name: twice where copies are spared the unknown penalty.
+
+    Parameters
+    ----------
+    given : argparse.Namespace
+        With ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`.
+    labels : WeightLabels
+        In place of the footers'.
+    options : ReductionOptions
+
+    Raises
+    ------
+    InputError
+        When a row of the files is not as it must be.
+    """
+    reader = WeightReader(given.weights, labels, log_q=given.log_q)
+    found = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
+    if not reader.has_penalized:
+        return found
+    other = WeightReader(given.weights, labels, log_q=given.log_q, penalized=True)
+    charged = reduce_weights(other, read_draws(given, other), options, given.seed, True)
+    return replace(found, penalized=charged)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beyond_perplexity.importance.diagnostics import (
+    FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,
     NOT_OF_SAMPLES,
@@ -22,8 +23,27 @@ if TYPE_CHECKING:
 _NAMED = 3  # instances that a note names
 
 
+def share_below(ess: np.ndarray, n_tokens: np.ndarray, least: float) -> float:
+    """Return the share of all tokens in instances with fewer effective samples than `least`.
+
+    Parameters
+    ----------
+    ess : ndarray, shape (N,), float64
+        Effective samples of each instance.
+    n_tokens : ndarray, shape (N,), int64
+        T of each.
+    least : float
+
+    Returns
+    -------
+    float
+        From 0 to 1. The median of `ess` hides the worst documents, which are the longest.
+    """
+    return float(n_tokens[ess < least].sum() / n_tokens.sum())
+
+
 def summarize_diagnostics(
-    diagnostics: Sequence[Diagnostics], n_samples: np.ndarray
+    diagnostics: Sequence[Diagnostics], n_samples: np.ndarray, n_tokens: np.ndarray | None = None
 ) -> dict[str, Any]:
     """Summarize the diagnostics of sets of weights.
 
@@ -33,6 +53,8 @@ def summarize_diagnostics(
         One a set, N of them; may be empty.
     n_samples : ndarray, shape (N,), int64
         K of each.
+    n_tokens : ndarray, shape (N,), int64, optional
+        T of each, where the sets are of instances.
 
     Returns
     -------
@@ -50,6 +72,7 @@ def summarize_diagnostics(
     found = {
         "ess_median": np.median(ess),
         "ess_min": ess.min(),
+        "ess_low_share": None if n_tokens is None else share_below(ess, n_tokens, FEW_EFFECTIVE),
         "largest_weight_median": np.median(largest) if len(largest) else None,
         "largest_weight_max": largest.max() if len(largest) else None,
         "unique_share": unique.mean(),

@@ -2,16 +2,19 @@
 
 Of an estimate (schema ``estimates``):
 
-``method``
-    A key of `estimators.rows.ESTIMATORS`; what it is stands in its file.
+``method``, ``basis``
+    A key of `estimators.rows.ESTIMATORS`; what it is stands in its file. Of a bracket, ``basis`` is
+    the method whose samples it is made of, ``low`` and ``high`` are its ends, ``value`` is null.
 ``aggregation``, ``pairing``
     ``instance``: Π_n p̂(x_n). ``corpus``: the mean over samples of products over the corpus, with
     the samples paired by their ids (``sample_id``, the paper's) or at random (``random``: the mean
     over random pairings, ``low`` to ``high`` and ``standard_deviation`` their spread: how
     far one pairing, such as that by ids, may be off; the samples stay the same).
 ``measure``
-    ``perplexity`` exp(−log p̂ / T), or ``unknown_penalized_perplexity``, with log p̂ less ln U for
-    each unknown token, U = ``unknown_types``; null when either is not known.
+    ``perplexity`` exp(−log p̂ / T), or ``unknown_penalized_perplexity``: the same of a model that
+    shares p(``<unk>``) among the U = ``unknown_types`` types of unknown words. Its log p̂ is less by
+    ln U for each unknown token; null when either is not known. Where words are copied as well, the
+    draws have log p(x, z) of that model, and all is estimated with it anew.
 ``bound``
     One of `estimators.contract.BOUNDS`: of the true perplexity, or the true unknown-penalized
     perplexity.
@@ -25,6 +28,7 @@ Of an estimate (schema ``estimates``):
     Instances with p̂ = 0.
 ``ess_*``, ``largest_weight_*``, ``unique_share``, ``k_hat_*``
     Summary over the instances; of the corpus level, of its K products; see `Estimator.trust_note`.
+    ``ess_low_share`` is the share of tokens in instances with fewer than 5 effective samples.
     ``k_hat_above`` counts instances above the threshold of their own K, of those where k̂ is
     defined; ``k_hat_threshold`` is null when the thresholds differ.
 
@@ -41,12 +45,15 @@ import pyarrow as pa
 
 from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fields, Inputs
+from beyond_perplexity.importance.gaps import gap_rows
 from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
+from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
 from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
     IMPORTANCE_CURVES,
     IMPORTANCE_DIAGNOSTICS,
+    IMPORTANCE_GAPS,
     IMPORTANCE_REPLICATES,
 )
 
@@ -84,20 +91,37 @@ class _Measures:
         self._t = inputs.reader.n_tokens
         self._total = int(self._t.sum())
 
-    def rows(self, estimate: CorpusEstimate) -> Iterator[Fields]:
-        """Give the row of each measure."""
+    def rows(self, estimate: CorpusEstimate, charged: Iterator[Fields]) -> Iterator[Fields]:
+        """Give the row of each measure.
+
+        Parameters
+        ----------
+        estimate : CorpusEstimate
+        charged : iterator of dict
+            The numbers of this and later estimates with unknown words penalized, if there are such.
+        """
         unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
-        yield {"measure": "perplexity", **self._values(estimate, np.zeros(len(self._t)))}
+        yield {"measure": "perplexity", **self.uncharged(estimate)}
         penalized = {"measure": "unknown_penalized_perplexity"}
-        if unknown is None or types is None:
+        if (own := next(charged, None)) is not None:
+            yield own | penalized
+        elif unknown is None or types is None:
             note = "the number of unknown tokens or of unknown types is not known"
             yield {**penalized, **estimate.labels, "note": note}
         else:
             yield penalized | self._values(estimate, unknown * math.log(max(1, types)))
 
+    def uncharged(self, estimate: CorpusEstimate) -> Fields:
+        """Compute the numbers of a row of an estimate as it stands."""
+        return self._values(estimate, np.zeros(len(self._t)))
+
     def _values(self, estimate: CorpusEstimate, penalty: np.ndarray) -> Fields:
         """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
         options = self._inputs.options
+        if estimate.ends is not None:
+            ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
+            low, high = to_perplexity(ends, self._total)
+            return {**estimate.labels, "low": low, "high": high}
         charged = estimate.log_likelihood - penalty.sum()
         value = float(to_perplexity(charged, self._total))
         row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
@@ -138,14 +162,23 @@ def _table(schema: pa.Schema, inputs: Inputs, rows: Iterable[Fields]) -> pa.Tabl
         "unknown_types": reader.labels.unknown_types,
     }
 
-    def clean(value: object) -> object:
-        if isinstance(value, np.generic | np.ndarray):
-            value = value.item()
-        return None if isinstance(value, float) and math.isnan(value) else value
-
     listed = [common | row for row in rows]
-    columns = {name: [clean(row.get(name)) for row in listed] for name in schema.names}
+    columns = {name: [_clean(row.get(name)) for row in listed] for name in schema.names}
     return pa.table(columns, schema)
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _charged(reduction: Reduction) -> Iterator[Fields]:
+    """Give the numbers of every estimate with unknown words penalized, if they are estimated."""
+    if reduction.penalized is not None:
+        measures = _Measures(reduction.penalized.inputs)
+        for _, estimator in reduction.penalized.estimators:
+            yield from map(measures.uncharged, estimator.estimates())
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
@@ -154,15 +187,28 @@ def estimates_table(reduction: Reduction) -> pa.Table:
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
     measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
+    charged = _charged(reduction)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
     for method, estimator in reduction.estimators:
         group = last if estimator.group is None else estimator.group
         for estimate in estimator.estimates():
             level = estimator.levels.index(estimate.labels["aggregation"])
-            rows = [{"method": method, **row} for row in measures.rows(estimate)]
+            rows = [{"method": method, **row} for row in measures.rows(estimate, charged)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
-    return _table(ESTIMATES, reduction.inputs, (row for _, rows in found for row in rows))
+    rows = [row for _, listed in found for row in listed]
+    return _table(ESTIMATES, reduction.inputs, _warned(rows, reduction.inputs))
+
+
+def _warned(rows: list[Fields], inputs: Inputs) -> list[Fields]:
+    """Add a note to the stochastic bounds that lie above a strict one."""
+    empty = {"model": inputs.reader.labels.model, "proposal": None, "value": None}
+    least = least_strict([empty | row for row in rows])
+    for row in rows:
+        if strict := is_above_strict(empty | row, least):
+            warning = f"above the strict bound {strict.value:.2f} by {strict.words}: that is better"
+            row["note"] = "; ".join(filter(None, [warning, row["note"]]))
+    return rows
 
 
 def curves_table(reduction: Reduction) -> pa.Table:
@@ -225,6 +271,16 @@ def instances_table(reduction: Reduction) -> pa.Table:
         for found in estimator.diagnosed()
     )
     return _table(IMPORTANCE_DIAGNOSTICS, reduction.inputs, rows)
+
+
+def gaps_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_gaps``; empty without simulated documents."""
+    found = reduction.inputs.draws.get("bidirectional")
+    labels = reduction.inputs.reader.labels
+    common = {"model": labels.model, "proposal": labels.proposal}
+    rows = [common | row for row in (gap_rows(found) if found else ())]
+    columns = {name: [_clean(row.get(name)) for row in rows] for name in IMPORTANCE_GAPS.names}
+    return pa.table(columns, IMPORTANCE_GAPS)
 
 
 # By the flag that names its file: the schema and what makes it.

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from beyond_perplexity.importance.diagnostics import FEW_EFFECTIVE
 from beyond_perplexity.importance.estimators.contract import BOUNDS
 from beyond_perplexity.importance.estimators.registry import find_estimator
+from beyond_perplexity.importance.strict_bounds import least_strict
 
 _Row = Mapping[str, Any]
 
@@ -63,8 +65,20 @@ def _level(row: _Row) -> str:
     return f"{row['aggregation']} level{pairing[row['pairing']]}"
 
 
+def interval(row: Mapping[Any, Any]) -> str:
+    """Write the ends of a bracket, such as ``181.20 to 185.03``."""
+    return f"{number(row['low'])} to {number(row['high'])}"
+
+
+def _value(row: _Row) -> str:
+    return number(row["value"]) if row["basis"] is None else interval(row)
+
+
 def _what(row: _Row) -> str:
-    parts = [find_estimator(row["method"]).words, _level(row)]
+    words = find_estimator(row["method"]).words
+    if row["basis"] is not None:
+        words += f" of {find_estimator(row['basis']).words}"
+    parts = [words, _level(row)]
     if row["temperature"] is not None:
         parts.append(f"temperature {row['temperature']:g}")
     if row["beam_size"] is not None:
@@ -73,7 +87,7 @@ def _what(row: _Row) -> str:
 
 
 def _size(row: _Row) -> str:
-    drawn = find_estimator(row["method"]).drawn.format_map(row)
+    drawn = find_estimator(row["basis"] or row["method"]).drawn.format_map(row)
     samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} {drawn}, "
     definition = row["t_definition"] or "the sum of n_tokens as given"
     instances = "instance" if row["n_instances"] == 1 else "instances"
@@ -81,7 +95,7 @@ def _size(row: _Row) -> str:
 
 
 def _errors(row: _Row) -> Iterator[str]:
-    if row["low"] is not None:
+    if row["pairing"] == "random":
         yield (
             f"Mean over {row['replicates']} random pairings; "
             f"most of them from {number(row['low'])} to {number(row['high'])}, "
@@ -108,6 +122,11 @@ def _trust(row: _Row) -> Iterator[str]:
         text = (
             f"Effective samples of an instance: median {number(row['ess_median'])}, "
             f"least {number(row['ess_min'])}"
+        )
+    if row["ess_low_share"]:
+        text += (
+            f"; {row['ess_low_share']:.0%} of the tokens in instances with fewer than "
+            f"{FEW_EFFECTIVE:g}"
         )
     if row["largest_weight_max"] is not None:
         text += f"; largest share of one sample {row['largest_weight_max']:.0%}"
@@ -139,12 +158,11 @@ def describe_estimate(row: _Row) -> str:
     note = f"Note: {row['note']}." if row["note"] else ""
     if row["measure"] == "unknown_penalized_perplexity":
         return (
-            f"{MEASURE_WORDS[row['measure']]} {number(row['value'])}: the same, charged ln "
+            f"{MEASURE_WORDS[row['measure']]} {_value(row)}: the same, charged ln "
             f"{row['unknown_types']:,} for each of {row['n_unknown']:,} unknown tokens."
         )
     sentences = [
-        f"{MEASURE_WORDS[row['measure']]} {number(row['value'])} by {_what(row)}: "
-        f"{BOUNDS[row['bound']]}.",
+        f"{MEASURE_WORDS[row['measure']]} {_value(row)} by {_what(row)}: {BOUNDS[row['bound']]}.",
         f"{_size(row)}.",
         *_errors(row),
         *_trust(row),
@@ -181,11 +199,13 @@ def _cells(row: _Row) -> list[str]:
     units = row["n_instances"] if row["aggregation"] == "instance" else 1
     return [
         MEASURE_WORDS[row["measure"]].replace(" perplexity", ""),
-        row["method"] + (f" {row['beam_size']}" if row["beam_size"] else ""),
+        row["method"]
+        + (f" {row['beam_size']}" if row["beam_size"] else "")
+        + (f" of {row['basis']}" if row["basis"] else ""),
         level,
         temperature,
         "–" if row["n_samples"] is None else str(row["n_samples"]),
-        number(row["value"]),
+        _value(row),
         number(error),
         source,
         row["bound"],
@@ -225,4 +245,9 @@ def report(estimates: pa.Table) -> str:
         if row["measure"] == "perplexity" or all(row[name] is not None for name in charged)
     ]
     table = "\n".join(_lines([_HEADER, *(_cells(row) for row in rows)]))
-    return "\n\n".join([table, *(describe_estimate(row) for row in rows)])
+    strict = [
+        f"{MEASURE_WORDS[measure]}: the least strict bound is {number(least.value)}, by "
+        f"{least.words}."
+        for (_, measure), least in least_strict(rows).items()
+    ]
+    return "\n\n".join([table, *(describe_estimate(row) for row in rows), *strict])

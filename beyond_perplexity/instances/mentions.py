@@ -102,6 +102,17 @@ def encode_mentioned(
 ) -> Iterator[tuple[int, np.ndarray, list[MentionSpan]]]:
     """Stream the documents of a split that have words: id, ids of the words (T,), mentions.
 
+    Parameters and errors are those of `encode_with_text`.
+    """
+    for document, tokens in encode_with_text(corpus, split, vocabulary):
+        yield document.doc_id, tokens, document.spans
+
+
+def encode_with_text(
+    corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+) -> Iterator[tuple[MentionedDocument, np.ndarray]]:
+    """Stream the documents of a split that have words, each with the ids of its words, (T,).
+
     Parameters
     ----------
     corpus : CorpusFiles
@@ -131,7 +142,7 @@ def encode_mentioned(
             if not 0 <= span.start < span.end <= len(tokens):
                 where = name_mention(corpus, document.doc_id, span)
                 raise InputError(f"{where}: is outside the document's {len(tokens)} tokens")
-        yield document.doc_id, tokens, document.spans
+        yield document, tokens
 
 
 def name_mention(corpus: CorpusFiles, doc_id: int, span: MentionSpan) -> str:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import BatchSource, save_raw
+from beyond_perplexity.schemas.corpora import SENTENCES_OF_A_DOCUMENT
 from beyond_perplexity.storage.shards import atomic_path, write_json
 
 TOKENS, LATENTS = "tokens", "latents"
@@ -65,6 +66,19 @@ class Instance(NamedTuple):
 
     instance_id: int
     arrays: Mapping[str, np.ndarray]
+
+
+def document_of(instance_id: int, unit: str) -> int:
+    """Return the ``doc_id`` of the document that an instance is, or is a sentence of.
+
+    Parameters
+    ----------
+    instance_id : int
+        Of a sentence ``doc_id * 65536 + sentence``, else the ``doc_id`` itself.
+    unit : "document" or "sentence"
+        Of the model's family.
+    """
+    return instance_id // SENTENCES_OF_A_DOCUMENT if unit == "sentence" else instance_id
 
 
 @dataclass(frozen=True)

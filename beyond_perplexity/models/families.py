@@ -16,6 +16,7 @@ from beyond_perplexity.options import Rows
 
 Kind = Literal["counted", "trained", "brought", "unnormalized", "latent", "proposal"]
 Need = Literal["trees", "mentions", "graph"]
+Unit = Literal["document", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Family:
     Attributes
     ----------
     reference : str or None
-        ``module:Class``; None: it has no class of its own, being trained within its model.
+        ``module:Class``; None: it has no class of its own, being trained within its model or made
+        of it.
     options : str or None
         ``module:Dataclass`` of its architecture; None: it has no options.
     title : str
@@ -45,6 +47,11 @@ class Family:
         Options that the model of a proposal must have.
     sequential : bool
         A latent model that can be walked word by word, as sequential Monte Carlo does.
+    optimal : str or None
+        ``module:Class`` of the `models.optimal.OptimalProposal` of a latent model that has one; its
+        family, ``optimal``, is one name for all of them.
+    worked_out : bool
+        A proposal that is made of the model itself and not trained.
     bring : str or None
         ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
     files : tuple of str
@@ -54,6 +61,10 @@ class Family:
         `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
     training : str
         ``module:Dataclass`` of the options of its training, where it is trained.
+    unit : "document" or "sentence"
+        What a latent model gives one probability and writes: see `instances.store.document_of`.
+    plain : bool
+        Whether latent models are held against it where the configuration names no other.
     """
 
     reference: str | None
@@ -65,13 +76,18 @@ class Family:
     shares: tuple[str, ...] = ()
     asks: Mapping[str, Any] = field(default_factory=dict)
     sequential: bool = False
+    optimal: str | None = None
+    worked_out: bool = False
     bring: str | None = None
     files: tuple[str, ...] = ()
     engines: str | None = None
     training: str = "beyond_perplexity.training.options:TrainingOptions"
+    unit: Unit = "document"
+    plain: bool = False
 
 
 _MODELS = "beyond_perplexity.models"
+_OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
 FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
@@ -82,6 +98,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes", "maximum_open", "maximum_run"),
+        training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
         reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
@@ -90,6 +107,7 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("mentions",),
         shares=("maximum_entities", "maximum_length"),
+        training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
         reference=f"{_MODELS}.entitynlm.model:EntityNLM",
@@ -97,8 +115,9 @@ FAMILIES: Rows[Family] = {
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
-        proposals=("entity-tagger",),
+        proposals=("entity-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.entitynlm.optimal:OptimalEntities",
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
@@ -120,8 +139,9 @@ FAMILIES: Rows[Family] = {
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
-        proposals=("kglm-tagger",),
+        proposals=("kglm-tagger", "optimal"),
         sequential=True,
+        optimal=f"{_MODELS}.kglm.optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
         reference=f"{_MODELS}.kglm.tagger:KGLMTagger",
@@ -129,6 +149,7 @@ FAMILIES: Rows[Family] = {
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
+        training=_OF_PROPOSALS,
     ),
     "kneser-ney": Family(
         reference=f"{_MODELS}.kneser_ney:KneserNey",
@@ -137,8 +158,13 @@ FAMILIES: Rows[Family] = {
         kind="counted",
     ),
     "lstm": Family(
-        f"{_MODELS}.recurrent:LSTM", f"{_MODELS}.recurrent:RecurrentOptions", "LSTM", "trained"
+        reference=f"{_MODELS}.recurrent:LSTM",
+        options=f"{_MODELS}.recurrent:RecurrentOptions",
+        title="LSTM",
+        kind="trained",
+        plain=True,
     ),
+    "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
         reference=f"{_MODELS}.rnng.model:RNNG",
@@ -147,6 +173,8 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("span-crf", "joint"),
+        sequential=True,
+        unit="sentence",
     ),
     "rnng-top-down": Family(
         reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
@@ -155,6 +183,8 @@ FAMILIES: Rows[Family] = {
         kind="latent",
         needs=("trees",),
         proposals=("discriminative-rnng",),
+        sequential=True,
+        unit="sentence",
     ),
     "sentence-rnn": Family(
         reference=f"{_MODELS}.sentence_rnn:SentenceRNN",
@@ -170,12 +200,14 @@ FAMILIES: Rows[Family] = {
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
+        training=_OF_PROPOSALS,
     ),
     "transformer": Family(
         reference=f"{_MODELS}.transformer:Transformer",
         options=f"{_MODELS}.transformer:TransformerOptions",
         title="Transformer",
         kind="trained",
+        plain=True,
     ),
     "transformer-adaptive-softmax": Family(
         reference=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformer",
@@ -228,6 +260,36 @@ def families_of(*kinds: Kind) -> tuple[str, ...]:
     return tuple(name for name, row in FAMILIES.items() if row.kind in kinds)
 
 
+def proposal_modules(family: object, proposal: object) -> list[str]:
+    """List the files of a latent family and of the family of its proposal, for `fingerprint`.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    row = find_row(family)
+    files = {*family_modules(family), *family_modules(proposal)}
+    if row.optimal and is_worked_out(proposal):
+        files.add(_file(row.optimal))
+    return sorted(files)
+
+
+def is_worked_out(proposal: object) -> bool:
+    """Return whether a family is that of proposals made of the model itself, not trained.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    return find_row(proposal).worked_out
+
+
+def _file(reference: str) -> str:
+    return f"{reference.split(':')[0].replace('.', '/')}.py"
+
+
 def family_modules(family: object) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`.
 
@@ -238,4 +300,4 @@ def family_modules(family: object) -> list[str]:
     """
     row = find_row(family)
     named = {row.reference, row.options, row.bring, row.engines} - {None}
-    return sorted({f"{str(name).split(':')[0].replace('.', '/')}.py" for name in named})
+    return sorted({_file(str(name)) for name in named})

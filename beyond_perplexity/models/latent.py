@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.contract import ConfiguredModel
 from beyond_perplexity.vocabulary import Vocabulary
@@ -66,6 +67,29 @@ class LatentModule(ConfiguredModel):
         """
 
 
+class Simulated(NamedTuple):
+    """A document (or sentence) that a latent model generated, with the latents of its words.
+
+    Attributes
+    ----------
+    words : list of str
+        As generated, without ``</s>``; an unknown word as it is written, ``<unk>`` where the model
+        knows no more of it.
+    instance : Instance
+        What `LatentModule.instances` would give of these words, with these latents as annotation.
+        Its id is the number of the document.
+    latents : Tensor
+        int64, (W,): the canonical row of z.
+    truncated : bool
+        Cut at the largest number of words: then (x, z) is no draw of a whole document.
+    """
+
+    words: list[str]
+    instance: Instance
+    latents: Tensor
+    truncated: bool
+
+
 class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
 
@@ -95,6 +119,61 @@ class LatentModel(LatentModule):
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the annotated latents of each instance, int64, (B, W)."""
 
+    def unknown_penalty(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
+    ) -> Tensor | None:
+        """Return what unknown words cost of log p(x, z) where they are penalized, float64, (R,).
+
+        Each of the U types that the vocabulary lacks then has a U-th of the probability of
+        ``<unk>``. None where that is ln U for each unknown token, whatever z is.
+
+        Parameters
+        ----------
+        batch, owner, latents
+            As for `log_joint`.
+        unknown_types : int
+            U, at least 1.
+        """
+        return None
+
+    def penalized(self, unknown_types: int) -> Self | None:
+        """Return the same model with unknown words penalized, or None as `unknown_penalty` does.
+
+        It shares all parameters. Its log p(x, z) is less by that penalty.
+        """
+        return None
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw (x, z) ~ p, exactly up to the cut at a number of words.
+
+        Parameters
+        ----------
+        seed : int
+            Of the run.
+        purpose : str
+            What the documents are for; keys the random streams, as `invariance.streams.stream`.
+        numbers : range
+            Of the documents; a document depends on its own number, the seed and the purpose alone.
+        maximum_words : int
+            A document that would be longer is cut there, and says so.
+        vocabulary : Vocabulary
+            Of the words.
+
+        Raises
+        ------
+        InputError
+            When the family cannot be simulated.
+        """
+        family = self.config["family"]
+        raise InputError(f"{family}: no way to simulate documents is known; leave it out there")
+
     @abstractmethod
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of z, (W,), for people, tables and figures; JSON-serializable.
@@ -106,6 +185,13 @@ class LatentModel(LatentModule):
             ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for
             KGLM ``kind``, ``relation``, ``parent``.
         """
+
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe one row of z by its spans alone, for counting many: a part of `readable`.
+
+        An ``entity`` that is a string is the same in every row; numbers count those of a row.
+        """
+        return self.readable(instance, latent)
 
 
 class Proposal(LatentModule):
@@ -143,6 +229,10 @@ class Proposal(LatentModule):
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
+
+    def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log q(z | x) at temperature 1, nats, float64, (R,), with a gradient."""
+        return self.log_prob(batch, owner, latents, [1.0])[:, 0]
 
     @abstractmethod
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.families import FAMILIES, find_row
+from beyond_perplexity.models.families import FAMILIES, find_row, is_worked_out
 
 
 def find(family: object) -> type[TrainedModel]:
@@ -23,7 +23,8 @@ def find(family: object) -> type[TrainedModel]:
     """
     row = find_row(family)
     if row.reference is None:
-        raise InputError(f"family: {family!r} is trained within its model, not by itself")
+        how = "worked out from" if is_worked_out(family) else "trained within"
+        raise InputError(f"family: {family!r} is {how} its model, not by itself")
     found: type[TrainedModel] = resolve_name(row.reference)
     return found
 
@@ -53,6 +54,19 @@ def find_training(family: object) -> type[Any]:
     """
     kind: type[Any] = resolve_name(find_row(family).training)
     return kind
+
+
+def find_optimal(family: object) -> type[Any] | None:
+    """Return the class of a latent family's optimal proposal; None where it has none.
+
+    Raises
+    ------
+    InputError
+        When there is no such family.
+    """
+    reference = find_row(family).optimal
+    found: type[Any] | None = resolve_name(reference) if reference else None
+    return found
 
 
 def find_bring(family: object) -> Callable[..., Any] | None:

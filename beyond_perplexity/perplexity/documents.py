@@ -63,7 +63,7 @@ class DocumentRow(NamedTuple):
     group : str or None
         None: the document is a group of its own.
     log_likelihood : float
-        ln P of the tokens and ``</s>``; −inf when one of them is impossible.
+        ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible.
     log_likelihood_spelled : float or None
         The same with the spelling of each unknown word; None without a speller.
     tokens : int
@@ -74,6 +74,8 @@ class DocumentRow(NamedTuple):
         ``<unk>`` tokens, and predictions of probability zero.
     text_hash : int
         64 bits of the BLAKE2b digest of the scored bytes, signed.
+    ended : bool
+        Whether the log-likelihoods have the end of the document.
     """
 
     doc_id: int
@@ -88,6 +90,7 @@ class DocumentRow(NamedTuple):
     unknown: int
     impossible: int
     text_hash: int
+    ended: bool = True
 
 
 def texts_of_split(
@@ -140,7 +143,7 @@ def _other_documents(path: str, raw: str) -> InputError:
 
 
 def _row(
-    item: ScoredText, kind: TextKind, score: DocumentScore, spelling: float | None
+    item: ScoredText, kind: TextKind, score: DocumentScore, spelling: float | None, ended: bool
 ) -> DocumentRow:
     if math.isnan(score.log_prob):
         raise InputError(
@@ -161,6 +164,7 @@ def _row(
         score.unknown,
         score.impossible,
         hash_bytes(content),
+        ended,
     )
 
 
@@ -171,6 +175,7 @@ def score_rows(
     *,
     text: TextKind = "cleaned",
     spell: Spell | None = None,
+    count_eos: bool = True,
     **options: Any,
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it.
@@ -185,6 +190,8 @@ def score_rows(
         Whether repeated blanks are one and blanks at the ends none, or the string is scored as is.
     spell : callable, optional
         See the module.
+    count_eos : bool
+        Whether log-likelihoods have the end of each document.
     **options
         As in `scores.score_encoded`.
 
@@ -206,12 +213,12 @@ def score_rows(
         given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
     while part := list(islice(given, POOL)):
         strings = [item.text for item in part]
-        scores = list(score_documents(model, vocabulary, strings, **options))
+        scores = list(score_documents(model, vocabulary, strings, count_eos=count_eos, **options))
         spellings: Iterable[float | None] = [None] * len(part)
         if spell:
             spellings = spell(strings, [score.unknown for score in scores])
         of_each = zip(part, scores, spellings, strict=True)
-        yield [_row(item, text, score, spelling) for item, score, spelling in of_each]
+        yield [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
 
 
 def write_rows(writer: ShardWriter, rows: list[DocumentRow]) -> None:

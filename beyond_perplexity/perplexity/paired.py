@@ -45,7 +45,8 @@ class PairOptions(NamedTuple):
         Drawn sign-flips.
     seed : int
     count_eos : bool
-        Whether the end of each document counts as a byte, as in all perplexities.
+        Whether the end of each document counts as a byte, as in all perplexities; without, the
+        log-likelihoods are to be without it too.
     leave_out_infinite : bool
         Whether a model that finds a document impossible is named and left out, or an error.
     """
@@ -93,8 +94,10 @@ def compare_scores(
     Raises
     ------
     InputError
-        When scores are of other documents or texts, or infinite; names file and row.
+        When scores are of other documents or texts, or infinite, or some have the end of documents
+        and others or N have not; names file and row.
     """
+    _check_ends(files, options)
     rows: list[_Row] = []
     for kind, held in _by_text(files).items():
         finite = [one for one in held if _is_finite(one, options)]
@@ -139,6 +142,19 @@ def check_company(files: Sequence[FileScores]) -> None:
                 f"{one.path}: is scored on {one.scored_text} text and no other file is; score the "
                 "models on the same text"
             )
+
+
+def _check_ends(files: Sequence[FileScores], options: PairOptions) -> None:
+    """Refuse log-likelihoods that have the end of documents where N has not, or the reverse."""
+    for one in files:
+        if one.ended is not None and one.ended != options.count_eos:
+            held = "with the end of each document" if one.ended else "without the end of documents"
+            advice = (
+                "score again with --no-count-eos, or leave it out here"
+                if one.ended
+                else "give --no-count-eos here too"
+            )
+            raise InputError(f"{one.path}: its log-likelihoods are {held}; {advice}")
 
 
 def _is_finite(one: FileScores, options: PairOptions) -> bool:

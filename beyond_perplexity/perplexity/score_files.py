@@ -3,7 +3,8 @@
 A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: ``bytes``
 (of the scored string) and ``log_likelihood`` (nats). Used where they are there: ``doc_id`` (else
 rows are matched by their order), ``group``, ``text_hash``, ``words`` and ``characters`` (to tell
-other texts), ``unknown``, ``log_likelihood_spelled`` (then taken), and ``scored_text``.
+other texts), ``unknown``, ``log_likelihood_spelled`` (then taken), ``scored_text``, and ``ended``
+(whether the log-likelihoods have the end of each document).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NUMBERS = {"log_likelihood": pa.float64(), "bytes": pa.int64()}
 _SPELLED = "log_likelihood_spelled"
 _COUNTS = ("words", "characters", "unknown")
 _KEYS = ("doc_id", "group", "text_hash")
-_KIND = "scored_text"
+_KIND, _ENDED = "scored_text", "ended"
 # What tells that two rows are of one text, from the surest on.
 SAME_TEXT = ("text_hash", "bytes", "characters", "words")
 _INTEGER = re.compile(r"-?\d{1,18}")
@@ -49,6 +50,8 @@ class FileScores:
         ``bytes``, and of the other columns those that the file has; names are hashed.
     spelled : bool
         Whether unknown words are spelled.
+    ended : bool or None
+        Whether log-likelihoods have the end of each document; None where the file does not say.
     """
 
     file: TableFile
@@ -57,6 +60,7 @@ class FileScores:
     log_likelihood: np.ndarray
     columns: Mapping[str, np.ndarray] = field(repr=False)
     spelled: bool
+    ended: bool | None = None
 
     @property
     def path(self) -> str:
@@ -158,6 +162,22 @@ def _read_spelled(file: TableFile) -> bool:
     return filled > 0
 
 
+def _read_ended(file: TableFile) -> bool | None:
+    """Tell whether log-likelihoods have the end of each document: those of all rows, or of none."""
+    if _ENDED not in file.names:
+        return None
+    parts = [part.cast(pa.string()) for part in _streamed(file, _ENDED, pa.string())]
+    column = pc.utf8_lower(pc.fill_null(pa.chunked_array(parts, pa.string()), ""))
+    values = column.unique().to_pylist()
+    if values in (["true"], ["false"]):
+        return values == ["true"]
+    other = next((one for one in values if one not in ("true", "false")), values[-1])
+    row = pc.index(column, other).as_py()
+    raise InputError(
+        f"{file.place(row)}: {_ENDED} is {other!r}; give true in all rows or false in all"
+    )
+
+
 def _groups(keys: np.ndarray, alone: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Give each document without a group one of its own, the same in every file."""
     own = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
@@ -216,7 +236,8 @@ def read_scores(path: str) -> list[FileScores]:
             keys = _groups(keys, missing, ids)
         if not missing.all():
             columns[name] = keys
-    scores = FileScores(file, "", np.arange(count), likelihood, columns, spelled)
+    ended = _read_ended(file)
+    scores = FileScores(file, "", np.arange(count), likelihood, columns, spelled, ended)
     return [
         replace(scores.take(np.flatnonzero(kinds == code)), scored_text=name)
         for code, name in enumerate(names)

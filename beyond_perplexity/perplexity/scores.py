@@ -26,13 +26,14 @@ class DocumentScore(NamedTuple):
     Attributes
     ----------
     log_prob : float
-        log P of the tokens and ``</s>``, nats; −inf when one of them is impossible.
+        log P of the tokens and, unless it is left out, ``</s>``, nats; −inf when one of them is
+        impossible.
     tokens : int
         Tokens of the model, ``<s>`` and ``</s>`` not counted.
     unknown : int
         How many of them are ``<unk>``.
     impossible : int
-        Predictions, ``</s>`` included, of probability zero.
+        Predictions of probability zero among those that log P has.
     """
 
     log_prob: float
@@ -158,6 +159,7 @@ def score_encoded(
     *,
     context_length: int | None = None,
     stride: int | None = None,
+    count_eos: bool = True,
     batch_tokens: int = 8192,
 ) -> Iterator[DocumentScore]:
     """Score documents given as token ids, in their order, without holding them all.
@@ -170,6 +172,8 @@ def score_encoded(
         Token ids of each document, without ``<s>`` and ``</s>``.
     context_length, stride : int, optional
         See `check_window`.
+    count_eos : bool
+        Whether log P has ``</s>``; without, it is that of all texts that begin so.
     batch_tokens : int
         Positions of a batch at most; changes results by rounding only.
 
@@ -192,7 +196,9 @@ def score_encoded(
         while windows:
             rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
             batch, windows = windows[-rows:], windows[:-rows]
-            for window, scores in zip(batch, score_windows(model, batch), strict=True):
+            for window, found in zip(batch, score_windows(model, batch), strict=True):
+                ended = window.tokens[-1] == EOS  # no text holds that token
+                scores = found[:-1] if ended and not count_eos else found
                 totals[window.document] += scores.sum()
                 impossible[window.document] += np.count_nonzero(np.isneginf(scores))
         for ids, total, zeros in zip(pool, totals, impossible, strict=True):

@@ -181,8 +181,9 @@ def summarize(
         The model's.
     count_eos, count_bos : bool
         Whether ``</s>`` and ``<s>`` count in every N: as a token, a word, a character (the line
-        feed of a file with one document a line) and a byte. log P always has ``</s>`` and never
-        ``<s>``. The perplexity tutorial (001) counts both; KenLM and the default only ``</s>``.
+        feed of a file with one document a line) and a byte. log P never has ``<s>``, and the totals
+        have ``</s>`` in it if and only if N has. The perplexity tutorial (001) counts both; KenLM
+        and the default only ``</s>``.
 
     Returns
     -------
@@ -274,7 +275,7 @@ def measure(
     context_length, stride : int, optional
         See `check_window`.
     count_eos, count_bos : bool
-        See `summarize`.
+        See `summarize`. Without ``</s>`` neither N nor log P has it.
 
     Returns
     -------
@@ -283,8 +284,9 @@ def measure(
     """
     context, step = check_window(model, context_length, stride)
     totals = Totals()
-    options = {"context_length": context_length, "stride": stride}
-    for rows in score_rows(model, vocabulary, texts, text=text, spell=spell, **options):
+    how: dict[str, Any] = {"text": text, "spell": spell, "count_eos": count_eos}
+    how |= {"context_length": context_length, "stride": stride}
+    for rows in score_rows(model, vocabulary, texts, **how):
         for row in rows:
             totals.add(row)
         if write:

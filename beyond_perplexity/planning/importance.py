@@ -7,13 +7,25 @@ from typing import Any
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.registry import estimator_files
-from beyond_perplexity.models.families import FAMILIES, Family, family_modules
+from beyond_perplexity.importance.options import SimulationOptions
+from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json
+from beyond_perplexity.planning.parameters import as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 # A flag for every way to draw, for the command of a rule whose inputs have these names.
-DRAW_FLAGS = " ".join(f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw in DRAWS)
+DRAW_FLAGS = " ".join(
+    f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw, row in DRAWS.items() if row.reduced
+)
+
+
+def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return what decides which ids a model reads: its corpus and its vocabulary."""
+    return model["corpus"], model.get("vocabulary")
+
+
+# Draws and estimates that choose lie in folders of their own, under the same names.
+CHOICES, CHOOSING_SPLIT = "choices", "valid"
 
 
 class ImportancePlan:
@@ -26,6 +38,7 @@ class ImportancePlan:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        self._seed: int = config["seed"]
         self._corpora: Mapping[str, Any] = config["corpora"]
         self._models: Mapping[str, Any] = config["models"]
         self._proposals: Mapping[str, Any] = config["proposals"]
@@ -96,7 +109,7 @@ class ImportancePlan:
     def code(self, model: str, proposal: str, draw: str | None = None) -> list[str]:
         """Return the source files of the two families and of a way to draw, for a fingerprint."""
         names = self._models[model]["family"], self._proposals[proposal]["family"]
-        files = sorted({file for name in names for file in family_modules(name)})
+        files = proposal_modules(*names)
         return [*files, *DRAWS[draw].code] if draw else files
 
     def temperatures(self, proposal: str) -> list[float]:
@@ -116,50 +129,122 @@ class ImportancePlan:
         """Return the options of a job as JSON."""
         return as_json(self.settings(draw, proposal)[setting])
 
-    def _n_blocks(self, what: str) -> int:
-        return -(-self.options[what] // self.options[f"{what}_per_shard"])
+    def _count(self, what: str, draw: str) -> int:
+        """Return how many instances or samples a way to draw is for."""
+        if DRAWS[draw].documents and what == "instances":
+            return SimulationOptions(**self.options["bidirectional"]).documents
+        count: int = self.options[what]
+        return count
 
-    def instance_range(self, block: str) -> list[int]:
+    def _n_blocks(self, what: str, draw: str) -> int:
+        return -(-self._count(what, draw) // self.options[f"{what}_per_shard"])
+
+    def instance_range(self, draw: str, block: str) -> list[int]:
         """Return the first place of a block of instances, and how many they are.
 
         Blocks are counted by their size alone: in a larger run those that were whole are the same.
+        Of simulated documents it is their numbers.
         """
-        return self._range("instances", block)
+        return self._range("instances", draw, block)
 
     def sample_range(self, draw: str, block: str) -> list[int]:
         """Return the first of a block of samples and their number; nothing where there are none."""
-        return self._range("samples", block) if DRAWS[draw].by_samples else []
+        return self._range("samples", draw, block) if DRAWS[draw].by_samples else []
 
-    def _range(self, what: str, block: str) -> list[int]:
+    def _range(self, what: str, draw: str, block: str) -> list[int]:
         size = self.options[f"{what}_per_shard"]
         first = int(block) * size
-        return [first, min(size, self.options[what] - first)]
+        return [first, min(size, self._count(what, draw) - first)]
 
-    def draw_files(self, draw: str, proposal: str) -> list[str]:
+    def split_of(self, folder: str) -> str:
+        """Return the split that the draws of a folder are from: for choosing, another one."""
+        chosen: str = CHOOSING_SPLIT if folder.startswith(CHOICES) else self.options["split"]
+        return chosen
+
+    def draw_files(self, draw: str, proposal: str, folder: str = "draws") -> list[str]:
         """List the shards of one way to draw from a proposal; none where it is not wanted."""
-        folder = f"<results>/draws/{draw}/{self.model_of(proposal)}/{proposal}"
-        sample_blocks = self._n_blocks("samples") if DRAWS[draw].by_samples else 1
+        if DRAWS[draw].documents and folder.startswith(CHOICES):
+            return []  # simulated documents are of no split
+        folder = f"<results>/{folder}/{draw}/{self.model_of(proposal)}/{proposal}"
+        sample_blocks = self._n_blocks("samples", draw) if DRAWS[draw].by_samples else 1
         return [
             f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
             for setting in self.settings(draw, proposal)
-            for instances in range(self._n_blocks("instances"))
+            for instances in range(self._n_blocks("instances", draw))
             for samples in range(sample_blocks)
+        ]
+
+    # ---- beside ----
+
+    def beside(self, model: str) -> list[str]:
+        """List the models without latent variables of the same corpus and vocabulary."""
+        chosen = self.options["beside"]
+        if chosen is None:
+            rows = {name: FAMILIES[held["family"]] for name, held in self._models.items()}
+            chosen = [name for name, row in rows.items() if row.plain]
+        latent = self._models[model]
+        read = [name for name in chosen if _reads(self._models[name]) == _reads(latent)]
+        if self.options["beside"] is not None:
+            return read
+        first = {self._models[name]["family"]: name for name in reversed(read)}
+        return [name for name in read if name in first.values()]
+
+    def beside_flags(self, model: str) -> str:
+        """Return the flags of `scripts.score_beside` that say which instances are scored."""
+        unit = split_unit({"corpora": self._corpora}, self.corpus(model))
+        return (
+            f"--split {self.options['split']} --split-unit {unit} --seed {self._seed} "
+            f"--instances {self.options['instances']}"
+        )
+
+    def beside_files(self) -> list[str]:
+        """List the scores of all models beside all latent ones."""
+        return [
+            f"<results>/beside/{model}/{beside}.parquet"
+            for model in self.models()
+            for beside in self.beside(model)
         ]
 
     # ---- estimates ----
 
-    def draws_of(self, proposal: str) -> dict[str, list[str]]:
-        """Return the shards of every way to draw from a proposal, by its name."""
-        return {draw: self.draw_files(draw, proposal) for draw in DRAWS}
+    def draws_of(self, proposal: str, folder: str = "estimates") -> dict[str, list[str]]:
+        """Return the shards that the estimates of a folder are made of, by the way to draw."""
+        drawn = folder.replace("estimates", "draws")
+        kinds = [draw for draw, row in DRAWS.items() if row.reduced]
+        return {draw: self.draw_files(draw, proposal, drawn) for draw in kinds}
 
     def reduction_code(self, script: str, proposal: str) -> str:
         """Return the fingerprint of a script with that of the estimators that it can make."""
         kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
         return fingerprint(script, *estimator_files(kinds))
 
-    def estimate_files(self, kind: str) -> list[str]:
+    def gap_files(self) -> list[str]:
+        """List the gaps on simulated documents of all proposals; none where there are none."""
+        return self.estimate_files("gaps") if self.options["bidirectional"] is not None else []
+
+    def cost_files(self) -> list[str]:
+        """List what every job that estimates are made of has cost."""
+        drawn = "<results>/draws/"
+        return [
+            file.replace(drawn, "<benchmarks>/costs/draws/")
+            for name in self.proposals()
+            for draw, files in self.draws_of(name).items()
+            for file in files
+            if not DRAWS[draw].documents  # no estimate is made of simulated documents
+        ]
+
+    def posterior_files(self) -> list[str]:
+        """List the shards of latents under the posterior, of all proposals."""
+        return [file for name in self.proposals() for file in self.draw_files("posterior", name)]
+
+    def choice_files(self) -> list[str]:
+        """List the estimates of all proposals on the split that chooses; none without a choice."""
+        chosen = self.options["choose"] == "validation"
+        return self.estimate_files("estimates", f"{CHOICES}/estimates") if chosen else []
+
+    def estimate_files(self, kind: str, folder: str = "estimates") -> list[str]:
         """List the reduced files of one kind of all proposals."""
         return [
-            f"<results>/estimates/{self.model_of(name)}/{name}/{kind}.parquet"
+            f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet"
             for name in self.proposals()
         ]

@@ -164,6 +164,22 @@ def _check_training(key: str, training: Mapping[str, Any]) -> None:
         )
 
 
+def _check_beside(name: str, config: Config) -> None:
+    """Refuse a model that no latent model can be held against."""
+    require("importance.beside", name, config["models"], "model")
+    held = config["models"][name]
+    kind = FAMILIES[held["family"]].kind
+    if kind not in ("counted", "trained"):
+        raise InputError(f"importance.beside: '{name}' ({held['family']}) is {kind}; remove it")
+    latent = [one for one in config["models"].values() if FAMILIES[one["family"]].kind == "latent"]
+    keys = ("corpus", "vocabulary")
+    if not any(all(one[key] == held.get(key) for key in keys) for one in latent):
+        raise InputError(
+            f"importance.beside: no latent model has the corpus and the vocabulary of '{name}'; "
+            "remove it"
+        )
+
+
 def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     """Check models with latent variables, proposals and importance sampling.
 
@@ -198,3 +214,9 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     _check_reduction(config)
     for name in config["importance"]["proposals"] or []:
         require("importance.proposals", name, config["proposals"], "proposal")
+    if importance["choose"] == "validation" and importance["split"] == "valid":
+        raise InputError(
+            "importance.choose: is validation, but importance.split is valid too; report another"
+        )
+    for name in importance["beside"] or []:
+        _check_beside(name, config)

@@ -15,6 +15,8 @@ from beyond_perplexity.models.families import (
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.parameters import Config, as_json, split_unit
 
+WAKE_CODE = "beyond_perplexity/training/wake.py"
+
 
 class Models:
     """The models and proposals of a run.
@@ -50,8 +52,20 @@ class Models:
         return FAMILIES[self.find(name)["family"]]
 
     def code(self, name: str) -> list[str]:
-        """List the source files of a model's family, which its jobs depend on."""
-        return family_modules(self.find(name)["family"])
+        """List the source files of a model's family, which its jobs depend on.
+
+        Of a proposal with wake training, those of its model and of that training as well.
+        """
+        own = family_modules(self.find(name)["family"])
+        if not self.wake_files(name):
+            return own
+        return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})
+
+    def wake_files(self, name: str) -> list[str]:
+        """List the description of the model that a proposal learns from after its fit, if any."""
+        model = self.find(name)
+        asked = model["training"].get("wake_steps", 0)
+        return [f"<results>/models/{model['model']}/model.json"] if asked else []
 
     def corpus(self, name: str) -> str:
         """Return the corpus that a model is trained on and compared with."""
@@ -118,6 +132,10 @@ class Models:
         return split_unit(self.config, self.corpus(name))
 
     def scored(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored and generate (of those trained on a corpus)."""
+        """List the models that are scored and generate (of those trained on a corpus).
+
+        The likelihood of latent ones is estimated (`planning.importance`), not scored.
+        """
         names: list[str] = self.config["generation"]["models"]
-        return [name for name in names if corpus in (None, self.corpus(name))]
+        exact = [name for name in names if self.row(name).kind != "latent"]
+        return [name for name in exact if corpus in (None, self.corpus(name))]

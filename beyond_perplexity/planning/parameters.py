@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from beyond_perplexity.corpus.split import SENTENCES
+
 Config = Mapping[str, Any]
 
 
@@ -14,8 +16,14 @@ def as_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
+def base_corpus(config: Config, corpus: str) -> str:
+    """Return the corpus that sentences are of, or a corpus itself."""
+    return corpus if corpus in config["corpora"] else corpus.removesuffix(SENTENCES)
+
+
 def split_unit(config: Config, corpus: str) -> str:
     """Return what the splits of a corpus keep whole: ``document`` or ``page``."""
+    corpus = base_corpus(config, corpus)
     # Where the files say the splits, they keep the pages whole.
     unit: str = config["corpora"][corpus].get("split", {"unit": "page"})["unit"]
     return unit

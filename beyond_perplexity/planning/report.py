@@ -34,6 +34,30 @@ Exhibits = Mapping[str, Exhibit]
 INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
 
 
+SENTENCE_REFERENCE = "Sentences of the test set"
+SENTENCE_UNIT = """
+
+A text is a *sentence* here: what models of sentences write is compared with the sentences of the
+test split (those that have a tree), not with its documents. Sentences of one document, or of one
+page where whole pages were split, are exchanged together."""
+
+
+def importance_files(importance: ImportancePlan) -> Files:
+    """Say where the files of latent models are, by the kind."""
+    return {
+        "costs": lambda _: importance.cost_files(),
+        "posteriors": lambda _: importance.posterior_files(),
+        "choices": lambda _: importance.choice_files(),
+        "beside": lambda _: importance.beside_files(),
+        "importance_instances": lambda _: importance.estimate_files("diagnostics"),
+        "gaps": lambda _: importance.gap_files(),
+        "estimates": lambda _: importance.estimate_files("estimates"),
+        "importance_curves": lambda _: importance.estimate_files("curves"),
+        "replicates": lambda _: importance.estimate_files("replicates"),
+        "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
+    }
+
+
 class Report:
     """The tables and figures of a run.
 
@@ -108,6 +132,7 @@ class Report:
     ) -> Files:
         """Say where the files of each kind of `INPUTS` are, by the subject."""
         return {
+            **importance_files(importance),
             "measures": embeddings.measures,
             "embedding_measures": lambda corpus: [
                 file for file in embeddings.measures(corpus) if embeddings.encoder
@@ -134,15 +159,11 @@ class Report:
                 for _ in models.scored(corpus)[:1]
             ],
             "training": self.training_files,
-            "estimates": lambda _: importance.estimate_files("estimates"),
-            "importance_curves": lambda _: importance.estimate_files("curves"),
-            "replicates": lambda _: importance.estimate_files("replicates"),
             "example_samples": lambda corpus: [
                 f"<results>/samples/{source}/{samples.shards(source.split('/')[0])[0]}.parquet"
                 for source in samples.sources(corpus)
             ],
             "example_documents": lambda corpus: [f"<results>/corpora/{corpus}/documents.parquet"],
-            "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
         }
 
     def _of_sources(self, corpus: str, kind: str) -> list[str]:
@@ -176,7 +197,8 @@ class Report:
 
     def _has_all(self, exhibits: Exhibits, group: str, name: str) -> bool:
         row, files = self._row(exhibits, group, name), self.inputs(exhibits, group, name)
-        return all(files[kind] for kind in row.inputs if kind not in row.optional)
+        needed = all(files[kind] for kind in row.inputs if kind not in row.optional)
+        return needed and any(files.values())
 
     def files(self, paper: str | None = None) -> list[str]:
         """List every file of all tables and figures, or of those of a paper."""
@@ -242,8 +264,16 @@ class Report:
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return what the report says of a table or figure."""
         row = self._row(exhibits, group, exhibit)
-        return f"**{row.title}.** {row.caption}"
+        unit = SENTENCE_UNIT if self._of_sentences(group) else ""
+        return f"**{row.title}.** {row.caption}{unit}"
 
     def labels(self, group: str) -> str:
         """Return names, order, kinds of models and decodings, as JSON."""
-        return as_json(self._papers[group.split("/")[0]].labels)
+        held = self._papers[group.split("/")[0]].labels
+        reference = {"reference": SENTENCE_REFERENCE} if self._of_sentences(group) else {}
+        return as_json({**held, **reference})
+
+    def _of_sentences(self, group: str) -> bool:
+        """Return whether the texts of a group are sentences, as some models write them."""
+        paper, _, corpus = group.partition("/")
+        return paper == "tendencies" and self._samples.is_of_sentences(corpus)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import shlex
 
+from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json, split_unit
+from beyond_perplexity.planning.parameters import (
+    Config,
+    as_json,
+    base_corpus,
+    split_unit,
+)
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT
@@ -46,7 +52,8 @@ class Samples:
     def sources(self, corpus: str | None = None) -> list[str]:
         """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
         generation = self.config["generation"]
-        generated = [(m, d) for m in generation["models"] for d in generation["decodings"]]
+        models, decodings = generation["models"], generation["decodings"]
+        generated = [(m, d) for m in models for d in decodings if self._can_write(m, d)]
         brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"
@@ -54,13 +61,38 @@ class Samples:
             if corpus in (None, self.corpus_of(first, second))
         ]
 
+    def _can_write(self, model: str, decoding: str) -> bool:
+        """Return whether a model writes by a decoding; one of latents draws from itself alone."""
+        latent = self._models.row(model).kind == "latent"
+        return not latent or parse_decoding(self.config["decodings"][decoding]).ancestral
+
     def corpus_of(self, model: str, decoding: str) -> str:
-        """Return the corpus that a body of text is compared with."""
+        """Return the corpus that a body of text is compared with: with like texts of it.
+
+        A model of sentences is compared with the sentences, which are a corpus of their own.
+        """
         external = self.config["external_samples"]
         if model != EXTERNAL:
-            return self._models.corpus(model)
+            of_sentences = self._models.row(model).unit == "sentence"
+            return self._models.corpus(model) + (SENTENCES if of_sentences else "")
         corpus: str = external[decoding]["corpus"]
         return corpus
+
+    def sentence_corpora(self) -> list[str]:
+        """List the corpora of sentences that something is compared with."""
+        return [
+            f"{corpus}{SENTENCES}"
+            for corpus in self.config["corpora"]
+            if self.sources(f"{corpus}{SENTENCES}")
+        ]
+
+    def is_of_sentences(self, corpus: str) -> bool:
+        """Return whether the documents of a corpus are the sentences of another."""
+        return corpus not in self.config["corpora"]
+
+    def vocabulary_source(self, corpus: str) -> str:
+        """Return the corpus that the vocabularies of a corpus are built from."""
+        return base_corpus(self.config, corpus)
 
     def vocabulary_of(self, model: str, decoding: str) -> str:
         """Return the closed vocabulary that a body of text is compared in, or ``raw``."""
@@ -105,7 +137,8 @@ class Samples:
 
     def compared_corpora(self) -> list[str]:
         """List the corpora that something is compared with, in the order of the configuration."""
-        return [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
+        own = [corpus for corpus in self.config["corpora"] if self.sources(corpus)]
+        return [*own, *self.sentence_corpora()]
 
     def decoding_options(self, name: str) -> str:
         """Return the options of a decoding as JSON, with all defaults, which its jobs depend on."""
@@ -153,7 +186,8 @@ class Samples:
 
     def unit_flags(self, corpus: str) -> str:
         """Return the flag that says what the splits of a corpus keep whole, if not documents."""
-        return "--group-column title" if split_unit(self.config, corpus) == "page" else ""
+        grouped = self.is_of_sentences(corpus) or split_unit(self.config, corpus) == "page"
+        return "--group-column title" if grouped else ""
 
     def reference_flags(self, corpus: str) -> str:
         """Return the flags that say which documents of the test split are the reference."""

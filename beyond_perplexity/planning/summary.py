@@ -44,7 +44,7 @@ def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
     """
     jobs = list(jobs)
     generation = run.config["generation"]
-    generated = len(generation["models"]) * len(generation["decodings"])
+    generated = len(run.samples.sources()) - len(run.config["external_samples"])
     per_rule = Counter(job.rule for job in jobs)
     gpu_hours = sum(job.gpus * job.minutes for job in jobs) / 60
     documents = generated * generation["documents"]

@@ -16,7 +16,7 @@ from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.rows import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.split import SENTENCES, SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -37,7 +37,7 @@ from beyond_perplexity.tendencies.options import (
 from beyond_perplexity.tendencies.views import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.
-UNGENERATING = {"latent": "has latent variables", "unnormalized": "scores sentences alone"}
+UNGENERATING = {"unnormalized": "scores sentences alone"}
 
 # Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -106,6 +106,24 @@ def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Config)
         )
 
 
+def _check_writing(name: str, config: Config) -> None:
+    """Refuse a latent model without a decoding that it can write by, or a name that it needs."""
+    given = config["generation"]["decodings"]
+    decodings = [config["decodings"][one] for one in given if one in config["decodings"]]
+    if not any(parse_options(DecodingOptions, one, "decodings").ancestral for one in decodings):
+        raise InputError(
+            f"generation.models: '{name}' has latent variables and writes by ancestral sampling "
+            "alone; add such a decoding, without a temperature, or remove the model"
+        )
+    model = config["models"][name]
+    taken = f"{model['corpus']}{SENTENCES}"
+    if FAMILIES[model["family"]].unit == "sentence" and taken in config["corpora"]:
+        raise InputError(
+            f"corpora.{taken}: this name is kept for the sentences of '{model['corpus']}', which "
+            f"the samples of '{name}' are compared with; rename it"
+        )
+
+
 def _check_references(config: Config) -> None:
     for name, model in config["models"].items():
         if name == EXTERNAL:
@@ -118,6 +136,8 @@ def _check_references(config: Config) -> None:
         kind = FAMILIES[family].kind
         if kind in UNGENERATING:
             raise InputError(f"generation.models: '{name}' ({family}) {UNGENERATING[kind]}; remove")
+        if kind == "latent":
+            _check_writing(name, config)
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
@@ -203,12 +223,15 @@ def _check_evaluated_splits(config: Config) -> None:
     for name, model in config["models"].items():
         latent = FAMILIES[model["family"]].kind == "latent"
         section = "importance" if latent else "perplexity"
-        split, corpus = config[section]["split"], model["corpus"]
-        if config["corpora"][corpus].get("split", {}).get(split) == 0:
-            raise InputError(
-                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
-                f"({section}.split)"
-            )
+        corpus, wanted = model["corpus"], {"split": config[section]["split"]}
+        if latent and config["importance"]["choose"] == "validation":
+            wanted["choose"] = "valid"
+        for key, split in wanted.items():
+            if config["corpora"][corpus].get("split", {}).get(split) == 0:
+                raise InputError(
+                    f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
+                    f"({section}.{key})"
+                )
 
 
 def _settle_preprocessing(config: Config) -> None:

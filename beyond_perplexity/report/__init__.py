@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beyond_perplexity.figures import TERMS_OF_ESTIMATES
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
+from beyond_perplexity.report.importance_rows import IMPORTANCE_TABLES
 from beyond_perplexity.report.semantic_rows import SEMANTIC_TABLES
 
 if TYPE_CHECKING:
@@ -78,11 +78,28 @@ INPUTS: Rows[Input] = {
         "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
     ),
     "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
+    "beside": Input(
+        "scores of models without latent variables on the same instances",
+        f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
+    ),
+    "costs": Input("seconds of every job that draws", f"{_SCHEMAS}.draws:DRAW_COSTS"),
+    "posteriors": Input(
+        "latents under the posterior and under every proposal", f"{_SCHEMAS}.draws:POSTERIOR"
+    ),
+    "choices": Input(
+        "estimates of every proposal on the split that chooses", f"{_SCHEMAS}.estimates:ESTIMATES"
+    ),
+    "importance_instances": Input(
+        "estimates of every instance", f"{_SCHEMAS}.estimates:IMPORTANCE_DIAGNOSTICS"
+    ),
     "importance_curves": Input(
         "estimates of ever more samples", f"{_SCHEMAS}.estimates:IMPORTANCE_CURVES"
     ),
     "replicates": Input(
         "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
+    ),
+    "gaps": Input(
+        "simulated documents estimated from both sides", f"{_SCHEMAS}.estimates:IMPORTANCE_GAPS"
     ),
     "example_samples": Input(
         "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
@@ -248,31 +265,7 @@ TABLES: Rows[Exhibit] = {
         "removed. Shown is the smallest shift that the permutation test of each tendency finds at "
         "p < 0.005 with a probability of 0.8.",
     ),
-    "importance/table_1": Exhibit(
-        "report.importance:sampling_table",
-        ("estimates",),
-        "Importance sampling",
-        "Perplexity of models with latent variables, estimated from samples of a proposal. The ± "
-        "of the corpus level is the standard deviation over random pairings of the same samples."
-        + TERMS_OF_ESTIMATES,
-    ),
-    "importance/table_2": Exhibit(
-        "report.importance:beam_table",
-        ("estimates",),
-        "Beam marginalization",
-        "Perplexity of models with latent variables, bounded by the latents of a beam search."
-        + TERMS_OF_ESTIMATES,
-    ),
-    "importance/table_diagnostics": Exhibit(
-        "report.importance:trust_table",
-        ("estimates",),
-        "How far the estimates can be trusted",
-        "What each number is of the true perplexity (a strict or a stochastic upper bound, or "
-        "debiased) stands beside it. Errors over the samples are by the delta method where every "
-        "instance has 10 effective samples (or runs) or more and a relative variance of at most "
-        "0.1, else by bootstrap, which may be too small; neither knows of the bias."
-        + TERMS_OF_ESTIMATES,
-    ),
+    **IMPORTANCE_TABLES,
     "contrastive/findings": Exhibit(
         "report.contrastive_findings:findings_table",
         (

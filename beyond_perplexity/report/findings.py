@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures.numbers import shown, shown_range, shown_share
 from beyond_perplexity.figures.verdicts import (
     DIFFERS,
@@ -82,7 +83,8 @@ def by_corpus(
     tables = dict(zip(corpora, sensitivities, strict=False))
     found = []
     for name, sources in corpora.items():
-        unit = extractions[name].get("split", {}).get("unit", "")
+        report = extractions[name if name in extractions else name.removesuffix(SENTENCES)]
+        unit = report.get("split", {}).get("unit", "")
         own = measures[measures["source"].isin(sources)]
         if len(own):
             found.append(Compared(name, str(unit), own, tables.get(name)))

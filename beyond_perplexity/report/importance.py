@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.diagnostics import LARGEST_RELATIVE_VARIANCE, LEAST_EFFECTIVE
+from beyond_perplexity.importance.diagnostics import (
+    FEW_EFFECTIVE,
+    LARGEST_RELATIVE_VARIANCE,
+    LEAST_EFFECTIVE,
+)
 from beyond_perplexity.importance.estimators.contract import STRICT
 from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
-from beyond_perplexity.importance.wording import k_hat_cell, sampling_error
+from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
+from beyond_perplexity.importance.wording import interval, k_hat_cell, sampling_error
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
@@ -33,6 +39,7 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
+BESIDE_TITLE = "Without latent variables, exact, on the same instances and T"
 LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
     "random": "Corpus level, mean ± standard deviation over random pairings",
@@ -121,13 +128,38 @@ def _rows(
     return rows
 
 
-def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
+def _beside_rows(
+    families: Mapping[str, str], beside: pd.DataFrame | None, labels: Labels
+) -> list[list[str]]:
+    """Lay out the models without latent variables, on the instances of each column's model."""
+    if beside is None:
+        return []
+    sums = beside.groupby(["model", "beside"])[["log_likelihood", "n_tokens"]].sum()
+    values = {
+        key: float(np.exp(-likelihood / tokens))
+        for key, likelihood, tokens in sums.itertuples(name=None)
+    }
+    names = list(dict.fromkeys(beside["beside"]))
+    found = []
+    for name in names:
+        row = [BESIDE_TITLE if name == names[0] else "", labels.model(name)]
+        for model, family in families.items():
+            row.append(_number(values.get((model, name))))
+            if (family, "instance") in PUBLISHED:
+                row.append("–")
+        found.append(row)
+    return found
+
+
+def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out perplexity by proposal and temperature (paper 000, Table 1).
 
     Parameters
     ----------
     estimates : pandas.DataFrame
         Schema ``estimates``, of all models and proposals.
+    beside : pandas.DataFrame or None
+        Schema ``instance_scores``: models without latent variables on the same instances.
     labels : Labels
         What each model is evaluated on, and the families whose published values stand beside.
 
@@ -166,6 +198,7 @@ def sampling_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     rows = [
         row for level in LEVEL_TITLES for row in _rows(families, settings.order, level, show(level))
     ]
+    rows += _beside_rows(families, beside, labels)
     return Table(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
@@ -218,7 +251,7 @@ def trust_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
     penalized = {
-        _setting(row): row["value"]
+        _setting(row): row
         for row in instance[instance["measure"] != "perplexity"].to_dict("records")
     }
     columns = [
@@ -231,39 +264,64 @@ def trust_table(estimates: pd.DataFrame, labels: Labels) -> Table:
         Column("by", group="Standard error", text=True),
         Column("over instances", group="Standard error"),
         Column("median", group="Effective samples"),
+        Column("tokens below 5", group="Effective samples"),
         Column("median", group="Largest weight (share)"),
         Column("median", group="k̂"),
         Column("limit", group="k̂"),
         Column("above limit", group="k̂"),
         Column("Unique latents"),
     ]
-    notes = [(one.size_note, one.trust_note) for one in load_estimators().values()]
-    sizes, trust = ([note for note in kind if note] for kind in zip(*notes, strict=True))
-    counted = ", ".join(["samples of an instance", *sizes])
-    trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     rows = [_diagnosed(row, penalized) for row in chosen.to_dict("records")]
     return Table(
         "importance-diagnostics",
         "How far the instance-level estimates can be trusted",
-        "Bound: what the estimate is of the true perplexity. Unknown penalized: each unknown word "
-        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
-        "Standard error over samples: by the delta method where every instance has "
-        f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
-        f"{LARGEST_RELATIVE_VARIANCE:g}, "
-        f"else by bootstrap, which may be too small. Effective samples: {trusted}. Largest weight: "
-        "its share of the sum of the weights of an instance. k̂ above its limit, "
-        "min(1 − 1/log10 K, 0.7): "
-        "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
-        "undefined k̂ says nothing, good or bad. "
-        f"Of {len(_families(chosen, labels))} models.",
+        _trust_note(chosen, labels),
         columns,
         rows,
         chosen,
     )
 
 
+def _trust_note(chosen: pd.DataFrame, labels: Labels) -> str:
+    notes = [(one.size_note, one.trust_note) for one in load_estimators().values()]
+    sizes, trust = ([note for note in kind if note] for kind in zip(*notes, strict=True))
+    counted = ", ".join(["samples of an instance", *sizes])
+    trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
+    return (
+        "Bound: what the estimate is of the true perplexity; of a bracket both ends are shown, "
+        "with their errors, and a question mark withholds the claim (why: the CSV). "
+        "Unknown penalized: each unknown word "
+        f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
+        "Standard error over samples: by the delta method where every instance has "
+        f"{LEAST_EFFECTIVE:g} effective samples (or runs) and a relative variance of at most "
+        f"{LARGEST_RELATIVE_VARIANCE:g}, "
+        f"else by bootstrap, which may be too small. Effective samples: {trusted}; tokens below "
+        f"{FEW_EFFECTIVE:g}: the share of tokens in instances with fewer than that. "
+        "Largest weight: its share of the sum of the weights of an instance. k̂ above its limit, "
+        "min(1 − 1/log10 K, 0.7): "
+        "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
+        "undefined k̂ says nothing, good or bad. "
+        f"Of {len(_families(chosen, labels))} models.{_warnings(chosen)}"
+    )
+
+
+def _warnings(estimates: pd.DataFrame) -> str:
+    """Name the least strict bound of each model, and what lies above it."""
+    rows = estimates.to_dict("records")
+    found = []
+    for key, least in least_strict(rows).items():
+        above = sum(is_above_strict(row, {key: least}) is not None for row in rows)
+        warned = f": {above} stochastic bounds lie above it and are of no use" if above else ""
+        found.append(f"{key[0]} {least.value:,.1f} ({least.words}){warned}")
+    return f" Least strict bounds: {'; '.join(found)}." if found else ""
+
+
 def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "beam_size"))
+    return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "basis", "beam_size"))
+
+
+def _interval(row: Mapping[Hashable, Any]) -> str:
+    return interval(row) if pd.notna(row.get("low")) else "–"
 
 
 def _count(value: float) -> int | None:
@@ -271,7 +329,7 @@ def _count(value: float) -> int | None:
 
 
 def _diagnosed(
-    row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], float]
+    row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], Mapping[Hashable, Any]]
 ) -> list[str]:
     def shown(name: str, form: str) -> str:
         return "–" if pd.isna(row[name]) else format(row[name], form)
@@ -280,19 +338,23 @@ def _diagnosed(
     estimator = find_estimator(row["method"])
     above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
     size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
+    bracketed = not pd.isna(row["basis"])
+    drawn = find_estimator(row["basis"]) if bracketed else estimator
+    basis = f": {drawn.title.lower()}" if bracketed else ""
+    values = [row, penalized.get(_setting(row), {})]
     return [
         str(row["model"]),
         str(row["proposal"]),
         shown("temperature", "g"),
-        estimator.title + size,
-        shown("n_samples", ",.0f") + estimator.times.format_map(row),
+        estimator.title + (size or basis),
+        shown("n_samples", ",.0f") + drawn.times.format_map(row),
         str(row["bound"]),
-        _number(row["value"]),
-        _number(penalized.get(_setting(row))),
+        *(_interval(one) if bracketed else _number(one.get("value")) for one in values),
         _number(error),
         source or "–",
         _number(row["standard_error_instances"]),
         _number(row["ess_median"]),
+        shown("ess_low_share", ".0%"),
         shown("largest_weight_median", ".2f"),
         shown("k_hat_median", ".2f"),
         shown("k_hat_threshold", ".2f"),

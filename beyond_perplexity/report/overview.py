@@ -17,6 +17,7 @@ from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
+from beyond_perplexity.report.importance_choice import stochastic_bounds, without_choice
 from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
@@ -77,8 +78,9 @@ LATENT_TEXT = """How likely is human text under models with latent variables?
 """
 
 MEANING = """Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the
-perplexity, the looser the fewer effective samples there are: {stochastic}. The lowest over
-proposals and temperatures is shown, which is no bound in expectation. {strict}"""
+perplexity, the looser the fewer effective samples there are: {stochastic}. First stands the lowest
+of those that need no choice of a temperature or a size; of several it is chosen among these few.
+Then the lowest over proposals and temperatures, which is no bound in expectation. {strict}"""
 
 
 # What begins the lines that were found, by the paper.
@@ -208,7 +210,8 @@ def _shown_bits(bits: ByteBits | None) -> str:
 
 
 def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
-    header = ["Model", "instances", "proposal", "effective samples", "corpus"]
+    header = ["Model", "needs no choice", "by", "instances", "proposal", "effective samples"]
+    header.append("corpus")
     known = load_estimators()
     others = {method: one.heading for method, one in known.items() if one.heading}
     paired = [method for method, one in known.items() if "corpus" in one.levels]
@@ -225,6 +228,7 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
         rows.append(
             [
                 str(model),
+                *_without_choice(held),
                 f"{best['value']:,.1f}",
                 f"{best['proposal']}, τ = {best['temperature']:g}",
                 f"{best['ess_median']:.1f} of {of} (median)",
@@ -233,6 +237,15 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
             ]
         )
     return [header, *rows]
+
+
+def _without_choice(estimates: pd.DataFrame) -> list[str]:
+    """Return the lowest bound that no temperature and no size was chosen for, and what gave it."""
+    free = without_choice(stochastic_bounds(estimates)).nsmallest(1, "value").to_dict("records")
+    if not free:
+        return ["—", "—"]
+    title = load_estimators()[free[0]["method"]].title
+    return [f"{free[0]['value']:,.1f}", f"{title}, {free[0]['proposal']}"]
 
 
 def _meaning() -> str:

@@ -45,6 +45,9 @@ TREES = columns(
     tree=pa.string(),
 )
 
+# A sentence of the trees is known by the number doc_id * 65536 + sentence.
+SENTENCES_OF_A_DOCUMENT = 65_536
+
 # The documents before cleaning: the same in number and order as in ``documents``.
 RAW = columns(
     "raw",

@@ -57,6 +57,82 @@ SMC = columns(
     ess_min=pa.float64(),
 )
 
+# One row per simulated document, way to estimate, number of samples or particles, and run: log p̂ of
+# draws alone and of draws among which is the z that the document was simulated with, both null for
+# a document that was cut; log p̂ of both halves of plain samples, and log q of that z.
+BIDIRECTIONAL = columns(
+    "bidirectional",
+    instance_id=pa.int64(),
+    method=pa.string(),
+    temperature=pa.float64(),
+    n_samples=pa.int32(),
+    run=pa.int32(),
+    n_tokens=pa.int32(),
+    log_forward=pa.float64(),
+    log_reverse=pa.float64(),
+    log_first_half=pa.float64(),
+    log_second_half=pa.float64(),
+    log_q=pa.float64(),
+    ess=pa.float64(),
+    k_hat=pa.float64(),
+    tail=pa.string(),
+)
+
+
+# Two rows an instance: its latents under the proposal, and under the posterior. Counts are means
+# over samples: spans of the annotation, of the latents, of both, and of these with the right
+# entity. Log-likelihoods are those of the run that the particles are of; see
+# importance/drawing/posterior.py.
+POSTERIOR = columns(
+    "posterior",
+    model=pa.string(),
+    proposal=pa.string(),
+    instance_id=pa.int64(),
+    source=pa.string(),
+    structure=pa.string(),
+    method=pa.string(),
+    n_samples=pa.int32(),
+    effective=pa.float64(),
+    annotated=pa.float64(),
+    found=pa.float64(),
+    matched=pa.float64(),
+    same_entity=pa.float64(),
+    n_words=pa.int32(),
+    n_tokens=pa.int32(),
+    n_inside=pa.int32(),
+    log_likelihood=pa.float64(),
+    log_likelihood_inside=pa.float64(),
+    log_likelihood_end=pa.float64(),
+)
+
+
+# What a job that draws spent on each instance; see importance/drawing/costs.py.
+DRAW_COSTS = columns(
+    "draw_costs",
+    draw=pa.string(),
+    model=pa.string(),
+    proposal=pa.string(),
+    temperature=pa.float64(),
+    instance_id=pa.int64(),
+    seconds=pa.float64(),
+    seconds_of=pa.string(),
+)
+
+
+def penalized_column(name: str) -> str:
+    """Name the column of a score in which unknown words are penalized, where it has one."""
+    return f"{name}_penalized"
+
+
+def penalized_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a model in which the penalty is not ln U for each unknown token.
+
+    In log p(x, z) and log p̂ each of the U types that the vocabulary lacks then has a U-th of what
+    generates ``<unk>``, and copies cost nothing (`LatentModel.unknown_penalty`).
+    """
+    scores = [name for name in ("log_p", "log_likelihood") if name in schema.names]
+    return pa.schema([pa.field(penalized_column(name), pa.float64()) for name in scores])
+
 
 def temperature_column(temperature: float) -> str:
     """Name the column of log q at a temperature, e.g. ``log_q_tau_0.5``."""

@@ -13,6 +13,7 @@ ESTIMATES = columns(
     proposal=pa.string(),
     temperature=pa.float64(),
     method=pa.string(),
+    basis=pa.string(),
     aggregation=pa.string(),
     pairing=pa.string(),
     beam_size=pa.int32(),
@@ -36,6 +37,7 @@ ESTIMATES = columns(
     unknown_types=pa.int64(),
     ess_median=pa.float64(),
     ess_min=pa.float64(),
+    ess_low_share=pa.float64(),
     largest_weight_median=pa.float64(),
     largest_weight_max=pa.float64(),
     unique_share=pa.float64(),
@@ -102,4 +104,29 @@ IMPORTANCE_DIAGNOSTICS = columns(
     k_hat=pa.float64(),
     k_hat_threshold=pa.float64(),
     tail=pa.string(),
+)
+
+# One row per proposal, way to estimate and number of samples: log p of simulated documents from
+# both sides, nats per token, and the bracket of the same samples; see importance/gaps.py.
+IMPORTANCE_GAPS = columns(
+    "importance_gaps",
+    model=pa.string(),
+    proposal=pa.string(),
+    method=pa.string(),
+    temperature=pa.float64(),
+    n_samples=pa.int64(),
+    runs=pa.int64(),
+    n_documents=pa.int64(),
+    n_cut=pa.int64(),
+    n_missed=pa.int64(),
+    n_tokens=pa.int64(),
+    forward=pa.float64(),
+    reverse=pa.float64(),
+    gap=pa.float64(),
+    gap_error=pa.float64(),
+    bracket_low=pa.float64(),
+    bracket_high=pa.float64(),
+    bracket_bound=pa.string(),
+    ess_median=pa.float64(),
+    ess_low_share=pa.float64(),
 )

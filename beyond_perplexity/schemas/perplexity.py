@@ -7,7 +7,7 @@ import pyarrow as pa
 from beyond_perplexity.schemas.columns import columns
 
 # One row per document and text that it is scored on; see perplexity/documents.py. Log-likelihoods
-# are in nats and have the end of the document; the counts do not.
+# are in nats and, if `ended`, have the end of the document; the counts never do.
 DOCUMENT_SCORES = columns(
     "document_scores",
     doc_id=pa.int64(),
@@ -22,6 +22,7 @@ DOCUMENT_SCORES = columns(
     unknown=pa.int64(),
     impossible=pa.int64(),
     text_hash=pa.int64(),
+    ended=pa.bool_(),
 )
 
 # One row per model, whose `second` is null, and one per pair of models that are scored on the same

@@ -8,7 +8,8 @@ from beyond_perplexity.schemas.columns import columns
 
 # One row per validation and split. Without a likelihood there is no perplexity; with distortions of
 # the training there is a contrastive entropy, nats a sentence: of the split valid, and as train of
-# a fixed part of the training split.
+# a fixed part of the training split. The phase of a proposal is fit, and then wake, whose loss is
+# −log p̂(x) of its model, nats per prediction (training/wake.py); all others have fit alone.
 TRAINING = columns(
     "training",
     step=pa.int64(),
@@ -19,4 +20,5 @@ TRAINING = columns(
     contrastive_entropy=pa.float64(),
     learning_rate=pa.float64(),
     seconds=pa.float64(),
+    phase=pa.string(),
 )

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.shards import count_documents, read_rows
+from beyond_perplexity.storage.shards import RECORD_KEY, count_documents, read_record, read_rows
 from beyond_perplexity.tendencies.hashes import string_hashes
 from beyond_perplexity.tendencies.tokens import draw_documents
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
@@ -110,7 +110,11 @@ class DocumentFiles:
         if "log_prob" not in pq.read_schema(self.paths[0]).names:
             return False
         first = next(self.rows("log_prob"), None)
-        return first is not None and first.column("log_prob").null_count < first.num_rows
+        if first is None or first.column("log_prob").null_count < first.num_rows:
+            return first is not None
+        # Of models with latent variables log p is not known; but in which precision they ran is.
+        footer = pq.read_metadata(self.paths[0]).metadata or {}
+        return RECORD_KEY in footer and "precision" in read_record(self.paths[0])
 
     def groups(self) -> np.ndarray | None:
         """Return the group of every document; None without a column.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from beyond_perplexity.instances.batches import Pieces, TokenStore
 from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeInstances
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.checkpoint import WEIGHTS, save_model
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.counted import CountedModel
 from beyond_perplexity.models.families import families_of, family_modules
@@ -31,10 +32,17 @@ from beyond_perplexity.storage.provenance import content_hash, run_record, value
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
 from beyond_perplexity.training.loop import TrainingResult, train
-from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
+from beyond_perplexity.training.options import (
+    WAKE,
+    ContrastiveTrainingOptions,
+    ProposalTrainingOptions,
+    TrainingOptions,
+)
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 CONFIG_KEYS = ("family", "architecture", "training")
+# By name: the jobs of proposals without it do not depend on it.
+TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
 
 
 def fit_files(
@@ -46,6 +54,7 @@ def fit_files(
     output: str | Path,
     checkpoints: str | Path,
     preprocessing: Mapping[str, Any] | None = None,
+    wake: str | Path | None = None,
 ) -> None:
     """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
 
@@ -69,6 +78,9 @@ def fit_files(
     preprocessing : dict, optional
         How the documents were cleaned; kept in the model folder, so that other text can be cleaned
         likewise before it is scored.
+    wake : path, optional
+        Folder of the trained model that a proposal learns from after its fit to the annotation,
+        where its options have steps of wake training.
 
     Raises
     ------
@@ -80,10 +92,14 @@ def fit_files(
         allowed = ", ".join(CONFIG_KEYS)
         raise InputError(f"config.{min(unknown)}: unknown key; allowed are {allowed}")
     corpus = CorpusFiles.of(Path(documents).parent)._replace(documents=Path(documents))
+    _check_wake(training_options(config), wake)
     job = _prepare(corpus, vocabulary, config, seed, device, checkpoints, preprocessing or {})
+    job = replace(job, wake=Path(wake) if wake else None)
     record = run_record("scripts/train.py", dict(config), seed=seed, device=str(device))
     model, result = _fit(job)
-    columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
+    phases = {"fit": result, "wake": result.then}
+    rows = [{**row, "phase": name} for name, one in phases.items() if one for row in one.rows]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     write_shard(Path(output) / "training.parquet", TRAINING, columns, record)
     finite = math.isfinite(result.valid_loss)
     extra = {
@@ -98,6 +114,7 @@ def fit_files(
         "valid_perplexity": math.exp(result.valid_loss) if finite and model.normalized else None,
         "valid_infinite": not finite,
         "source": job.brought.source if job.brought else None,
+        "wake": _describe_wake(job, result.then),
     }
     save_model(output, model.cpu(), job.vocabulary, extra)
 
@@ -124,7 +141,10 @@ class Brought(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitting:
-    """One training: what it is made of and where its checkpoints are."""
+    """One training: what it is made of and where its checkpoints are.
+
+    `wake` is the folder of the model that a proposal learns from afterwards, if any.
+    """
 
     config: Mapping[str, Any]
     code: str
@@ -134,6 +154,7 @@ class Fitting:
     seed: int
     device: torch.device
     folder: Path
+    wake: Path | None = None
 
     @cached_property
     def options(self) -> TrainingOptions:
@@ -169,8 +190,10 @@ def _prepare(
     code = fingerprint("scripts/train.py", *family_modules(config.get("family")))
     words, brought = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
+    # Without the options of wake training: with or without it, the fit is the same.
+    training = {k: v for k, v in config.get("training", {}).items() if not k.startswith(WAKE)}
     determined_by = {
-        "config": dict(config),
+        "config": {**config, "training": training},
         "seed": seed,
         "code": code,
         "torch": torch.__version__,
@@ -222,13 +245,44 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
     job.set_initial_weights()
     model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
 
-    def rows(split: str) -> WholeInstances:
+    def rows(split: str, batch_tokens: int) -> WholeInstances:
         instances = model.instances(job.corpus, split, job.vocabulary)
         store = InstanceStore.write(job.folder, split, instances)
-        return WholeInstances(store, job.options.batch_tokens)
+        return WholeInstances(store, batch_tokens)
 
-    sources = (rows("train"), rows("valid"))
-    return model, train(model, sources, job.options, job.seed, job.folder, job.device)
+    def sources(batch_tokens: int) -> tuple[WholeInstances, WholeInstances]:
+        return rows("train", batch_tokens), rows("valid", batch_tokens)
+
+    options, seed, folder, device = job.options, job.seed, job.folder, job.device
+    result = train(model, sources(options.batch_tokens), options, seed, folder, device)
+    if job.wake is None:
+        return model, result
+    given = (job.wake, job.vocabulary, sources, options, seed, folder, device)
+    return model, replace(result, then=resolve_name(TRAIN_AWAKE)(model, *given))
+
+
+def _check_wake(options: TrainingOptions, wake: str | Path | None) -> None:
+    steps = options.wake_steps if isinstance(options, ProposalTrainingOptions) else 0
+    if steps and wake is None:
+        raise InputError(
+            f"training.wake_steps: is {steps}, but there is no model to learn from; "
+            "give --wake, the model's folder"
+        )
+    if wake is not None and not steps:
+        raise InputError(f"--wake: {wake}: training.wake_steps is 0; leave it out or give steps")
+
+
+def _describe_wake(job: Fitting, result: TrainingResult | None) -> dict[str, Any] | None:
+    """Say what wake training came to: −log p̂ of the validation split before and after it."""
+    if result is None or job.wake is None:
+        return None
+    return {
+        "model_sha256": content_hash(job.wake / WEIGHTS),
+        "valid_loss_before": result.rows[0]["loss"],
+        "valid_loss": result.valid_loss,
+        "best_step": result.best_step,
+        "steps": result.steps,
+    }
 
 
 def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:

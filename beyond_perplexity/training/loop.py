@@ -13,7 +13,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,9 @@ from beyond_perplexity.training.rounds import Rounds
 from beyond_perplexity.training.scheduled_sampling import mix_batch
 from beyond_perplexity.training.without_torchmetrics import lightning
 
+# Of a batch and the passes over the training split so far; see `TrainedModel.loss`.
+Loss = Callable[[Any, float], Tensor]
+
 IRRELEVANT_WARNINGS = (
     "The `srun` command is available",  # one process on one device needs no srun
     ".*treespec, LeafSpec",  # Lightning calls what torch has deprecated
@@ -57,9 +60,11 @@ class Trained(lightning.LightningModule):
         rounds: Rounds,
         seed: int,
         folder: Path,
+        loss: Loss,
     ) -> None:
         super().__init__()
         self.model = model
+        self._minimized = loss
         self.options = options
         self.rounds = rounds
         self.progress = rounds.progress
@@ -151,7 +156,7 @@ class Trained(lightning.LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Return the loss of a batch, nats per token."""
         batch = mix_batch(self.model, batch, self.options, self._seed, self.progress.step)
-        loss = self.model.loss(batch, self.rounds.epoch)
+        loss = self._minimized(batch, self.rounds.epoch)
         self._loss += loss.detach()
         self._tokens += batch.predictions
         return loss / batch.predictions
@@ -167,7 +172,7 @@ class Trained(lightning.LightningModule):
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Add up the loss of the validation split, and margins of it and of what is watched."""
         if dataloader_idx == 0:
-            self._validation_loss += float(self.model.loss(batch))
+            self._validation_loss += float(self._minimized(batch, math.inf))
             self._validation_tokens += batch.predictions
         margins = self.model.margins(batch)
         if margins is not None:
@@ -178,19 +183,10 @@ class Trained(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Extend the curve; keep the best weights; stop when they have not improved for long."""
         progress = self.progress
-        loss = self._validation_loss / self._validation_tokens
-        self._validation_loss, self._validation_tokens = 0.0, 0
         self._record("train", float(self._loss) / self._tokens)
-        self._record("valid", loss)
         self._loss, self._tokens = torch.zeros_like(self._loss), 0
-        if loss < progress.best_loss:
-            progress.best_loss, progress.best_step = loss, progress.step
-            progress.validations_without_best = 0
-            self.best = {
-                name: tensor.detach().cpu().clone()
-                for name, tensor in self.model.state_dict().items()
-            }
-        else:
+        loss = self._validated()
+        if progress.best_step != progress.step:
             progress.validations_without_best += 1
             plateau = self.options.schedule == "plateau"
             progress.halvings += plateau and self.rounds.epoch >= self.options.plateau_epochs
@@ -205,6 +201,30 @@ class Trained(lightning.LightningModule):
         if progress.finished:
             self._bar.close()
             self.trainer.should_stop = True
+
+    @torch.no_grad()
+    def validate_start(self, device: torch.device) -> None:
+        """Validate the initial weights: what is no better than they are is not kept."""
+        self.model.to(device).eval()
+        for batch in self.rounds.val_dataloader()[0]:
+            self.validation_step(batch.to(device), 0)
+        self._validated()
+        self.model.train()
+
+    def _validated(self) -> float:
+        """Return the loss of the validation that has just ended; keep the weights if the best."""
+        progress = self.progress
+        loss = self._validation_loss / self._validation_tokens
+        self._validation_loss, self._validation_tokens = 0.0, 0
+        self._record("valid", loss)
+        if loss < progress.best_loss:
+            progress.best_loss, progress.best_step = loss, progress.step
+            progress.validations_without_best = 0
+            self.best = {
+                name: tensor.detach().cpu().clone()
+                for name, tensor in self.model.state_dict().items()
+            }
+        return loss
 
     def _record(self, split: str, loss: float) -> None:
         total, count = self._margins.pop(split, (0.0, 0))
@@ -257,12 +277,15 @@ class TrainingResult:
         weights of that moment.
     best_step, steps : int
         Steps to the best weights, and in all.
+    then : TrainingResult or None
+        What a second training of the same model ended with.
     """
 
     rows: list[dict[str, Any]]
     valid_loss: float
     best_step: int
     steps: int
+    then: TrainingResult | None = None
 
 
 def train(
@@ -273,6 +296,7 @@ def train(
     folder: Path,
     device: torch.device,
     watched: BatchSource | None = None,
+    loss: Loss | None = None,
 ) -> TrainingResult:
     """Train a model, or go on with it, and leave it with its best weights.
 
@@ -290,6 +314,9 @@ def train(
     device : torch.device
     watched : BatchSource, optional
         A part of the training split whose margins the curve has, as those of the validation split.
+    loss : callable, optional
+        What is minimized in place of the model's own loss. The weights that the model comes with
+        are then validated first, and it keeps them if it finds none that are better.
 
     Returns
     -------
@@ -302,8 +329,10 @@ def train(
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     rounds = Rounds(sources, options, seed, watched)
-    trained = Trained(model, options, rounds, seed, folder)
+    trained = Trained(model, options, rounds, seed, folder, loss or model.loss)
     trained.restore()
+    if loss is not None and not trained.best:
+        trained.validate_start(device)
     if not trained.progress.finished:
         with warnings.catch_warnings():
             for message in IRRELEVANT_WARNINGS:

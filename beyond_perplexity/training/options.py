@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from beyond_perplexity.options import Amount, Count, Level, Limited, Natural, Positive, Share
+from beyond_perplexity.options import (
+    Amount,
+    Count,
+    Level,
+    Limit,
+    Limited,
+    Natural,
+    Positive,
+    Share,
+)
+
+WAKE = "wake_"  # the options of wake training begin so
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,29 @@ class ContrastiveTrainingOptions(TrainingOptions):
             raise ValueError(f"substitution, transposition: add up to {total:g}, not to 1")
         if self.scheduled_sampling != "none":
             raise ValueError("scheduled_sampling: is for models that predict words; leave it out")
+
+
+@dataclass(frozen=True)
+class ProposalTrainingOptions(TrainingOptions):
+    """How a proposal is trained: on the annotation, then, where asked, on what its model believes.
+
+    Attributes
+    ----------
+    wake_steps : int
+        Steps of wake training after the fit to the annotation: latents are drawn from the proposal
+        and weighed by the trained model, which stays as it is; 0: none.
+    wake_samples : int
+        Latents that are drawn of an instance in each step.
+    wake_batch_tokens : int
+        Positions of a batch of wake training at most, each instance counted once.
+    wake_learning_rate : float
+        The peak of the schedule in wake training.
+    """
+
+    wake_steps: Natural = 0
+    wake_samples: Annotated[int, Limit(minimum=2)] = 16
+    wake_batch_tokens: Count = 512
+    wake_learning_rate: Positive = 0.001
 
 
 def scheduled_rate(

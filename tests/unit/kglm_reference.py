@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 NONE, ONGOING, NEW, RELATED = range(4)
+UNK = 2
 
 
 def graph_of(module):
@@ -110,38 +111,52 @@ def latent_log_prob(module, vectors, codes, temperature, edges):
     return total, history
 
 
-def word_log_prob(model, vector, entity, word):
-    """Return log p(word | h, entity), both ways of making it summed."""
+def word_log_prob(model, vector, entity, word, spelling=-1, unknown_types=1):
+    """Return log p(word | h, entity), both ways of making it summed.
+
+    A place of an alias makes the word when it has the same spelling; what is generated as unknown
+    is any of some types.
+    """
+    share = unknown_types if word == UNK else 1
     mixed = model.mix_words(vector)
     if entity is None:
         scores = model.embedding.weight @ mixed + model.bias
         scores = torch.cat([torch.tensor([-math.inf]).to(scores), scores[1:]])
-        return float(scores.log_softmax(0)[word])
+        return float(scores.log_softmax(0)[word]) - math.log(share)
     mixed = mixed + model.mix_entity(model.graph.entities[entity])
     scores = model.embedding.weight @ mixed + model.bias
     scores = torch.cat([torch.tensor([-math.inf] * 2).to(scores), scores[2:]])
-    words = list(range(len(scores)))
-    parts = [scores]
+    parts, spellings = [scores], []
     for alias in model.alias_words[entity].tolist():
-        ids = [i for i in alias if i >= 0]
-        if ids:
+        held = [i for i in alias if i != -1]
+        if held:
+            ids = [int(model.word_ids[i]) if i >= 0 else UNK for i in held]
             states = model.alias_encoder(model.embedding(torch.tensor(ids))[None])[0][0]
-            parts.append(model.alias_output(states).tanh() @ vector)
-            words += ids
+            copies = model.alias_output(states).tanh() @ vector
+            able = [place for place, i in enumerate(held) if i >= 0]
+            parts.append(copies[able])
+            spellings += [held[place] for place in able]
     probabilities = torch.cat(parts).softmax(0)
-    return math.log(sum(float(p) for p, w in zip(probabilities, words, strict=True) if w == word))
+    shares = [float(w == word) / share for w in range(len(scores))]
+    shares += [float(s == spelling) for s in spellings]
+    total = sum(float(p) * s for p, s in zip(probabilities, shares, strict=True) if s)
+    return math.log(total)
 
 
 @torch.no_grad()
-def log_joint(model, tokens, codes, edges=None):
-    """Return log p(x, z) of one document."""
+def log_joint(model, tokens, codes, edges=None, spellings=None, unknown_types=1):
+    """Return log p(x, z) of one document, of its ids and of the spellings that aliases have."""
+    spellings = [-1] * len(tokens) if spellings is None else spellings
     edges = graph_of(model) if edges is None else edges
     vectors = hidden_vectors(model, tokens)
     total, history = latent_log_prob(model, vectors, codes, 1.0, edges)
     if history is None:
         return -math.inf
     for place, word in enumerate(tokens):
-        total += word_log_prob(model, vectors[place][0], history[place], word)
+        spelling = spellings[place]
+        total += word_log_prob(
+            model, vectors[place][0], history[place], word, spelling, unknown_types
+        )
     parents = recent(history, model.graph.cutoff, edges)
     total += kind_log_probs(model.heads, vectors[-1], history, parents, 1.0)[NONE]
     return total + word_log_prob(model, vectors[-1][0], None, 1)
@@ -190,14 +205,14 @@ def sample(proposal, tokens, uniforms, temperature, edges=None):
     return codes
 
 
-def weigh(model, proposal, tokens, uniforms, temperatures, drawn=1.0):
+def weigh(model, proposal, tokens, uniforms, temperatures, drawn=1.0, spellings=None):
     """Draw and weigh one sample: (codes, log p, [log q at each temperature]).
 
     One call is what a program does that loops over instances and samples.
     """
     codes = sample(proposal, tokens, uniforms, drawn)
     scores = [log_prob(proposal, tokens, codes, t) for t in temperatures]
-    return codes, log_joint(model, tokens, codes), scores
+    return codes, log_joint(model, tokens, codes, spellings=spellings), scores
 
 
 def enumerate_codes(module, length):

@@ -235,6 +235,7 @@ def make_training(models: list[str]) -> pd.DataFrame:
                 "contrastive_entropy": np.nan,
                 "learning_rate": 1e-3,
                 "seconds": kept * 0.1,
+                "phase": "fit",
                 "model": model,
             }
             parts.append(pd.DataFrame(columns))

@@ -177,6 +177,18 @@ def test_the_command_writes_a_row_a_document(run):
     assert [row["bytes"] for row in rows] == [3, 5]
 
 
+def test_the_command_leaves_the_end_out_of_everything(run):
+    found, rows = run("text.txt", "a b\nb\n", "--no-count-eos")
+    whole, ended = run("text.txt", "a b\nb\n")
+    assert sum(row["log_likelihood"] for row in rows) == pytest.approx(found["log_prob"])
+    assert found["log_prob"] > whole["log_prob"]
+    assert found["n"]["token"] == 3 == whole["n"]["token"] - 2
+    assert [row["ended"] for row in rows] == [False, False]
+    assert [row["ended"] for row in ended] == [True, True]
+    expected = math.exp(-found["log_prob"] / 3)
+    assert found["perplexity"]["token"] == pytest.approx(expected)
+
+
 def test_the_command_takes_groups_where_the_file_has_them(run):
     lines = [{"text": "a b", "group": "x", "page": 1}, {"text": "b", "group": "y", "page": 1}]
     content = "".join(json.dumps(line) + "\n" for line in lines)

@@ -71,7 +71,7 @@ def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
     log_w = (ALL["log_p"] - ALL["log_q"]).reshape(3, K)
     value = np.exp(-(logsumexp(log_w, 1) - np.log(K)).sum() / 9)
     table, *lines = said.split("\n\n")
-    assert len(lines) == len(table.splitlines()) - 1 == 4
+    assert len(lines) == len(table.splitlines()) - 1 == 5
     assert f"Perplexity {value:,.2f} by importance sampling; instance level" in lines[0]
     assert "a stochastic upper bound" in lines[0]
     assert "K = 30 samples, 3 instances, T = 9 (the sum of n_tokens as given)" in lines[0]

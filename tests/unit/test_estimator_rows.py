@@ -74,11 +74,11 @@ def test_the_files_of_a_run_are_those_whose_draws_it_has():
     def stems(*kinds: str) -> set[str]:
         return {Path(path).stem for path in estimator_files(kinds)}
 
-    plain = {"importance_sampling", "jackknife", "mixture"}
+    plain = {"importance_sampling", "jackknife", "mixture", "bracket"}
     assert stems() == plain
     assert stems("beams") == plain | {"beams", "beam", "beam_plus_tail"}
     assert stems("smc") == plain | {"smc_runs", "smc"}
-    assert set(estimator_files()) == set(estimator_files(["beams", "smc"]))
+    assert set(estimator_files()) == set(estimator_files(["beams", "smc", "bidirectional"]))
     assert all((ROOT / path).is_file() for path in estimator_files())
 
 
@@ -94,6 +94,7 @@ def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path
         "beam_plus_tail": 2 * taus,
         "smc": 0,
         "beam": 2,
+        "bracket": taus + 1,
     }
 
 
@@ -120,7 +121,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     shown = trust_table(frame, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
-    assert "; of the largest weight 1." in shown.note
+    assert "; of the largest weight 1; tokens below 5" in shown.note
 
     lines = [label.get_text() for label in bounds(frame, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines

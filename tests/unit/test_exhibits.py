@@ -92,6 +92,8 @@ def has_files(key: str, config: dict[str, Any]) -> bool:
         "contrastive/partition": given["partition"]["proposal"],
         "tendencies/embeddings": Run(config).embeddings.encoder,
         "semantics/human": config["semantics"]["human_scores"],
+        "importance/table_gaps": config["importance"]["bidirectional"],
+        "importance/figure_gaps": config["importance"]["bidirectional"],
     }
     return bool(asked.get(key, True))
 

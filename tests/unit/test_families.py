@@ -22,8 +22,15 @@ from beyond_perplexity.models.contract import (
     TrainedModel,
 )
 from beyond_perplexity.models.counted import CountedModel
-from beyond_perplexity.models.families import FAMILIES, families_of, family_modules
+from beyond_perplexity.models.families import (
+    FAMILIES,
+    families_of,
+    family_modules,
+    is_worked_out,
+    proposal_modules,
+)
 from beyond_perplexity.models.latent import LatentModel, Proposal
+from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 from beyond_perplexity.training.options import TrainingOptions
@@ -91,15 +98,28 @@ def test_a_proposal_fits_its_model(family):
     options = {field.name for field in dataclasses.fields(resolve(FAMILIES[family].options))}
     for name in FAMILIES[family].proposals:
         proposal = FAMILIES[name]
-        assert proposal.needs == FAMILIES[family].needs
+        assert is_worked_out(name) or proposal.needs == FAMILIES[family].needs
         assert set(proposal.shares) | set(proposal.asks) <= options
         own = resolve(proposal.options) if proposal.options else None
         assert own is None or set(proposal.shares) <= {f.name for f in dataclasses.fields(own)}
 
 
+@pytest.mark.parametrize("family", families_of("latent"))
+def test_an_optimal_proposal_is_that_of_the_model_that_names_it(family):
+    row, found = FAMILIES[family], registry.find_optimal(family)
+    assert (found is not None) == ("optimal" in row.proposals)
+    if found is not None:
+        assert issubclass(found, OptimalProposal)
+        assert not found.__abstractmethods__
+        file = f"{found.__module__.replace('.', '/')}.py"
+        assert file in proposal_modules(family, "optimal")
+        others = {name for name in row.proposals if name != "optimal"}
+        assert all(file not in proposal_modules(family, name) for name in others)
+
+
 def test_every_proposal_belongs_to_a_model_and_titles_are_unique():
-    held = [name for row in FAMILIES.values() for name in row.proposals]
-    assert sorted(held) == sorted(families_of("proposal"))
+    held = [name for row in FAMILIES.values() for name in row.proposals if not is_worked_out(name)]
+    assert sorted([*held, "optimal"]) == sorted(families_of("proposal"))
     titles = [row.title for row in FAMILIES.values()]
     assert len(set(titles)) == len(titles)
 
@@ -118,7 +138,7 @@ def test_every_family_has_a_row():
     named = [c for c in subclasses(TrainedModel) if c.__module__.startswith(package)]
     models = [c for c in named if not c.__module__.startswith(evaluators)]
     names = {found.family for found in models if not found.__abstractmethods__}
-    assert names == {name for name, row in FAMILIES.items() if row.reference}
+    assert names - {"optimal"} == {name for name, row in FAMILIES.items() if row.reference}
 
 
 def test_a_family_without_a_class_is_not_found_and_an_unknown_one_is_named():

@@ -6,7 +6,7 @@ sample once.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,9 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
 
@@ -75,7 +77,7 @@ def jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
                 path,
                 setting,
                 held.draw_options(draw, proposal, setting),
-                tuple(held.instance_range(instances)),
+                tuple(held.instance_range(draw, instances)),
                 tuple(held.sample_range(draw, samples)),
             )
         )
@@ -98,21 +100,42 @@ def drawn_again(**changes: object) -> dict[str, int]:
 
 
 def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are():
-    """Oracle: counted by hand.
+    """Oracle: counted by hand; what is counted of 10 proposals is 10 a block of instances.
 
-    6 proposals are drawn from at 6 temperatures and 2 at one, which makes 38 settings; 5 are for
+    6 proposals are drawn from at 6 temperatures and 4 at one, which makes 40 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
     more_samples = drawn_again(samples=20_000)
-    assert more_samples == {"weights": 38 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_samples == {
+        "weights": 40 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "bidirectional": 0,
+        "posterior": 0,
+    }
     more_instances = drawn_again(instances=2100)
-    assert more_instances == {"weights": 38 * 2, "log_q": 6 * 2, "beams": 8 * 2, "smc": 6 * 2}
+    blocks = {
+        "weights": 40 * 2,
+        "log_q": 6 * 2,
+        "beams": 10 * 2,
+        "smc": 10 * 2,
+        "posterior": 10 * 2,
+    }
+    assert more_instances == {**blocks, "bidirectional": 0}
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
     more_temperatures = drawn_again(temperatures=temperatures)
-    assert more_temperatures == {"weights": 6 * 40, "log_q": 6 * 40, "beams": 0, "smc": 0}
+    assert more_temperatures == {
+        "weights": 6 * 40,
+        "log_q": 6 * 40,
+        "beams": 0,
+        "smc": 0,
+        "bidirectional": 0,
+        "posterior": 0,
+    }
     assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
     more_beams = drawn_again(beams=[1, 10, 1000])
-    assert more_beams == {"weights": 0, "log_q": 0, "beams": 8 * 40, "smc": 0}
+    assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 10 * 40}
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():
@@ -139,6 +162,18 @@ def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
     }
 
 
+def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split():
+    chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
+    held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
+    shards = jobs(held, "bidirectional", "kglm-peeking")
+    assert [job.instances for job in shards] == [(0, 20), (20, 20), (40, 5)]
+    assert {job.samples for job in shards} == {()}
+    assert held.draw_files("bidirectional", "kglm-peeking", "choices/draws") == []
+    assert len(held.gap_files()) == len(held.proposals())
+    without = plan("config.yaml", bidirectional=None)
+    assert without.draw_files("bidirectional", "kglm-peeking") == without.gap_files() == []
+
+
 def test_every_way_to_draw_can_be_run():
     """Oracle: the signatures and fields of what the rows name; the script fills them in."""
     for draw in DRAWS.values():
@@ -160,12 +195,82 @@ def test_the_tables_say_where_the_annotation_comes_from():
     )
 
 
-def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo():
+def test_only_models_that_go_word_by_word_are_run_by_sequential_monte_carlo(monkeypatch):
     held = plan("config.yaml", instances=40, instances_per_shard=20)
     folder = "<results>/draws/smc/kglm/kglm-peeking/all"
     assert held.draw_files("smc", "kglm-peeking") == [
         f"{folder}/00000-00000.parquet",
         f"{folder}/00001-00000.parquet",
     ]
+    assert len(held.draw_files("smc", "rnng-crf")) == 2
+    as_a_whole = replace(FAMILIES["rnng"], sequential=False)
+    monkeypatch.setitem(FAMILIES, "rnng", as_a_whole)
     assert held.draw_files("smc", "rnng-crf") == []
+    assert len(held.draw_files("smc", "kglm-peeking")) == 2
     assert plan("config.yaml", smc=None).draw_files("smc", "kglm-peeking") == []
+
+
+def test_what_chooses_is_drawn_like_what_is_reported_but_from_the_validation_split():
+    held = plan("config.yaml", choose="validation")
+    assert plan("config.yaml").choice_files() == []
+    reported, choosing = held.estimate_files("estimates"), held.choice_files()
+    prefix = "<results>/choices/estimates/"
+    assert choosing == [path.replace("<results>/estimates/", prefix) for path in reported]
+    assert (held.split_of("draws"), held.split_of("choices/draws")) == ("test", "valid")
+    for name in held.proposals():
+        drawn, again = (held.draws_of(name, f"{f}estimates") for f in ("", "choices/"))
+        assert set(again) == set(drawn)
+        for draw, files in drawn.items():
+            if not DRAWS[draw].documents:
+                moved = [
+                    path.replace("<results>/draws/", "<results>/choices/draws/") for path in files
+                ]
+                assert again[draw] == moved
+
+
+def test_costs_lie_beside_every_draw_that_is_reduced():
+    held = plan("config.yaml")
+    drawn = [
+        f for name in held.proposals() for files in held.draws_of(name).values() for f in files
+    ]
+    assert len(held.cost_files()) == len(drawn)
+    assert all(path.startswith("<benchmarks>/costs/draws/") for path in held.cost_files())
+    assert not any("/posterior/" in path for path in held.cost_files())
+
+
+def test_latent_models_are_held_against_one_model_of_each_plain_family():
+    """The default run has two LSTMs, and two Transformers of which one has another vocabulary."""
+    assert plan("config.yaml").beside("kglm") == ["transformer", "lstm"]
+    named = plan("config.yaml", beside=["gru", "kn-5"])
+    assert named.beside("rnng") == ["gru", "kn-5"]
+    assert named.beside_files()[:2] == [
+        "<results>/beside/rnng/gru.parquet",
+        "<results>/beside/rnng/kn-5.parquet",
+    ]
+    assert plan("config.yaml", beside=[]).beside_files() == []
+    papers = plan("configs/paper-importance.yaml")
+    assert papers.beside("entitynlm") == ["lstm-coreference"]
+    assert papers.beside("kglm") == ["lstm-linked", "transformer-linked"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beside": ["none"]}, "importance.beside: no model is named 'none'"),
+        ({"beside": ["kglm"]}, "importance.beside: 'kglm' (kglm) is latent; remove it"),
+        ({"beside": ["transformer-bpe"]}, "no latent model has the corpus and the vocabulary of"),
+        ({"choose": "validation", "split": "valid"}, "importance.choose: is validation, but"),
+    ],
+)
+def test_what_cannot_be_held_against_or_chosen_is_refused(changes, message):
+    with pytest.raises(InputError) as error:
+        plan("config.yaml", **changes)
+    assert message in str(error.value)
+
+
+def test_the_validation_split_must_have_documents_to_choose():
+    config = yaml.safe_load((ROOT / "configs/smoke-importance.yaml").read_text(encoding="utf-8"))
+    config["importance"]["choose"] = "validation"
+    config["corpora"]["wikipedia"]["split"] = {"train": 0.3, "valid": 0.0, "test": 0.7}
+    with pytest.raises(InputError, match=r"split.valid: is 0, but .* \(importance.choose\)"):
+        validate(config, ROOT / "rules" / "config.schema.yaml")

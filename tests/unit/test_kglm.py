@@ -7,6 +7,7 @@ weights; the laws of probability; frequencies of samples.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 
@@ -24,14 +25,21 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.kglm.instances import NEW, RELATED, encode_latents
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, pack_strings
+from beyond_perplexity.models.kglm import simulation
+from beyond_perplexity.models.kglm.instances import NEW, RELATED, SPELLINGS, encode_latents
+from beyond_perplexity.models.kglm.knowledge_graph import (
+    KnowledgeGraph,
+    Spellings,
+    pack_strings,
+)
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.steps import advance_links
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.kglm.words import UNCOPIED
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import kglm_reference as reference
 from tests.unit.threads import set_threads
 
@@ -39,7 +47,10 @@ TEMPERATURES = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0]
 CONTEXTS = ["causal", "peeking", "bidirectional"]
 # A =r0=> B, A =r1=> B (parallel), B =r0=> C, C =r2=> C (self-loop); D has no edge.
 EDGES = [(0, 0, 1), (0, 1, 1), (1, 0, 2), (2, 2, 2)]
-ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]], 2: [[2]]}
+# A word is written as its id. To no vocabulary are known: 300 and 301, which aliases have, 302,
+# which none has, and 2, a literal <unk>.
+KNOWN, ALIAS_WORDS = 300, 302
+ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]], 2: [[300], [2, 300, 301]]}
 
 
 def make_graph(edges=EDGES, entities=4, cutoff=2, width=3, seed=0):
@@ -55,7 +66,7 @@ def make_graph(edges=EDGES, entities=4, cutoff=2, width=3, seed=0):
         "names": pack_strings([chr(65 + e) for e in range(entities)]),
         "relation_names": pack_strings(["r0", "r1", "r2"]),
     }
-    return KnowledgeGraph.of(tensors, cutoff)
+    return KnowledgeGraph.of(tensors, cutoff, [f"w{number}" for number in range(ALIAS_WORDS)])
 
 
 def make(kind=KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options):
@@ -68,21 +79,38 @@ def make(kind=KGLM, graph=None, size=5, seed=0, held_aliases=ALIASES, **options)
         for parameter in module.parameters():
             parameter.mul_(2.5).add_(torch.randn_like(parameter) * 0.3)
     if kind is KGLM:
+        module.word_ids[:KNOWN] = torch.arange(KNOWN)
         for entity, held in held_aliases.items():
             for place, words in enumerate(held[: module.options.aliases]):
-                cut = words[: module.options.alias_words]
-                module.alias_words[entity, place, : len(cut)] = torch.tensor(cut)
+                cut = torch.tensor(words[: module.options.alias_words])
+                cut[cut == UNK] = UNCOPIED
+                module.alias_words[entity, place, : len(cut)] = cut
     return module.eval()
 
 
+def ids(document):
+    """Return the ids of words."""
+    return [word if word < KNOWN else UNK for word in document]
+
+
+def spelled(document):
+    """Return the spellings of words."""
+    return [word if word < ALIAS_WORDS and word != UNK else -1 for word in document]
+
+
+def instance_of(number, document, codes=None):
+    codes = np.zeros(len(document), np.int64) if codes is None else codes
+    held = {TOKENS: ids(document), SPELLINGS: spelled(document), LATENTS: codes}
+    return Instance(number, {name: np.array(row, np.int64) for name, row in held.items()})
+
+
 def batch_of(*documents):
-    return InstanceBatch.of(
-        Instance(
-            number,
-            {TOKENS: np.array(tokens, np.int64), LATENTS: np.zeros(len(tokens), np.int64)},
-        )
-        for number, tokens in enumerate(documents)
-    )
+    return InstanceBatch.of(instance_of(*pair) for pair in enumerate(documents))
+
+
+def plain_joint(model, document, codes, edges=None, unknown_types=1):
+    """Score by the plain implementation."""
+    return reference.log_joint(model, ids(document), codes, edges, spelled(document), unknown_types)
 
 
 def score(model, documents, codes):
@@ -119,12 +147,18 @@ def test_support_is_what_the_definition_lists(edges):
 @pytest.mark.parametrize("options", [{}, {"layers": 2, "aliases": 2, "alias_words": 3}])
 def test_joint_equals_the_plain_implementation(options):
     model = make(**options).double()
-    for document in ([3, 4, 2], [2, 2, 4]):
+    for document in ([3, 4, 2], [2, 2, 4], [300, 301, 302], [4, 300, 300]):
         codes = reference.enumerate_codes(model, 3)[::7]
         found = score(model, [document] * len(codes), codes)
         edges = reference.graph_of(model)
-        expected = [reference.log_joint(model, document, z, edges) for z in codes]
+        expected = [plain_joint(model, document, z, edges) for z in codes]
         assert found.tolist() == pytest.approx(expected, abs=1e-9)
+        rows, owner = torch.tensor(codes), torch.zeros(len(codes), dtype=torch.int64)
+        costs = model.unknown_penalty(batch_of(document), owner, rows, 50)
+        expected = [plain_joint(model, document, z, edges, 50) for z in codes]
+        assert (found - costs).tolist() == pytest.approx(expected, abs=1e-9)
+        charged = score(model.penalized(50), [document] * len(codes), codes)
+        assert charged.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -156,22 +190,56 @@ def test_context_is_what_its_name_says():
         assert torch.equal(first, later) != bool(sees_next)
 
 
-def test_probabilities_of_all_documents_sum_to_one():
-    # Σ over documents of at most L words, and the mass of what goes on after L, is 1.
-    model = make().double()
-    total = 0.0
-    for length in range(3):
-        documents = [list(x) for x in itertools.product((2, 3, 4), repeat=length)]
+def masses(model, words, longest, unknown_types):
+    """Sum p over all texts of some words, unknown words penalized, and what goes on after them."""
+    for length in range(longest + 1):
+        documents = [list(x) for x in itertools.product(words, repeat=length)]
         codes = reference.enumerate_codes(model, length)
         pairs = list(itertools.product(documents, codes))
-        log_p = score(model, [x for x, _ in pairs], [z for _, z in pairs]).tolist()
+        log_p = score(model, [x for x, _ in pairs], [z for _, z in pairs])
+        rows = torch.tensor([z for _, z in pairs], dtype=torch.int64).view(len(pairs), length)
+        batch = batch_of(*(x for x, _ in pairs))
+        costs = model.unknown_penalty(batch, torch.arange(len(pairs)), rows, unknown_types)
         goes_on = 0.0
-        for (document, held), value in zip(pairs, log_p, strict=True):
-            end = end_log_prob(model, document, held)
+        for (document, held), value in zip(pairs, (log_p - costs).tolist(), strict=True):
+            end = end_log_prob(model, ids(document), held)
             goes_on += math.exp(value - end) * (1 - math.exp(end))
-        before, total = total, total + sum(map(math.exp, log_p))
+        yield float((log_p - costs).exp().sum()), goes_on
+
+
+def test_probabilities_of_all_documents_sum_to_one():
+    # Σ over documents of at most L words, and the mass of what goes on after L, is 1. The unknown
+    # words are 300 and 301, which can be copied, and 302: the three types that share p(<unk>).
+    model, total = make().double(), 0.0
+    for mass, goes_on in masses(model, (3, 4, 300, 301, 302), 2, 3):
+        before, total = total, total + mass
         assert before < total < 1
         assert total + goes_on == pytest.approx(1, abs=1e-9)
+
+
+def test_without_a_penalty_texts_that_differ_in_ids_sum_to_no_more_than_one():
+    # Of texts that are one with unknown words merged one counts: what copies of the others have is
+    # missing, so that a text is not more probable than its ids are. Where no alias has an unknown
+    # word, nothing is missing.
+    for held, missing in ((ALIASES, True), ({0: [[3, 4]], 1: [[4]], 2: []}, False)):
+        model, total, goes_on = make(held_aliases=held).double(), 0.0, 0.0
+        for mass, rest in masses(model, (3, 4, 300), 2, 1):
+            total, goes_on = total + mass, rest
+        assert (total + goes_on < 1 - 1e-6) == missing
+        assert total + goes_on < 1 + 1e-9
+
+
+def test_an_unknown_word_is_copied_where_an_alias_has_it_and_only_there():
+    # Of C, whose aliases are 300 and <unk> 300 301; the model cannot tell its unknown words apart.
+    model, mention = make().double(), torch.tensor([[NEW + 2 * 2]])
+    found = {word: score(model, [[word]], mention.tolist()).item() for word in (300, 301, 302, 2)}
+    assert found[300] > found[301] > found[302] == found[2]
+    costs = [
+        model.unknown_penalty(batch_of([word]), torch.zeros(1, dtype=torch.int64), mention, 50)
+        for word in (300, 302, 3)
+    ]
+    assert 0 < costs[0].item() < costs[1].item() == pytest.approx(math.log(50))
+    assert costs[2].item() == 0
 
 
 @torch.no_grad()
@@ -318,7 +386,7 @@ def test_long_samples_score_as_in_the_plain_implementation():
     log_p = model.log_joint(batch, owner, rows)
     log_q = proposal.log_prob(batch, owner, rows, [0.5, 2.0])
     for z, p, q in zip(drawn, log_p.tolist(), log_q.tolist(), strict=True):
-        assert p == pytest.approx(reference.log_joint(model, document, z), abs=1e-8)
+        assert p == pytest.approx(plain_joint(model, document, z), abs=1e-8)
         expected = [reference.log_prob(proposal, document, z, t) for t in (0.5, 2.0)]
         assert q == pytest.approx(expected, abs=1e-8)
 
@@ -361,7 +429,7 @@ def annotated_batch(model, seed=6):
             spans.append((len(tokens), len(tokens) + len(words), entity))
             tokens += words
         codes = encode_latents(spans, len(tokens), edges, model.graph)
-        instances.append(Instance(number, {TOKENS: np.array(tokens), LATENTS: codes}))
+        instances.append(instance_of(number, tokens, codes))
     return instances
 
 
@@ -407,6 +475,7 @@ def test_training_improves_and_is_driven_by_torchs_generator(kind, tmp_path):
     module.graph.load_state_dict(model.graph.state_dict())
     if kind is KGLM:
         module.alias_words.copy_(model.alias_words)
+        module.word_ids.copy_(model.word_ids)
     batch = InstanceBatch.of(instances)
     gradients = []
     for _ in range(2):
@@ -503,7 +572,7 @@ def test_modules_are_rebuilt_from_their_tensors():
 
 def test_latents_are_described():
     model = make().double()
-    instance = Instance(3, {TOKENS: np.array([3, 4, 2, 3]), LATENTS: np.zeros(4, np.int64)})
+    instance = instance_of(3, [3, 4, 2, 3])
     described = model.readable(instance, torch.tensor([2, 5, 1, 0, -1]))["mentions"]
     assert described[0] == {
         "start": 0,
@@ -524,3 +593,83 @@ def test_latents_are_described():
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """Draw documents of at most 2 words from a tiny model."""
+    model, vocabulary = make(seed=1, size=5).double(), ClosedVocabulary(["w3", "w4"], 3)
+    model.word_ids[:] = torch.tensor([i if i < 5 else UNK for i in range(ALIAS_WORDS)])
+    with torch.no_grad():
+        model.bias[EOS] += 4.0  # so that many texts are short
+    return model, vocabulary, model.simulate(3, "test", range(20_000), 2, vocabulary)
+
+
+def written_probability(model, words, codes):
+    """Return p of words as a simulation writes them: 2 is generated, 300 and 301 are copied.
+
+    A text with 300 is as probable as with 2 in its place, and the copy on top.
+    """
+    places = [place for place, word in enumerate(words) if word >= KNOWN]
+    total = 0.0
+    for generated in itertools.product((False, True), repeat=len(places)):
+        held = list(words)
+        for place in itertools.compress(places, generated):
+            held[place] = UNK
+        total += (-1) ** sum(generated) * math.exp(plain_joint(model, held, codes))
+    return total
+
+
+def test_simulated_documents_have_their_probabilities(simulated):
+    """Oracle: the plain implementation, over all documents of up to 2 words with all latents."""
+    model, _, drawn = simulated
+    counts = collections.Counter(
+        (tuple(one.words), tuple(one.latents.tolist())) for one in drawn if not one.truncated
+    )
+    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
+    expected, found, rest = [], [], 1.0
+    for length in range(3):
+        codes = reference.enumerate_codes(model, length)
+        for words, z in itertools.product(itertools.product(names, repeat=length), codes):
+            probability = written_probability(model, words, z)
+            if probability * len(drawn) > 5:
+                expected.append(probability * len(drawn))
+                found.append(counts[tuple(names[w] for w in words), tuple(z)])
+                rest -= probability
+    expected.append(rest * len(drawn))
+    found.append(len(drawn) - sum(found))
+    assert any("w300" in key[0] for key in counts)
+    assert len(found) > 40
+    assert stats.chisquare(found, expected).pvalue > 0.001
+
+
+def test_simulated_documents_depend_on_their_own_number_and_are_what_instances_give(simulated):
+    model, vocabulary, drawn = simulated
+    again = model.simulate(3, "test", range(70, 75), 2, vocabulary)
+    for one, other in zip(again, drawn[70:75], strict=True):
+        assert one.words == other.words
+        assert torch.equal(one.latents, other.latents)
+    longer = model.simulate(3, "test", range(70, 80), 9, vocabulary)
+    for one, other in zip(longer, drawn[70:80], strict=True):
+        assert one.words[: len(other.words)] == other.words
+        assert one.truncated <= other.truncated
+    spellings = Spellings(model.graph)
+    for one in drawn[:300]:
+        arrays = one.instance.arrays
+        assert arrays[TOKENS].tolist() == vocabulary.encode([" ".join(one.words)])[0].tolist()
+        assert arrays[SPELLINGS].tolist() == spellings.of(one.words, -1).tolist()
+        assert arrays[LATENTS].tolist() == one.latents.tolist()
+        assert len(one.words) <= 2
+    assert {one.truncated for one in drawn} == {False, True}
+    batch = InstanceBatch.of([one.instance for one in drawn[:300] if one.words])
+    rows = model.annotated(batch)
+    assert torch.isfinite(model.log_joint(batch, torch.arange(len(batch)), rows)).all()
+
+
+def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
+    """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
+    model = make(layers=2, seed=2).double()
+    reader = simulation._Encoder(model, model.encoder)
+    read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])
+    steps = torch.cat([reader.read(column) for column in read.T], 1)
+    torch.testing.assert_close(steps, model.encoder(model.embedding(read))[0])

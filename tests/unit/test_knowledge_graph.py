@@ -329,9 +329,10 @@ def test_modules_are_made_from_a_corpus(kind, tmp_path):
     batch = InstanceBatch.of([instance])
     assert torch.isfinite(module.loss(batch))
     if kind is KGLM:
-        ids = vocabulary.encode(["alan turing", "turing"])
-        assert module.alias_words[0, 0, :3].tolist() == [*ids[0], -1]
-        assert module.alias_words[0, 1, :2].tolist() == [*ids[1], -1]
+        places = {word: place for place, word in enumerate(graph.alias_vocabulary())}
+        assert module.alias_words[0, 0, :3].tolist() == [places["alan"], places["turing"], -1]
+        assert module.alias_words[0, 1, :2].tolist() == [places["turing"], -1]
+        assert module.word_ids.tolist() == [int(vocabulary.encode([w])[0][0]) for w in places]
         assert (module.alias_words[0, 3] == -1).all()
     else:
         owner = torch.zeros(64, dtype=torch.int64)

@@ -207,13 +207,16 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
         "unknown_share": 0.01,
     }
     common = {"model": "rnng", "proposal": "crf", "measure": "perplexity", "n_samples": 100}
+    common["bound"] = "stochastic"
     drawn = {**common, "method": "importance_sampling", "ess_median": 7.5, "beam_size": None}
     estimates = pd.DataFrame(
         [
             {**drawn, "aggregation": "instance", "pairing": None, "temperature": 1, "value": 181.7},
             {**drawn, "aggregation": "instance", "pairing": None, "temperature": 2, "value": 180.6},
             {**drawn, "aggregation": "corpus", "pairing": "sample_id", "value": 199.8},
-            {**common, "method": "beam", "aggregation": "instance", "value": 235.8},
+            {**common, "method": "smc", "aggregation": "instance", "value": 188.3},
+            {**common, "method": "beam", "aggregation": "instance", "value": 235.8}
+            | {"bound": "strict"},
         ]
     )
     compared = [Compared("wikipedia", "document", measures, make_sensitivity())]
@@ -227,6 +230,8 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     assert len(bullets) == 5
     shown = tree.astext()
     for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.35**"):
+        assert expected in shown
+    for expected in ("188.3", "Sequential Monte Carlo, crf"):  # no temperature was chosen for it
         assert expected in shown
     for expected in ("180.6", "crf, τ = 2", "7.5 of 100", "199.8", "235.8"):
         assert expected in shown

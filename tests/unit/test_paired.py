@@ -166,6 +166,25 @@ def test_files_of_other_programs_need_two_columns(tmp_path):
     assert abs(no_end["value"]) > abs(by_order["value"])
 
 
+def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
+    """Where a file says what its scores have; others are taken as the flag has it."""
+    first, second = scores()
+    expected = compared(saved(tmp_path, [first, second]), count_eos=False)[2]
+    for suffix in ("csv", "parquet"):
+        without = [{**one, "ended": [False] * 60} for one in (first, second)]
+        assert compared(saved(tmp_path, without, suffix), count_eos=False)[2] == expected
+        with pytest.raises(InputError, match=r"without the end of documents; give --no-count-eos"):
+            compared(saved(tmp_path, without, suffix))
+        ended = [{**one, "ended": [True] * 60} for one in (first, second)]
+        with pytest.raises(InputError, match=r"with the end of each document; score again with"):
+            compared(saved(tmp_path, ended, suffix), count_eos=False)
+        mixed = [first, {**second, "ended": [True] * 30 + [False] * 30}]
+        with pytest.raises(
+            InputError, match=r"(line 32|row 31).*ended is 'false'; give true in all"
+        ):
+            compared(saved(tmp_path, mixed, suffix))
+
+
 def test_documents_may_have_names(tmp_path):
     first, second = scores()
     expected = compared(saved(tmp_path, [first, second]))[2]

@@ -104,7 +104,45 @@ def test_n_of_the_tutorials_example_is_16():
     assert both["n"]["token"] == both["n"]["word"] == 16
     assert both["n_counts"] == "units of the text and </s> and <s>"
     assert measure(model, vocabulary, texts)["n"]["token"] == 14
-    assert measure(model, vocabulary, texts, count_eos=False)["n"]["token"] == 12
+    without = measure(model, vocabulary, texts, count_eos=False)
+    assert without["n"]["token"] == 12
+    assert without["perplexity"]["token"] == pytest.approx(10)  # each token has 1 / 10, as </s> has
+    assert without["n_counts"] == "units of the text"
+
+
+def test_without_the_end_it_is_the_probability_of_all_texts_that_begin_so():
+    """Oracle: the sum over everything that may come next, </s> and each word."""
+    vocabulary = ClosedVocabulary(["a", "b"], 0)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    torch.manual_seed(0)
+    model = registry.build(config, vocabulary.size).double().eval()
+    texts = [[3], [4, 3], [2, 3, 4]]
+    for ids in texts:
+        longer = [np.array([*ids, word]) for word in (2, 3, 4)]
+        open_ = [score.log_prob for score in score_encoded(model, longer, count_eos=False)]
+        (whole,) = score_encoded(model, [np.array(ids)])
+        (found,) = score_encoded(model, [np.array(ids)], count_eos=False)
+        assert math.exp(found.log_prob) == pytest.approx(
+            math.exp(whole.log_prob) + sum(map(math.exp, open_)), rel=1e-6
+        )
+
+
+def test_an_impossible_end_does_not_count_where_it_is_left_out():
+    model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
+    assert list(score_encoded(model, texts)) == [DocumentScore(-math.inf, 2, 1, 1)]
+    (found,) = score_encoded(model, texts, count_eos=False)
+    assert found == DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
+
+
+def test_the_end_is_left_out_of_the_last_window_alone():
+    model = Fixed([0.0, 0.1, 0.2, 0.3, 0.4])
+    ids = np.array([3, 4, 2, 3, 3, 4, 4])
+    for context, stride in ((None, None), (4, 2), (3, 3), (4, 1)):
+        (found,) = score_encoded(
+            model, [ids], context_length=context, stride=stride, count_eos=False
+        )
+        expected = sum(math.log([0.0, 0.1, 0.2, 0.3, 0.4][one]) for one in ids)
+        assert found.log_prob == pytest.approx(expected)
 
 
 def test_every_unit_of_a_model_enumerated_by_hand():

@@ -65,6 +65,7 @@ def write_documents(
             "log_likelihood": [-float(b) * math.log(2) for b in own],
             "log_likelihood_spelled": [spelled] * n,
             "bytes": [99] * n,
+            "ended": [True] * n,
         }
         path = folder / f"{model}.parquet"
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ numbers as the paper prints them, properties of the drawn axes, SciPy's density,
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,7 +124,7 @@ def test_of_several_proposals_with_all_temperatures_the_first_goes_by_them():
 
 
 def test_table_1_holds_each_estimate_beside_the_published_one():
-    table = sampling_table(estimates(), LABELS)
+    table = sampling_table(estimates(), None, LABELS)
     titles = [(column.group, column.title) for column in table.columns]
     assert titles[2:] == [
         ("mine", "this run"), ("mine", "paper"), ("other", "this run"), ("other", "paper"),
@@ -176,10 +178,10 @@ def test_the_diagnostics_show_particles_and_runs():
     assert list(shown[8:10]) == ["1.5", "delta method"]
 
 
-@pytest.mark.parametrize("make", [sampling_table, beam_table, trust_table])
+@pytest.mark.parametrize("make", [partial(sampling_table, beside=None), beam_table, trust_table])
 def test_no_estimates_are_an_error(make):
     with pytest.raises(InputError, match="the estimates hold none"):
-        make(estimates().iloc[:0], LABELS)
+        make(estimates().iloc[:0], labels=LABELS)
 
 
 def test_the_curves_fall_and_have_a_panel_per_model():
@@ -209,7 +211,7 @@ def test_both_levels_are_shown_of_the_model_with_the_most_proposals():
 
 
 def test_the_tables_need_no_labels():
-    table = sampling_table(estimates(), Labels())
+    table = sampling_table(estimates(), None, Labels())
     assert [column.group for column in table.columns][2:] == ["mine", "other"]
     assert "mine: 40 instances" in table.note
 

@@ -176,12 +176,12 @@ def test_gradients_are_those_of_finite_differences():
     batch, owner, latents = everything()  # trees of one sentence share prefixes
     parameters = list(model.parameters())
     direction = [torch.randn_like(parameter) for parameter in parameters]
-    scores = model._scores(batch, owner, latents)
+    scores = model._scores(batch, owner, latents, True)
     slopes = torch.autograd.grad(scores.summed_words + 0.3 * scores.actions.sum(), parameters)
     found = sum(float((a * b).sum()) for a, b in zip(slopes, direction, strict=True))
 
     def value():
-        scores = model._scores(batch, owner, latents)
+        scores = model._scores(batch, owner, latents, True)
         return scores.words.sum() + 0.3 * scores.actions.sum()
 
     assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
@@ -360,7 +360,7 @@ def test_gradient_of_the_bound_is_that_of_enumeration():
     direction = [torch.randn_like(parameter) for parameter in parameters]
 
     def exact():
-        scores = model._scores(batch, owner, trees)
+        scores = model._scores(batch, owner, trees, True)
         log_q = crf.log_prob(batch, owner, trees, [1.0])[:, 0]
         return -(log_q.exp() * (scores.words + weight * (scores.actions - log_q))).sum()
 

@@ -16,12 +16,8 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.smc import (
-    effective_size,
-    run_smc,
-    smc_log_prob,
-    systematic,
-)
+from beyond_perplexity.importance.drawing.resampling import effective_size, systematic
+from beyond_perplexity.importance.drawing.smc import run_smc, smc_log_prob
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.smc_runs import SMCRuns
@@ -150,7 +146,7 @@ def test_without_resampling_it_is_importance_sampling(family, context):
     expected = weights.logsumexp(1) - math.log(48)
     torch.testing.assert_close(estimate.log_prob, expected, rtol=0, atol=1e-10)
     sizes = weights.exp().sum(1) ** 2 / (2 * weights).exp().sum(1)
-    ends = [len(family.short), len(family.long)]
+    ends = [len(family.short) - 1, len(family.long) - 1]
     torch.testing.assert_close(estimate.effective[[0, 1], ends], sizes)
     assert estimate.effective[0, ends[0] + 1 :].isnan().all()
 
@@ -192,7 +188,7 @@ def test_an_instance_does_not_depend_on_the_others(family, context):
         own = uniforms[row : row + 1]
         alone = smc_log_prob(model, proposal, family.batch(tokens), 16, own)
         assert torch.equal(alone.log_prob[0], both.log_prob[row])
-        assert torch.equal(alone.effective[0], both.effective[row, : len(tokens) + 1])
+        assert torch.equal(alone.effective[0], both.effective[row, : len(tokens)])
 
 
 def test_resampling_helps_long_documents():
@@ -234,7 +230,8 @@ def test_an_instances_runs_depend_on_its_id_their_number_and_the_seed_alone(name
     """Oracle: the sum over all z, within 15%; the same instances in another order, fewer runs."""
     family = FAMILIES[name]
     pair, length = Pair(*family.pair(), 5, f"{name}/tagger"), len(family.short)
-    arrays = {"tokens": np.array(family.short), "latents": np.zeros(length, int)}
+    one = family.batch(family.short)
+    arrays = {key: rows[0].numpy() for key, rows in one.arrays.items()}
     data = [Instance(number, arrays) for number in (3, 4)]
     found = [columns_of(pair, one, SMCOptions(300, 20)) for one in data]  # blocks of 3 runs
     again = list(run_smc(pair, data[::-1], SMCOptions(300, 2)))[::-1]

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, Simulated
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
@@ -74,6 +76,23 @@ class ToyModel(LatentModel):
         log_words = self.words.log_softmax(1)[bits, tokens]  # (R, T)
         terms = (log_bits + log_words + math.log(1 - STOP)).where(inside, 0)  # (R, T)
         return terms.sum(1) + math.log(STOP)
+
+    def simulate(
+        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
+    ) -> list[Simulated]:
+        found = []
+        bits, words = (table.softmax(1).detach().numpy() for table in (self.bits, self.words))
+        for number in numbers:
+            random, z, x = stream(seed, purpose, number), [2], []
+            while random.random() >= STOP:
+                z.append(int(random.random() >= bits[z[-1], 0]))
+                x.append(int(random.choice(words.shape[1], p=words[z[-1]])))
+            truncated = len(x) > maximum_words
+            x, latents = x[:maximum_words], torch.tensor(z[1:][:maximum_words])
+            arrays = {"tokens": np.array(x, np.int64), "bits": latents.numpy()}
+            names = [f"w{word}" for word in x]
+            found.append(Simulated(names, Instance(number, arrays), latents, truncated))
+        return found
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         return -self.log_joint(batch, torch.arange(len(batch)), self.annotated(batch)).sum().float()

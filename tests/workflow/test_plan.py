@@ -30,6 +30,7 @@ def test_every_target_can_be_planned(checkout, target):
         "configs/paper-importance.yaml",
         "configs/paper-contrastive.yaml",
         "configs/paper-semantics.yaml",
+        "configs/bounds-reference.yaml",
     ],
 )
 def test_every_shipped_configuration_can_be_planned(checkout, config):

@@ -48,6 +48,7 @@ def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> I
             **instance_columns(pair.model, batch, len(latents)),
             "rank": np.arange(len(latents), dtype=np.int32),
             "log_p": found.scatter(log_p),
+            **pair.penalized_scores(batch, found, log_p),
             "log_q": found.scatter(log_q)[:, 0],
             "latent_hash": hash_latents(latents),
         }

@@ -7,9 +7,10 @@ the rows too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from beyond_perplexity.importance.options import SimulationOptions, SMCOptions
 from beyond_perplexity.options import Rows
 
 DrawSettings = dict[str, dict[str, Any]]
@@ -40,6 +41,11 @@ class Draw:
         Whether the samples of an instance are cut into blocks too.
     sequential : bool
         Whether the model must be one that goes through a text word by word.
+    documents : str or None
+        ``module:function`` that makes the documents which it draws for, of a pair, a range of
+        numbers, options and the vocabulary; None: it draws for instances of the corpus.
+    reduced : bool
+        Whether estimates of the likelihood are made of it.
     """
 
     title: str
@@ -49,6 +55,8 @@ class Draw:
     settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
     by_samples: bool = False
     sequential: bool = False
+    documents: str | None = None
+    reduced: bool = True
 
     @property
     def code(self) -> list[str]:
@@ -70,6 +78,25 @@ def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettin
 
 def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
     return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
+
+
+def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
+    if importance["bidirectional"] is None:
+        return {}
+    chosen = SimulationOptions(**importance["bidirectional"])
+    options: dict[str, Any] = {
+        "grid": list(temperatures),
+        "sizes": list(chosen.sizes or [importance["samples"]]),
+        "maximum_words": chosen.maximum_words,
+    }
+    if importance["smc"] is not None:
+        smc = asdict(SMCOptions(**importance["smc"]))
+        options |= {"smc_temperature": smc.pop("temperature"), **smc}
+    return {"all": options}
+
+
+def _posterior_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
+    return {} if importance["posterior"] is None else {"all": dict(importance["posterior"])}
 
 
 DRAWS: Rows[Draw] = {
@@ -103,5 +130,21 @@ DRAWS: Rows[Draw] = {
         f"{_SCHEMAS}:SMC",
         _smc_options,
         sequential=True,
+    ),
+    "bidirectional": Draw(
+        "Bidirectional Monte Carlo",
+        f"{_DRAWING}.bidirectional:estimate_simulated",
+        f"{_OPTIONS}:BidirectionalOptions",
+        f"{_SCHEMAS}:BIDIRECTIONAL",
+        _bidirectional,
+        documents=f"{_DRAWING}.bidirectional:generate_known",
+    ),
+    "posterior": Draw(
+        "Latents under the posterior",
+        f"{_DRAWING}.posterior:compare_latents",
+        f"{_OPTIONS}:PosteriorOptions",
+        f"{_SCHEMAS}:POSTERIOR",
+        _posterior_options,
+        reduced=False,
     ),
 }

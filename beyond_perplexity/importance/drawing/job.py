@@ -6,6 +6,7 @@ import argparse
 import heapq
 from collections.abc import Iterable
 from itertools import chain, islice
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import torch
@@ -18,15 +19,19 @@ from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models.checkpoint import WEIGHTS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.vocabulary import Vocabulary
 
-UNDETERMINING = ("output", "threads")  # flags that do not change a number
+UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
 
 
 class Job(NamedTuple):
-    """A block of instances, the pair that it is worked on with, and the run record for a footer."""
+    """A block of instances, the pair that it is worked on with, and the run record for a footer.
+
+    The instances are those of the corpus, or what the row's ``documents`` makes.
+    """
 
     pair: Pair
-    instances: list[Instance]
+    instances: list[Any]
     record: dict[str, object]
 
 
@@ -50,6 +55,19 @@ def take_instances(instances: Iterable[Instance], places: range, seed: int) -> l
     return [instance for _, _, instance in first[places.start :]]
 
 
+def _of_the_corpus(
+    given: argparse.Namespace, pair: Pair, words: Vocabulary, places: range
+) -> list[Instance]:
+    """Take a block of instances of the split that the flags name."""
+    split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
+    one = list(islice(split, 1))
+    if not one:
+        raise InputError(
+            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can read"
+        )
+    return take_instances(chain(one, split), places, given.seed)
+
+
 def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) -> Job:
     """Read the models and the block of instances that the flags name.
 
@@ -70,14 +88,11 @@ def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) ->
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
-    split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
-    one = list(islice(split, 1))
-    if not one:
-        raise InputError(
-            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can read"
-        )
-    first, count = given.instances
-    taken = take_instances(chain(one, split), range(first, first + count), given.seed)
+    places = range(given.instances[0], sum(given.instances))
+    if row.documents:
+        taken = resolve_name(row.documents)(pair, places, options, words)
+    else:
+        taken = _of_the_corpus(given, pair, words, places)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
     record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,10 @@ from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.optimal import OptimalProposal
+from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 SAMPLES_AT_ONCE = 1024  # samples at once
@@ -43,12 +47,28 @@ class Pair:
         Of the run.
     purpose : str
         MODEL/PROPOSAL: keys the random streams, with the temperature and the instance.
+    unknown_types : int or None
+        Types of the training text that the vocabulary lacks; None where it knows of none.
     """
 
     model: LatentModel
     proposal: Proposal
     seed: int
     purpose: str
+    unknown_types: int | None = None
+
+    def penalized(self) -> Pair | None:
+        """Return the pair with unknown words penalized; None where that is ln U for each of them.
+
+        A proposal that is worked out from the model is worked out from the penalized one.
+        """
+        model = self.model.penalized(max(1, self.unknown_types or 1))
+        if model is None or self.unknown_types is None:
+            return None
+        proposal = self.proposal
+        if isinstance(proposal, OptimalProposal):
+            proposal = type(proposal)(model)
+        return replace(self, model=model, proposal=proposal)
 
     def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
         """Say what the weights of this pair are, for the footer of a shard."""
@@ -59,6 +79,27 @@ class Pair:
             temperature=temperature,
             t_definition=self.model.t_definition,
             unknown_types=getattr(vocabulary, "unknown_types", None),
+        )
+
+    def penalized_scores(
+        self, batch: InstanceBatch, found: Distinct, log_p: Tensor
+    ) -> dict[str, np.ndarray]:
+        """Return the column of log p(x, z) with unknown words penalized, where it is one's own.
+
+        Parameters
+        ----------
+        batch : InstanceBatch
+        found : Distinct
+            N latents.
+        log_p : Tensor
+            float64, (N,).
+        """
+        if self.unknown_types is None:
+            return {}
+        given = batch, found.owner, found.latents, max(1, self.unknown_types)
+        penalty = self.model.unknown_penalty(*given)  # (N,)
+        return (
+            {} if penalty is None else {penalized_column("log_p"): found.scatter(log_p - penalty)}
         )
 
 
@@ -164,7 +205,8 @@ def load_pair(
     Parameters
     ----------
     model_folder, proposal_folder : path
-        Model folders; the same one for a model that was trained with its proposal.
+        Model folders; the same one for a model that was trained with its proposal, or whose family
+        has an optimal one (`models.optimal`).
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     seed, purpose
@@ -181,19 +223,18 @@ def load_pair(
     InputError
         When a folder holds something else, or the two differ in their vocabularies or supports.
     """
-    model, vocabulary, _ = load_any(model_folder, device)
-    held, words, _ = load_any(proposal_folder, device)
+    model, vocabulary, described = load_any(model_folder, device)
+    held, words, other = load_any(proposal_folder, device)
     proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
+    kind = find_optimal(described["family"])
+    if proposal is None and kind and other["weights_sha256"] == described["weights_sha256"]:
+        proposal = kind(model)
     if not isinstance(model, LatentModel):
         raise InputError(f"{model_folder}: is no model with latent variables")
     if not isinstance(proposal, Proposal):
         raise InputError(f"{proposal_folder}: is no proposal and has none")
     if words.hash != vocabulary.hash:
         raise InputError(f"{proposal_folder}: has another vocabulary than {model_folder}")
-    for name, value in proposal.support.items():
-        if model.support.get(name) != value:
-            raise InputError(
-                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
-                f"{model_folder}; train both with the same, or q is 0 where p is not"
-            )
-    return Pair(model, proposal.eval(), seed, purpose), vocabulary
+    check_support(model, proposal, model_folder, proposal_folder)
+    types = getattr(vocabulary, "unknown_types", None)
+    return Pair(model, proposal.eval(), seed, purpose, types), vocabulary

@@ -7,8 +7,15 @@ between the resamplings is an unbiased estimate of p(x) for any number of partic
 Johansen 2011, "A tutorial on particle filtering and smoothing"), so its logarithm is on average
 below log p(x). Plain importance sampling is the case without resampling.
 
-B instances, F filters (each of one instance), K particles of a filter, T words of the longest
-instance, D numbers of a word.
+A proposal may also say how well a particle promises to go on (`Twisting`). Particles are then drawn
+anew in proportion to weight times promise, and the promise is divided out of their new weights: the
+estimate is unbiased for any promise (Guarniero, Johansen & Lee 2017, "The iterated auxiliary
+particle filter"). A proposal whose weights do not depend on what it draws (fully adapted; Pitt &
+Shephard 1999) promises that weight, so that resampling comes before it draws.
+
+B instances, F filters (each of one instance), F' of them that have not ended, K particles of a
+filter, T words of the longest instance, D numbers of a word, C entries of a choice, W entries of a
+row of z.
 """
 
 from __future__ import annotations
@@ -23,9 +30,16 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Columns, Pair, instance_columns
+from beyond_perplexity.importance.drawing.smc_filters import (
+    Filters,
+    FilterSetting,
+    History,
+    join_rows,
+)
 from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.schemas.draws import penalized_column
 
 PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more
 
@@ -39,10 +53,14 @@ class ParticleState(Protocol):
 
 _P = TypeVar("_P", bound=ParticleState)
 _Q = TypeVar("_Q", bound=ParticleState)
+_Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
 
 
 class SequentialProposal(Protocol[_Q]):
-    """A proposal that can choose word by word."""
+    """A proposal that can choose word by word.
+
+    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `FILLING`.
+    """
 
     word_draws: int
 
@@ -52,11 +70,31 @@ class SequentialProposal(Protocol[_Q]):
     def propose(
         self, state: _Q, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, _Q]:
-        """Draw z of a word with the numbers (K, D): z, int64, (K,); log q, (K,); the new state."""
+        """Draw z of a word with the numbers (K, D): the choice; log q, (K,); the new state."""
+
+    def follow(self, state: _Q, time: int, choice: Tensor, temperature: float) -> tuple[Tensor, _Q]:
+        """Take given choices of a word: log q, float64, (K,); the new state."""
+
+
+class Twisting(Protocol[_Read]):
+    """What a `SequentialProposal` may have besides."""
+
+    def log_twist(self, state: _Read, time: int) -> Tensor:
+        """Return log of what particles promise, float64, (K,), before they choose for a word.
+
+        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where the words from this
+        one on are possible.
+        """
 
 
 class SequentialModel(Protocol[_P]):
-    """A model that can be scored word by word."""
+    """A model that can be scored word by word.
+
+    Where the choices of the words are not the entries of a row of z themselves, it has
+    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64,
+    (R, T) or (R, T, C), of rows of those lengths, (R,); and its inverse
+    ``split_latents(latents, lengths)``.
+    """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
         """Return the state of particles, (K,), of the instances in those places of the batch."""
@@ -79,12 +117,35 @@ class Estimate(NamedTuple):
     log_prob : Tensor
         Nats, float64, (F,): log p̂(x).
     effective : Tensor
-        float64, (F, T + 1): (Σ w)² / Σ w² after each word and, in the place after the last word,
-        after the end; before any resampling there; NaN after that.
+        float64, (F, T): (Σ w)² / Σ w² after each word, of weights times promises, before any
+        resampling there; of the last word, after which there is none, after the end. NaN after
+        that.
     """
 
     log_prob: Tensor
     effective: Tensor
+
+
+class ParticlePaths(NamedTuple):
+    """The particles at the end.
+
+    Attributes
+    ----------
+    latents : Tensor
+        int64, (F, K, W): rows of z. Particles of one ancestor begin alike.
+    log_weights : Tensor
+        Nats, float64, (F, K): their mean (not of the logarithms) is p̂(x); divided by their sum,
+        the weights are those of an average over p(z | x).
+    estimate : Estimate
+    prefixes : Tensor
+        Nats, float64, (F, T + 1): log p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there;
+        in the place after the last word log p̂(x), and NaN after that.
+    """
+
+    latents: Tensor
+    log_weights: Tensor
+    estimate: Estimate
+    prefixes: Tensor
 
 
 @torch.no_grad()
@@ -108,8 +169,8 @@ def smc_log_prob(
     particles : int
         K.
     numbers : Tensor
-        float64 in [0, 1), (F, K + 1, U): row k drives particle k as in ``proposal.sample``; of the
-        last row, number t drives the resampling after word t.
+        float64 in [0, 1), (F, K + 1, at least `numbers_needed`): row k drives particle k as in
+        ``proposal.sample``; of the last row, number t drives the resampling after word t.
     temperature : float
         τ of the proposal.
     threshold : float
@@ -122,85 +183,79 @@ def smc_log_prob(
     Estimate
         What a filter finds does not depend on the others.
     """
-    device = numbers.device
-    if instances is None:
-        instances = torch.arange(len(batch), device=device)  # (F,)
-    lengths = batch.lengths[TOKENS][instances]  # (F,)
-    ends = set(lengths.tolist())
-    longest, own = int(lengths.max()), torch.arange(particles, device=device)  # (K,)
-    effective = numbers.new_full((len(lengths), longest + 1), math.nan)  # (F, T + 1)
-    log_probs = numbers.new_zeros(len(lengths))  # (F,)
-    alive = torch.arange(len(lengths), device=device)  # (F',): filters that have not ended
-    weights = numbers.new_zeros(len(lengths), particles)  # (F', K): logarithms
-    owner = instances.repeat_interleave(particles)  # (F K,)
-    followed, state = proposal.start(batch, owner), model.start(batch, owner)
-    for time in range(longest + 1):
-        if time in ends:
-            ended = lengths[alive] == time  # (F',)
-            final = (weights + model.finish(state, time).view_as(weights))[ended]  # (E, K)
-            effective[alive[ended], time] = effective_size(final)
-            log_probs[alive[ended]] += final.logsumexp(1) - math.log(particles)
-            rows = _rows((~ended).nonzero(), own)  # ((F' − E) K,)
-            followed, state = followed.select(rows), state.select(rows)
-            alive, weights = alive[~ended], weights[~ended]
-        if time == longest:
-            break
-        first = time * proposal.word_draws
-        drawn_by = numbers[alive, :particles, first : first + proposal.word_draws]  # (F', K, D)
-        drawn = proposal.propose(followed, time, drawn_by.flatten(0, 1), temperature)
-        choice, log_q, followed = drawn
-        log_p, state = model.extend(state, time, choice)
-        weights = weights + (log_p - log_q).view_as(weights)  # (F', K)
-        sizes = effective_size(weights)  # (F',)
-        effective[alive, time] = sizes
-        poor = (sizes < threshold * particles) & (sizes > 0)  # (F',): the dead stay dead
-        if poor.any():
-            mean = weights.logsumexp(1) - math.log(particles)  # (F',)
-            log_probs[alive] += mean.masked_fill(~poor, 0.0)
-            drawn_anew = systematic(weights, numbers[alive, particles, time])  # (F', K)
-            kept = torch.where(poor[:, None], drawn_anew, own)  # (F', K)
-            rows = _rows(torch.arange(len(alive), device=device)[:, None], kept)
-            followed, state = followed.select(rows), state.select(rows)
-            weights = weights.masked_fill(poor[:, None], 0.0)
-    return Estimate(log_probs, effective)
+    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
+    filters = Filters(setting, numbers, instances)
+    filters.run()
+    return Estimate(filters.log_probs, filters.effective)
 
 
-def _rows(filters: Tensor, places: Tensor) -> Tensor:
-    """Return the rows of places, (F', K) or (K,), of filters, (F', 1)."""
-    return (filters * places.shape[-1] + places).flatten()
+@torch.no_grad()
+def smc_paths(
+    model: SequentialModel[_P],
+    proposal: SequentialProposal[_Q],
+    batch: InstanceBatch,
+    particles: int,
+    numbers: Tensor,
+    temperature: float = 1.0,
+    threshold: float = 0.5,
+    instances: Tensor | None = None,
+) -> ParticlePaths:
+    """Estimate p(x) and give the latents that the particles have come to, with their weights.
 
-
-def effective_size(weights: Tensor) -> Tensor:
-    """Return (Σ w)² / Σ w², (B,), of weights given by their logarithms, float64, (B, K).
-
-    0 where all weights are 0.
+    Parameters are those of `smc_log_prob`, which finds the same estimate.
     """
-    total = weights.logsumexp(1)  # (B,)
-    found = (2 * total - (2 * weights).logsumexp(1)).exp()  # (B,)
-    return found.masked_fill(total == -math.inf, 0.0)
+    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
+    filters = Filters(setting, numbers, instances)
+    filters.history = History(len(filters.lengths), particles, int(filters.lengths.max()))
+    filters.run()
+    choices = filters.history.paths()  # (F, K, T) or (F, K, T, C)
+    rows = choices.flatten(0, 1)  # (F K, ...)
+    latents = join_rows(model, rows, filters.lengths.repeat_interleave(particles))  # (F K, W)
+    held = latents.unflatten(0, choices.shape[:2])  # (F, K, W)
+    estimate = Estimate(filters.log_probs, filters.effective)
+    return ParticlePaths(held, filters.final, estimate, filters.prefixes)
 
 
-def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Resample: place k goes to the particle at (k + u) / K of the cumulated weights.
+@torch.no_grad()
+def conditional_smc(
+    model: SequentialModel[_P],
+    proposal: SequentialProposal[_Q],
+    batch: InstanceBatch,
+    particles: int,
+    numbers: Tensor,
+    latents: Tensor,
+    temperature: float = 1.0,
+    threshold: float = 0.5,
+    instances: Tensor | None = None,
+) -> Estimate:
+    """Run filters of which one particle each follows a given row of z.
+
+    If that row is a draw from p(z | x), as that of a simulated (x, z) is, the mean of 1 / p̂(x) is
+    1 / p(x) (Andrieu, Doucet & Holenstein 2010; Grosse, Ancha & Roy 2016), so that log p̂(x) is on
+    average above log p(x). At what place the particle begins, and goes on after a resampling, is
+    drawn from what the other places leave.
 
     Parameters
     ----------
-    weights : Tensor
-        float64, (B, K): logarithms, not all of a row −inf.
-    uniforms : Tensor
-        float64, (B,): u in [0, 1).
-
-    Returns
-    -------
-    Tensor
-        int64, (B, K), rising. A particle with share w of all weights is in it K w times on average,
-        and either ⌊K w⌋ or ⌈K w⌉ times.
+    latents : Tensor
+        int64, (F, W): possible rows of z.
+    model, proposal, batch, particles, numbers, temperature, threshold, instances
+        See `smc_log_prob`. Of the last row of numbers, the one of the last word draws the place
+        that the particle begins at.
     """
-    heights = weights.softmax(1).cumsum(1)  # (B, K)
-    own = torch.arange(weights.shape[1], device=weights.device)  # (K,)
-    marks = (own + uniforms[:, None]) / len(own) * heights[:, -1:]  # (B, K)
-    last = (own * (weights > -math.inf)).amax(1, keepdim=True)  # (B, 1)
-    return torch.minimum(torch.searchsorted(heights, marks, right=True), last)
+    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
+    filters = Filters(setting, numbers, instances)
+    split = getattr(model, "split_latents", None)
+    filters.given = split(latents, filters.lengths) if split else latents  # (F, T) or (F, T, C)
+    last = numbers[:, particles].gather(1, filters.lengths[:, None] - 1)[:, 0]  # (F,)
+    filters.kept = (particles * last).long()  # (F,)
+    filters.run()
+    return Estimate(filters.log_probs, filters.effective)
+
+
+def numbers_needed(proposal: SequentialProposal[_Q], batch: InstanceBatch) -> int:
+    """Return U, how many numbers a particle, and the resampling, of any instance needs at most."""
+    return max(1, proposal.word_draws) * batch.tokens.shape[1]
 
 
 @torch.inference_mode()
@@ -217,38 +272,46 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``smc``, a block of runs of an instance at a time. The random
-        numbers of a run are keyed by its number, the instance and the temperature.
+        Columns of schema ``smc``, and of `penalized_columns` of a model that has its own penalty, a
+        block of runs of an instance at a time. The random numbers of a run are keyed by its number,
+        the instance and the temperature.
 
     Raises
     ------
     InputError
         When the model cannot be scored word by word.
     """
-    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
-    if not hasattr(model, "extend") or not hasattr(proposal, "propose"):
+    if not hasattr(pair.model, "extend") or not hasattr(pair.proposal, "propose"):
         raise InputError("the model cannot be scored word by word; use importance sampling")
-    particles, device = options.particles, pair.model.device
+    particles, device, penalized = options.particles, pair.model.device, pair.penalized()
     block = max(1, PARTICLES_AT_ONCE // particles)
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(device)
         purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"
-        draws = pair.proposal.draws(batch)
+        draws = numbers_needed(cast(Any, pair.proposal), batch)
         for first in range(0, options.runs, block):
             runs = range(first, min(first + block, options.runs))  # F of them
             rows = [run * (particles + 1) for run in (runs.start, runs.stop)]
             items = torch.arange(*rows)  # (F (K + 1),)
             numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
             numbers = numbers.view(len(runs), particles + 1, draws)  # (F, K + 1, U)
-            own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
-            found = smc_log_prob(
-                model, proposal, batch, particles, numbers, options.temperature, instances=own
-            )
+            found = _estimate(pair, batch, numbers, options)
             smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
-            yield {
+            columns = {
                 **instance_columns(pair.model, batch, len(runs)),
                 "run": np.array(runs, dtype=np.int32),
                 "n_particles": np.full(len(runs), particles, np.int32),
                 "log_likelihood": found.log_prob.cpu().numpy(),
                 "ess_min": smallest.cpu().numpy(),
             }
+            if penalized is not None:  # what is improbable then is other z, so other particles
+                other = _estimate(penalized, batch, numbers, options).log_prob.cpu().numpy()
+                columns[penalized_column("log_likelihood")] = other
+            yield columns
+
+
+def _estimate(pair: Pair, batch: InstanceBatch, numbers: Tensor, options: SMCOptions) -> Estimate:
+    """Run filters of the one instance of a batch, with numbers (F, K + 1, U)."""
+    own = torch.zeros(len(numbers), dtype=torch.int64, device=numbers.device)  # (F,)
+    setting = options.particles, numbers, options.temperature, options.threshold, own
+    return smc_log_prob(cast(Any, pair.model), cast(Any, pair.proposal), batch, *setting)

@@ -36,7 +36,8 @@ def weigh(
     Yields
     ------
     dict of str to numpy.ndarray
-        Columns of schema ``log_weights``, a block of samples of one instance at a time.
+        Columns of schema ``log_weights``, and of `penalized_columns` of a model that has its own
+        penalty, a block of samples of one instance at a time.
     """
     # Torch rounds sums in one way for any few columns, in another for one: so log q is what
     # `log_q.score_temperatures` finds, bit for bit.
@@ -50,6 +51,7 @@ def weigh(
                 **instance_columns(pair.model, batch, len(numbers)),
                 "sample_id": numbers,
                 "log_p": found.scatter(log_p),
+                **pair.penalized_scores(batch, found, log_p),
                 "log_q": found.scatter(log_q)[:, 0],
                 "latent_hash": hash_latents(latents),
             }

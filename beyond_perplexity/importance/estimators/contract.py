@@ -37,12 +37,18 @@ if TYPE_CHECKING:
 
 # What an estimated perplexity is to the true one, in words.
 STRICT, STOCHASTIC, DEBIASED, TWO_SIDED = "strict", "stochastic", "debiased", "two-sided"
+DEBIASED_UNSURE, TWO_SIDED_UNSURE = f"{DEBIASED}?", f"{TWO_SIDED}?"
 BOUNDS = {
     STRICT: "a strict upper bound: the true value is not above it",
     STOCHASTIC: "a stochastic upper bound: in expectation over the samples its logarithm is not "
     "below the true one's",
     DEBIASED: "debiased: closer to the true value in expectation, but no bound",
-    TWO_SIDED: "between a stochastic upper and a stochastic lower bound",
+    DEBIASED_UNSURE: "meant to be closer to the true value than what it corrects, but with so few "
+    "effective samples it may be further off: no bound, and no claim",
+    TWO_SIDED: "the logarithms of both ends enclose the true one's in expectation over the "
+    "samples, and with their errors in at least 90 of 100 repetitions",
+    TWO_SIDED_UNSURE: "made as two ends that enclose the true value, but the weights are too "
+    "uneven, or too few, for that to be claimed",
     "none": "no bound",
 }
 # What an estimator may need beside a kind of draws, a key of `reading.rows.DRAW_READERS`.
@@ -147,6 +153,8 @@ class CorpusEstimate:
         log p̂ of each instance, to be resampled.
     pairings : ndarray, shape (R,), or None
         log p̂ of each pairing, instead of `log_likelihood`.
+    ends : (float, float) or None
+        A lower and an upper end of log p, nats, instead of `log_likelihood`.
     """
 
     labels: Fields
@@ -155,6 +163,7 @@ class CorpusEstimate:
     samples: np.ndarray = field(default_factory=lambda: np.empty(0))
     instances: np.ndarray | None = None
     pairings: np.ndarray | None = None
+    ends: tuple[float, float] | None = None
 
 
 class Estimator(ABC):
@@ -275,7 +284,7 @@ class Estimator(ABC):
             "n_samples": int(self.n_samples.min()) or None,
             "n_infinite": int(np.isneginf(self.log_likelihood).sum()),
             "note": "; ".join(self.notes()) or None,
-            **summarize_diagnostics(self.diagnostics, self.n_samples),
+            **summarize_diagnostics(self.diagnostics, self.n_samples, self.inputs.reader.n_tokens),
             **self.labels,
         }
         total = float(self.log_likelihood.sum())

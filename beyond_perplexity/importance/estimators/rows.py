@@ -13,4 +13,5 @@ ESTIMATORS: Rows[str] = {
     "beam_plus_tail": f"{_HERE}.beam_plus_tail:BeamPlusTail",
     "smc": f"{_HERE}.smc:SequentialMonteCarlo",
     "beam": f"{_HERE}.beam:Beam",
+    "bracket": f"{_HERE}.bracket:Bracket",
 }

@@ -44,7 +44,9 @@ class Beams:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        columns = read_beside(paths, BEAM_COLUMNS, "beams", reader)
+        self._score = reader.log_p
+        wanted = {**BEAM_COLUMNS, self._score: pa.float64()}
+        columns = read_beside(paths, wanted, "beams", reader)
         order = np.lexsort((columns["rank"], columns["instance_id"], columns["beam_size"]))
         self._columns = {name: column[order] for name, column in columns.items()}
         sizes = np.unique(columns["beam_size"]).tolist()
@@ -80,4 +82,4 @@ class Beams:
     def beam(self, size: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return log p and hashes, (k,), of a beam of the instance with an index of the reader."""
         part = slice(*self._bounds[size][index])
-        return self._columns["log_p"][part], self._columns["latent_hash"][part]
+        return self._columns[self._score][part], self._columns["latent_hash"][part]

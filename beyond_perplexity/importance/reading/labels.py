@@ -54,6 +54,21 @@ class WeightLabels(Limited):
         return replace(self, **given)
 
 
+def _record(path: Path) -> dict[str, object]:
+    """Return the run record in the footer of a Parquet file; a file of others has none."""
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+    record: dict[str, object] = json.loads(metadata.get(RECORD_KEY, b"{}"))
+    return record
+
+
+def is_of_a_run(path: Path) -> bool:
+    """Tell whether a file was drawn by this package, which checks the pair of models."""
+    return not is_csv(path) and LABELS_KEY in _record(path)
+
+
 def read_labels(path: Path) -> WeightLabels:
     """Read the labels in the footer of a Parquet file; a file of others has none.
 
@@ -62,14 +77,7 @@ def read_labels(path: Path) -> WeightLabels:
     InputError
         When the file is no Parquet file or its labels are not such.
     """
-    try:
-        metadata = pq.read_metadata(path).metadata or {}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
-    if RECORD_KEY not in metadata:
-        return WeightLabels()
-    record = json.loads(metadata[RECORD_KEY])
-    return parse_options(WeightLabels, record.get(LABELS_KEY, {}), f"{path}: {LABELS_KEY}")
+    return parse_options(WeightLabels, _record(path).get(LABELS_KEY, {}), f"{path}: {LABELS_KEY}")
 
 
 def _column_values(file: TableFile) -> dict[str, object]:

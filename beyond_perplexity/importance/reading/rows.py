@@ -12,4 +12,5 @@ from beyond_perplexity.options import Rows
 DRAW_READERS: Rows[str] = {
     "beams": "beyond_perplexity.importance.reading.beams:Beams",
     "smc": "beyond_perplexity.importance.reading.smc_runs:SMCRuns",
+    "bidirectional": "beyond_perplexity.importance.reading.bidirectional:SimulatedRuns",
 }

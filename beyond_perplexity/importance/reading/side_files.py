@@ -15,7 +15,11 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.labels import WeightLabels, read_labels
 from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.storage.table_files import TableFile, is_csv
+
+SCORES = {"log_p", "log_likelihood"}
+SCORES |= {penalized_column(name) for name in SCORES}
 
 
 def add_draw_flags(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +43,7 @@ def footer(path: str | Path) -> WeightLabels:
     return WeightLabels() if is_csv(path) else read_labels(Path(path))
 
 
-def _check_labels(path: str | Path, reader: WeightReader) -> None:
+def check_pair(path: str | Path, reader: WeightReader) -> None:
     """Refuse a file of another model or proposal than the weights are of."""
     said = footer(path)
     for name in ("model", "proposal"):
@@ -49,10 +53,7 @@ def _check_labels(path: str | Path, reader: WeightReader) -> None:
 
 
 def read_beside(
-    paths: Sequence[str | Path],
-    columns: Mapping[str, pa.DataType],
-    what: str,
-    reader: WeightReader,
+    paths: Sequence[str | Path], columns: Mapping[str, pa.DataType], what: str, reader: WeightReader
 ) -> dict[str, np.ndarray]:
     """Read whole files whose rows are of instances that have samples.
 
@@ -62,7 +63,7 @@ def read_beside(
         Parquet or CSV files, cut in any way.
     columns : mapping of str to pyarrow.DataType
         The columns that are read, ``instance_id`` and ``n_tokens`` among them; ``log_p`` and
-        ``log_likelihood`` may be −inf, but neither NaN nor +inf.
+        ``log_likelihood`` (also penalized) may be −inf, but neither NaN nor +inf.
     what : str
         What the files hold, for errors.
     reader : WeightReader
@@ -83,10 +84,10 @@ def read_beside(
     for path in paths:
         file = TableFile(path)
         file.require(list(columns), f"files of {what}")
-        _check_labels(path, reader)
+        check_pair(path, reader)
         for group in range(file.n_groups):
             for batch in file.batches(columns, group):
-                for name in {"log_p", "log_likelihood"} & columns.keys():
+                for name in SCORES & columns.keys():
                     file.check_log_p(batch, name)
                 ids = batch.columns["instance_id"]
                 wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)

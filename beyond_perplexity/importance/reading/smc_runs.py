@@ -12,6 +12,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.side_files import footer, read_beside
 from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.schemas.draws import penalized_column
 
 RUN_COLUMNS = {
     "instance_id": pa.int64(),
@@ -51,7 +52,9 @@ class SMCRuns:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        columns = read_beside(paths, RUN_COLUMNS, "sequential Monte Carlo", reader)
+        score = penalized_column("log_likelihood") if reader.penalized else "log_likelihood"
+        wanted = {**RUN_COLUMNS, score: pa.float64()}
+        columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
         temperatures = [footer(path).temperature for path in paths]
         temperature: float | None = _common(temperatures, "temperatures")
@@ -66,7 +69,7 @@ class SMCRuns:
                 "once, and all of them"
             )
         self.settings = [{"temperature": temperature, "replicates": len(numbers)}]
-        self.log_likelihood = columns["log_likelihood"][order].reshape(shape)
+        self.log_likelihood = columns[score][order].reshape(shape)
         self.ess_min = columns["ess_min"][order].reshape(shape).min(1)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels
+from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels, is_of_a_run
 from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
-from beyond_perplexity.schemas.draws import temperature_column
+from beyond_perplexity.schemas.draws import penalized_column, temperature_column
 from beyond_perplexity.storage.table_files import RowBatch, TableFile
 
 BLOCK_ROWS = 2**19
@@ -50,6 +50,8 @@ class WeightReader:
         Rows held at once, unless one instance has more.
     log_q : sequence of path
         Files with the temperature columns of the same samples; see `log_q.LogQFiles`.
+    penalized : bool
+        Read log p(x, z) with unknown words penalized, a column that `has_penalized` says of.
 
     Attributes
     ----------
@@ -65,6 +67,12 @@ class WeightReader:
         K of each instance at each temperature.
     has_grid : bool
         Whether log q at every temperature is known for every sample.
+    has_penalized : bool
+        Whether every file has a column of log p(x, z) in which unknown words are penalized; if
+        not, each costs ln U.
+    penalized : bool
+    from_run : bool
+        Whether this package has drawn all samples.
 
     Raises
     ------
@@ -78,8 +86,10 @@ class WeightReader:
         labels: WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
         log_q: Sequence[str | Path] = (),
+        penalized: bool = False,
     ) -> None:
-        self._block_rows = block_rows
+        self._block_rows, self.penalized = block_rows, penalized
+        self.log_p = penalized_column("log_p") if penalized else "log_p"
         self._open(paths, labels or WeightLabels())
         self._choose_columns(log_q)
         self._index()
@@ -92,6 +102,7 @@ class WeightReader:
             file.require(REQUIRED, "files of log weights")
         found = [file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
+        self.from_run = all(is_of_a_run(file.path) for file in files)
         named = {one.temperature for one in found}
         if None in named and len(named) > 1:
             index = [one.temperature for one in found].index(None)
@@ -114,7 +125,8 @@ class WeightReader:
         self._own_grid = [] if self._beside else self._grid
         self._names = {"instance_id": pa.int64(), "n_tokens": pa.int64()}
         self._values = {"instance_id": pa.int64(), "sample_id": pa.int64()}
-        self._values |= dict.fromkeys(("log_p", "log_q", *self._own_grid), pa.float64())
+        self._values |= dict.fromkeys((self.log_p, "log_q", *self._own_grid), pa.float64())
+        self.has_penalized = penalized_column("log_p") in shared
         if "n_unknown" in shared:
             self._names["n_unknown"] = pa.int64()
         if "latent_hash" in shared:
@@ -236,7 +248,7 @@ class WeightReader:
 
     def _check_values(self, shard: _Shard, batch: RowBatch) -> None:
         file, columns = shard.file, batch.columns
-        file.check_log_p(batch)
+        file.check_log_p(batch, self.log_p)
         log_q = columns["log_q"]
         file.check(batch, "log_q", ~np.isfinite(log_q), "a finite number: the sample was drawn")
         for name in self._own_grid:
@@ -275,7 +287,7 @@ class WeightReader:
         size = part.stop - part.start
         grid = [columns[column][part] for column in self._grid]
         return WeightedSamples(
-            columns["log_p"][part],
+            columns[self.log_p][part],
             columns["log_q"][part],
             np.stack(grid, 1) if grid else np.empty((size, 0)),
             columns["latent_hash"][part] if "latent_hash" in columns else None,

@@ -25,6 +25,7 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.models.ends import check_ends, counted_units
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     Codes,
     DynamicEntities,
@@ -35,12 +36,13 @@ from beyond_perplexity.models.entitynlm.dynamic_entities import (
 )
 from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.models.entitynlm.scores import Scores, score
+from beyond_perplexity.models.entitynlm.simulation import simulate_documents
 from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentions
 from beyond_perplexity.models.entitynlm.walks import TextStates
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Limit, Limited
-from beyond_perplexity.vocabulary import EOS
+from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Words whose features are held at once.
 WORDS_AT_ONCE = 1 << 15
@@ -84,10 +86,20 @@ class EntityNLMOptions(EntityOptions):
         Classes, by frequency, that a word is predicted in two steps with; 1: a full softmax.
     tie_weights : bool
         The output layer shares the embedding's matrix.
+    count_eos : bool
+        T counts the end of a document, and log p has it.
+    train_eos : bool
+        The training loss has the end too; where log p has it, it must.
     """
 
     word_classes: Count = 100
     tie_weights: bool = True
+    count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
 
 
 class EncodedMentions(NamedTuple):
@@ -146,11 +158,17 @@ class EntityNLM(EntityModule, LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats, float32 scalar."""
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_joint(batch, owner, self.annotated(batch)).sum().float()
+        ended = self.options.train_eos
+        return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words."""
+        return counted_units(self.options.count_eos)
 
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + 1
+        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the codes of the annotated mentions, int64, (B, T)."""
@@ -160,14 +178,28 @@ class EntityNLM(EntityModule, LatentModel):
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
         return {"mentions": readable_mentions(latent)}
 
+    def simulate(
+        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
+    ) -> list[Simulated]:
+        """Draw (x, z) ~ p; a document may have no words. See `LatentModel.simulate`."""
+        return simulate_documents(self, seed, purpose, numbers, maximum_words, vocabulary)
+
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
-        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z."""
+        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
+
+        Without ``count_eos`` it is that of all documents that begin so.
+        """
+        return self._log_joint(batch, owner, latents, self.options.count_eos)
+
+    def _log_joint(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
+    ) -> Tensor:
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         codes = self._read(batch, lengths, latents)
         encoded = self.encode(batch)
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
-        end = encoded.end[owner].masked_fill(codes.running, 0.0)  # (R,)
-        words = self._words(batch, owner, codes, encoded.states, scores)  # (R, T + 1)
+        end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
+        words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
@@ -190,6 +222,8 @@ class EntityNLM(EntityModule, LatentModel):
 
     def finish(self, state: MentionParticles, time: int) -> Tensor:
         """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        if not self.options.count_eos:
+            return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
         choices, owner = state.choices, state.choices.owner
         _, entity, _ = split_mention_codes(choices.last)  # (K,)
         running = choices.running  # (K,)
@@ -232,14 +266,20 @@ class EntityNLM(EntityModule, LatentModel):
         return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
-        self, batch: InstanceBatch, owner: Tensor, codes: Codes, states: Tensor, scores: Scores
+        self,
+        batch: InstanceBatch,
+        owner: Tensor,
+        codes: Codes,
+        states: Tensor,
+        scores: Scores,
+        ended: bool,
     ) -> Tensor:
-        """Return log p of each word and of the end, in the last place, float64, (R, T + 1)."""
+        """Return log p of each word and, if `ended`, of the end, in the last place, (R, T + 1)."""
         rows, width = scores.places.shape
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         times = torch.arange(width, device=owner.device)  # (T + 1,)
         at_end = times == width - 1  # (T + 1,)
-        inside = (times < lengths[:, None]) | at_end  # (R, T + 1)
+        inside = (times < lengths[:, None]) | (at_end & ended)  # (R, T + 1)
         time = torch.where(at_end, lengths[:, None], times)  # (R, T + 1)
         targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
         starts = functional.pad(codes.starts, (0, 1))  # (R, T + 1)

@@ -98,6 +98,17 @@ def advance_mentions(
         place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
         each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
         log_prob = log_prob + each.masked_fill(~starts, 0.0)
-    memory = heads.visit(at, memory, times, entity, before, mention)
+    return log_prob, take_code(heads, state, at, time, code)
+
+
+def take_code(
+    heads: DynamicEntities, state: EntityState, at: Steps, time: int, code: Tensor
+) -> EntityState:
+    """Return the state after a word with possible codes, (K,); that before it is overwritten."""
+    mention, entity, _ = split_mention_codes(code)  # (K,)
+    starts = mention & ~state.running  # (K,)
+    before = heads.vectors(state.memory, entity)  # (K, D)
+    times = torch.full_like(code, time)  # (K,)
+    memory = heads.visit(at, state.memory, times, entity, before, mention)
     context = torch.where(mention[:, None], before, state.context)  # (K, D)
-    return log_prob, EntityState(state.steps, state.owner, memory, code, context, starts)
+    return EntityState(state.steps, state.owner, memory, code, context, starts)

@@ -128,6 +128,12 @@ class EntityTagger(EntityModule, Proposal):
         log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
         return codes, log_q, after
 
+    def follow(
+        self, state: EntityState, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, EntityState]:
+        """Take given codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return advance_mentions(self.entities, state, time, choice, temperature)
+
     def encode(self, batch: InstanceBatch) -> Steps:
         """Return what does not depend on z; outside training once, document by document.
 

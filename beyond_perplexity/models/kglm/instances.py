@@ -17,14 +17,16 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.mentions import (
-    encode_mentioned,
+    encode_with_text,
     name_mention,
     without_overlaps,
 )
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, Spellings
+from beyond_perplexity.vocabulary import Vocabulary, split_words
 
+# Of each token the number of the alias word that it is, `UNSPELLED` where no alias has it.
+SPELLINGS, UNSPELLED = "spellings", -1
 NONE, ONGOING, NEW, RELATED = range(4)
 
 
@@ -84,28 +86,32 @@ def decode_latents(codes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
 def linked_documents(
     corpus: CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
 ) -> Iterator[Instance]:
-    """Stream the documents of a split with ``tokens`` and ``latents``, (T,) each.
+    """Stream the documents of a split with ``tokens``, ``spellings`` and ``latents``, (T,) each.
 
     Documents without a mention are instances too: their latents are all `NONE`.
 
     Parameters
     ----------
     corpus, split, vocabulary
-        See `encode_mentioned`.
+        See `encode_with_text`.
     graph : KnowledgeGraph
 
     Raises
     ------
     InputError
-        As `encode_mentioned`, or when a mention is of an entity that the graph lacks.
+        As `encode_with_text`, or when a mention is of an entity that the graph lacks.
     """
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
-    edges = graph.edge_keys.cpu().numpy()
-    for doc_id, tokens, spans in encode_mentioned(corpus, split, vocabulary):
-        for span in spans:
+    edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)
+    for document, tokens in encode_with_text(corpus, split, vocabulary):
+        for span in document.spans:
             if span.entity not in numbers:
-                where = name_mention(corpus, doc_id, span)
+                where = name_mention(corpus, document.doc_id, span)
                 raise InputError(f"{where}: {corpus.graph} has no such entity; make it again")
-        numbered = ((start, end, numbers[entity]) for start, end, entity in spans)
-        codes = encode_latents(numbered, len(tokens), edges, graph)
-        yield Instance(doc_id, {TOKENS: tokens, LATENTS: codes})
+        numbered = ((start, end, numbers[entity]) for start, end, entity in document.spans)
+        arrays = {
+            TOKENS: tokens,
+            SPELLINGS: spellings.of(split_words(document.text), UNSPELLED),
+            LATENTS: encode_latents(numbered, len(tokens), edges, graph),
+        }
+        yield Instance(document.doc_id, arrays)

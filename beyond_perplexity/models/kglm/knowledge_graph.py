@@ -1,13 +1,14 @@
 """A knowledge graph as a frozen part of a model, and the file that it is read from.
 
-N entities, R relations, M edges, d the dimension of the embeddings, Q queries, X edges found.
+N entities, R relations, M edges, d the dimension of the embeddings, Q queries, X edges found. A
+*spelling* is the number of a word in the list of all words that aliases have.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,19 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.vocabulary import SPECIAL_TOKENS, split_words
 
-SIZES = ("entities", "relations", "edges", "dimension", "name_bytes", "relation_bytes", "cutoff")
+SIZES = (
+    "entities",
+    "relations",
+    "edges",
+    "dimension",
+    "name_bytes",
+    "relation_bytes",
+    "words",
+    "word_bytes",
+    "cutoff",
+)
 
 
 def pack_strings(strings: list[str]) -> Tensor:
@@ -76,6 +88,8 @@ class KnowledgeGraph(nn.Module):
         int64, (M,), rising: subject · N + object.
     edge_relations : Tensor
         int64, (M,).
+    words : Tensor
+        uint8: the distinct words of all aliases, sorted, packed: known to a vocabulary or not.
     """
 
     entities: Tensor
@@ -85,6 +99,7 @@ class KnowledgeGraph(nn.Module):
     edge_relations: Tensor
     names: Tensor
     relation_names: Tensor
+    words: Tensor
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         super().__init__()
@@ -97,20 +112,24 @@ class KnowledgeGraph(nn.Module):
         self.register_buffer("edge_offsets", torch.zeros(count + 1, dtype=torch.int64))
         self.register_buffer("edge_keys", torch.zeros(edges, dtype=torch.int64))
         self.register_buffer("edge_relations", torch.zeros(edges, dtype=torch.int64))
-        for name, size in (("names", "name_bytes"), ("relation_names", "relation_bytes")):
+        packed = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
+        for name, size in packed.items():
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
 
     @property
     def support(self) -> dict[str, Any]:
         """What a model and its proposals have to agree on: all but the embeddings."""
         digest = hashlib.sha256()
-        for part in (self.names, self.edge_keys, self.edge_relations):
+        for part in (self.names, self.edge_keys, self.edge_relations, self.words):
             digest.update(part.cpu().numpy().tobytes())
         return {"cutoff": self.cutoff, "graph": digest.hexdigest()[:16]}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor], cutoff: int) -> KnowledgeGraph:
-        """Make a graph of its tables, named as the attributes."""
+    def of(
+        cls, tensors: Mapping[str, Tensor], cutoff: int, words: Sequence[str] = ()
+    ) -> KnowledgeGraph:
+        """Make a graph of its tables, named as the attributes, and of the words of aliases."""
+        tensors = {**tensors, "words": pack_strings(list(words))}
         count, width = tensors["entities"].shape
         graph = cls(
             {
@@ -120,6 +139,8 @@ class KnowledgeGraph(nn.Module):
                 "dimension": width,
                 "name_bytes": len(tensors["names"]),
                 "relation_bytes": len(tensors["relation_names"]),
+                "words": len(words),
+                "word_bytes": len(tensors["words"]),
                 "cutoff": cutoff,
             }
         )
@@ -158,6 +179,31 @@ class KnowledgeGraph(nn.Module):
         """Return the names of the R relations."""
         return unpack_strings(self.relation_names)
 
+    def alias_vocabulary(self) -> list[str]:
+        """Return the word of each spelling."""
+        return unpack_strings(self.words)
+
+
+class Spellings:
+    """Which alias words texts are spelled with.
+
+    ``<unk>`` written in a text (or in an alias that was taken from one) stands for some word that
+    nobody knows, so it has no spelling and is never copied.
+
+    Parameters
+    ----------
+    graph : KnowledgeGraph
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self._numbers = {word: number for number, word in enumerate(graph.alias_vocabulary())}
+        for word in SPECIAL_TOKENS:
+            self._numbers.pop(word, None)
+
+    def of(self, words: Iterable[str], missing: int) -> np.ndarray:
+        """Return the spelling of each word, int64; `missing` where it has none."""
+        return np.array([self._numbers.get(word, missing) for word in words], np.int64)
+
 
 def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
     """Read what ``scripts.embed_graph`` wrote.
@@ -179,8 +225,9 @@ def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             cutoff = int(json.loads(file.metadata()["options"])["cutoff"])
-        graph = KnowledgeGraph.of(tensors, cutoff)
         strings = unpack_strings(tensors["aliases"])
+        words = sorted({word for alias in strings for word in split_words(alias)})
+        graph = KnowledgeGraph.of(tensors, cutoff, words)
         ends = tensors["alias_ends"].tolist()
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{path}: is no graph of scripts.embed_graph ({error})") from error

@@ -13,7 +13,12 @@ from torch import Tensor
 
 from beyond_perplexity.models.kglm.instances import NEW, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
-from beyond_perplexity.models.kglm.latents import LatentHeads, Streams, split_link_codes
+from beyond_perplexity.models.kglm.latents import (
+    LatentHeads,
+    Streams,
+    segment_logsumexp,
+    split_link_codes,
+)
 
 
 class RecentEntities(NamedTuple):
@@ -128,3 +133,40 @@ def advance_links(
         found = heads.related_log_probs(streams, *begun, parents, [temperature])  # (Q, 1)
         log_prob[related] += found[:, 0]
     return log_prob, state._replace(memory=memory.follow(codes, time))
+
+
+def linked_entities(
+    heads: LatentHeads, streams: Streams, places: Tensor, recent: Tensor, temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """List where edges from recent entities lead, with log p_τ(o), float64.
+
+    Parameters
+    ----------
+    heads, streams
+    places : Tensor
+        int64, (K,): flat positions.
+    recent : Tensor
+        int64, (K, C): see `RecentEntities`.
+    temperature : float
+
+    Returns
+    -------
+    row, entity : Tensor
+        int64, (X,) each, rising.
+    log_prob : Tensor
+        Nats, float64, (X,).
+    """
+    graph = heads.graph
+    rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+    parents = recent[rows, slots]  # (Q,)
+    scores = heads.parent_logits(streams, places[rows], parents)[:, None] / temperature  # (Q, 1)
+    scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
+    pair, edges = graph.edges_from(parents)  # (Z,), (Z,)
+    relations = heads.relation_logits(streams)  # (B P, relations)
+    chosen = relations[places[rows][pair], graph.edge_relations[edges]]  # (Z,)
+    logits = (chosen / temperature)[:, None]  # (Z, 1)
+    totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
+    keys = rows[pair] * graph.n_entities + graph.objects(edges)  # (Z,)
+    unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
+    summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
+    return unique // graph.n_entities, unique % graph.n_entities, summed[:, 0]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.kglm.draws import TOKEN_DRAWS, draw_links
 from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (
     NEW,
@@ -32,16 +32,17 @@ from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, read_g
 from beyond_perplexity.models.kglm.latents import (
     LatentHeads,
     Streams,
-    join_link_codes,
     read_latents,
-    segment_logsumexp,
 )
-from beyond_perplexity.models.kglm.steps import LatentState, RecentEntities, advance_links
+from beyond_perplexity.models.kglm.steps import (
+    LatentState,
+    RecentEntities,
+    advance_links,
+    linked_entities,
+)
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.vocabulary import BOS, Vocabulary
-
-TOKEN_DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,13 @@ class KGLMTagger(GraphModule, Proposal):
         reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
         return self.heads.log_prob(streams, owner, reading, temperatures)
 
+    def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log q(z | x) with a gradient; see `Proposal.learnable_log_prob`."""
+        hidden, _ = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
+        return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
+
     @torch.no_grad()
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
@@ -151,7 +159,7 @@ class KGLMTagger(GraphModule, Proposal):
         codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
         for place in range(width):
             draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
-            code = self._draw(state, place, draws, temperature)  # (R,)
+            code = draw_links(self.heads, state, place, draws, temperature)  # (R,)
             codes[:, place] = code
             state = state._replace(memory=state.memory.follow(code, place))
         lengths = state.streams.lengths[owner, None]  # (R, 1)
@@ -168,68 +176,15 @@ class KGLMTagger(GraphModule, Proposal):
         self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LatentState]:
         """Draw the codes of a word; see `importance.drawing.smc.SequentialProposal`."""
-        codes = self._draw(state, time, uniforms, temperature)  # (K,)
+        codes = draw_links(self.heads, state, time, uniforms, temperature)  # (K,)
         log_q, after = advance_links(self.heads, state, time, codes, temperature)
         return codes, log_q, after
 
-    def _draw(self, state: LatentState, place: int, draws: Tensor, temperature: float) -> Tensor:
-        """Draw the codes of a token, (K,), with numbers (K, 3)."""
-        streams, owner, memory = state
-        kinds = self.heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)
-        sums = kinds[owner, place, memory.mask].exp().cumsum(-1)  # (K, kinds)
-        kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
-        entity = torch.full_like(kind, -1)  # (K,)
-        for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
-            rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
-            if len(rows):
-                entity[rows] = draw(
-                    streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
-                )
-        return join_link_codes(kind, entity)
-
-    def _draw_new(
-        self,
-        streams: Streams,
-        place: int,
-        owner: Tensor,
-        recent: Tensor,
-        draws: Tensor,
-        temperature: float,
-    ) -> Tensor:
-        """Draw entities (Q,) at a token."""
-        found = torch.empty_like(owner)  # (Q,)
-        # One instance at a time: products of few rows depend on how many there are.
-        for number in owner.unique().tolist():
-            flat = number * streams.positions + place
-            logits = self.heads.entity_logits(streams, slice(flat, flat + 1)).double()  # (1, N)
-            scaled = logits / temperature  # (1, N)
-            sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
-            rows = (owner == number).nonzero()[:, 0]  # (Q',)
-            found[rows] = invert(sums, draws[rows, 1][None])[0]
-        return found
-
-    def _draw_related(
-        self,
-        streams: Streams,
-        place: int,
-        owner: Tensor,
-        recent: Tensor,
-        draws: Tensor,
-        temperature: float,
-    ) -> Tensor:
-        """Draw a recent parent and one of its edges at a token: where it leads to, (Q,)."""
-        flat = owner * streams.positions + place  # (Q,)
-        logits = self.heads.parent_logits(streams, flat[:, None], recent.clamp_min(0))  # (Q, C)
-        slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
-        parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
-        degrees = self.graph.degrees[parents]  # (Q,)
-        step = torch.arange(int(degrees.max()), device=owner.device)  # (G,)
-        held = step < degrees[:, None]  # (Q, G)
-        edges = torch.where(held, self.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
-        relations = self.heads.relation_logits(streams)  # (B T, relations)
-        logits = relations[flat[:, None], self.graph.edge_relations[edges]]  # (Q, G)
-        chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
-        return self.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
+    def follow(
+        self, state: LatentState, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, LatentState]:
+        """Take given codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return advance_links(self.heads, state, time, choice, temperature)
 
     @torch.no_grad()
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
@@ -285,9 +240,12 @@ class KGLMTagger(GraphModule, Proposal):
         kinds = kinds[memory.mask]  # (K, 4)
         every = torch.arange(len(kinds), device=kinds.device)  # (K,)
         flat = number * streams.positions + place
-        logits = self.heads.entity_logits(streams, slice(flat, flat + 1))[0].double()  # (N,)
+        logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
-        owner, objects, related = self._related(streams, flat, memory.recent, temperature)
+        flats = torch.full_like(memory.current, flat)  # (K,)
+        owner, objects, related = linked_entities(
+            self.heads, streams, flats, memory.recent, temperature
+        )
         inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)
         nothing = torch.full_like(every, NONE)  # (K,)
         going = torch.full_like(inside, ONGOING)  # (K',)
@@ -304,28 +262,3 @@ class KGLMTagger(GraphModule, Proposal):
             ]
         )
         return origin, code, gain
-
-    def _related(
-        self, streams: Streams, flat: int, recent: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """List where edges from recent entities (K, C) lead: (row, entity, log q), each (X,)."""
-        rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        parents = recent[rows, slots]  # (Q,)
-        places = torch.full_like(parents, flat)  # (Q,)
-        scores = self.heads.parent_logits(streams, places, parents)[:, None] / temperature  # (Q, 1)
-        scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
-        pair, edges = self.graph.edges_from(parents)  # (Z,), (Z,)
-        relations = self.heads.relation_logits(streams)[flat] / temperature  # (relations,)
-        logits = relations[self.graph.edge_relations[edges]][:, None]  # (Z, 1)
-        totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
-        keys = rows[pair] * self.graph.n_entities + self.graph.objects(edges)  # (Z,)
-        unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
-        summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
-        return unique // self.graph.n_entities, unique % self.graph.n_entities, summed[:, 0]
-
-
-def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
-    masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
-    sums = (masked - masked.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, X)
-    return invert(sums, uniforms[:, None])[:, 0]

@@ -11,11 +11,13 @@ N positions, D features, V ids, C classes of words.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.vocabulary import EOS
 
@@ -63,6 +65,7 @@ class ClassSoftmax(nn.Module):
         first = EOS + 1
         ends = class_ends(vocabulary_size - first, classes)
         self._sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        self._firsts = [first + start for start in [0, *ends[:-1]]]
         self.head = nn.Linear(width, 1 + len(ends))
         inner = first + torch.tensor(ends)  # (C,)
         ids = torch.arange(vocabulary_size)  # (V,)
@@ -97,19 +100,67 @@ class ClassSoftmax(nn.Module):
     def _inside(self, features: Tensor, targets: Tensor, classes: Tensor) -> Tensor:
         """Return log p of targets within their classes, (N,), which come in rising order."""
         counts = torch.bincount(classes, minlength=1 + len(self._sizes)).tolist()
-        # Split at once: the gradient of a slice is filled up to the whole each time.
-        weights, biases = (part[EOS + 1 :].split(self._sizes) for part in (self.weight, self.bias))
         parts = [torch.zeros(counts[0], dtype=torch.float64, device=features.device)]
-        begin, first = counts[0], EOS + 1
-        for count, weight, bias in zip(counts[1:], weights, biases, strict=True):
+        begin, held = counts[0], self._class_weights()
+        for number, count in enumerate(counts[1:]):
+            if not count:
+                continue
+            first, weight, bias = held(number)
             step = max(QUANTUM, SCORES_AT_ONCE // len(bias) // QUANTUM * QUANTUM)
             for place in range(begin, begin + count, step):
                 rows = slice(place, min(place + step, begin + count))
                 wide = to_rows(features[rows])  # (N', D)
                 logits = functional.linear(wide, weight, bias)[: rows.stop - place]  # (N_c, S)
                 parts.append(_chosen(logits, targets[rows] - first))
-            begin, first = begin + count, first + len(bias)
+            begin += count
         return torch.cat(parts)
+
+    @torch.no_grad()
+    def sample(self, features: Tensor, endless: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw words or the end.
+
+        Parameters
+        ----------
+        features : Tensor
+            (N, D).
+        endless : Tensor
+            bool, (N,): the text cannot end here.
+        uniforms : Tensor
+            float64 in [0, 1), (N, 2): for the class and for the word of it.
+
+        Returns
+        -------
+        Tensor
+            int64, (N,).
+        """
+        head = self._padded(self.head, features).double()  # (N, 1 + C)
+        head[:, 0] = head[:, 0].masked_fill(endless, -math.inf)
+        classes = invert(head.softmax(1).cumsum(1), uniforms[:, :1])[:, 0]  # (N,)
+        drawn = torch.full_like(classes, EOS)  # (N,)
+        held = self._class_weights()
+        for number in classes.unique().tolist():
+            if not number:
+                continue
+            rows = (classes == number).nonzero()[:, 0]  # (N_c,)
+            first, weight, bias = held(number - 1)
+            wide = functional.linear(to_rows(features[rows]), weight, bias)[: len(rows)]
+            heights = wide.double().softmax(1).cumsum(1)  # (N_c, S)
+            drawn[rows] = first + invert(heights, uniforms[rows, 1:])[:, 0]
+        return drawn
+
+    def _class_weights(self) -> Callable[[int], tuple[int, Tensor, Tensor]]:
+        """Return what gives the first id of a class, its vectors, (S, D), and biases, (S,)."""
+        if torch.is_grad_enabled():
+            # Split at once: the gradient of a slice is filled up to the whole each time.
+            held = [part[EOS + 1 :].split(self._sizes) for part in (self.weight, self.bias)]
+            return lambda number: (self._firsts[number], held[0][number], held[1][number])
+
+        def cut(number: int) -> tuple[int, Tensor, Tensor]:
+            first = self._firsts[number]
+            ids = slice(first, first + self._sizes[number])
+            return first, self.weight[ids], self.bias[ids]
+
+        return cut
 
     @staticmethod
     def _padded(layer: nn.Linear, features: Tensor) -> Tensor:

@@ -123,6 +123,15 @@ def from_closings(closings: Tensor, lengths: Tensor) -> Tensor:
     return wide[:, :-1]
 
 
+def closings_before(latents: Tensor, longest: int) -> Tensor:
+    """Count the REDUCEs before each word of rows of trees, (R, W): int64, (R, T)."""
+    shifts = latents == SHIFT  # (R, W)
+    word = shifts.cumsum(1)  # (R, W): words so far, the next one has this number
+    counted = (latents == REDUCE) & (word < longest)  # (R, W)
+    found = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
+    return found.scatter_add(1, torch.where(counted, word, longest), counted.long())[:, :longest]
+
+
 def readable_tree(latent: Tensor) -> dict[str, Any]:
     """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
     stack: list[str] = []

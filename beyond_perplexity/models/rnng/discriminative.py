@@ -38,6 +38,7 @@ from beyond_perplexity.models.rnng.top_down_actions import (
     known_actions,
     root_is_closed,
 )
+from beyond_perplexity.models.rnng.top_down_particles import LabelledParticles, read_actions
 from beyond_perplexity.vocabulary import EOS
 
 
@@ -112,6 +113,53 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         for place, rows in enumerate(found):
             filled[place, : rows.shape[0], : rows.shape[1]] = rows
         return filled
+
+    # ---- word by word ----
+
+    @property
+    def word_draws(self) -> int:
+        """Random numbers of a word: for the phrases closed and opened before it, and for it."""
+        return self.options.maximum_open + self.options.maximum_run + 1
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`."""
+        reading = self.reading(batch)  # (B, T + 1, D)
+        return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
+
+    def propose(
+        self, state: LabelledParticles, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, LabelledParticles]:
+        """Draw the actions up to a word, (K, C); see `SequentialProposal`."""
+        state = state.pruned()
+        rows = torch.arange(len(state.at), device=state.at.device)  # (R,): not yet at the word
+        log_q = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)  # (K,)
+        columns: list[Tensor] = []
+        while len(rows):
+            each = self._log_probs(state, rows, temperature)  # (R, A)
+            number = uniforms[rows, len(columns), None]  # (R, 1)
+            action = invert(each.exp().cumsum(1), number)[:, 0]  # (R,)
+            taken = each.gather(1, action[:, None])[:, 0]  # (R,)
+            log_q = log_q.index_add(0, rows, taken)
+            columns.append(torch.full_like(state.at, FILLING).index_copy(0, rows, action))
+            state = state.take(rows, action)
+            rows = rows[action != SHIFT]
+        return torch.stack(columns, 1), log_q, state
+
+    def follow(
+        self, state: LabelledParticles, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, LabelledParticles]:
+        """Take given actions up to a word, (K, C); see `SequentialProposal`."""
+
+        def score(state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
+            each = self._log_probs(state, rows, temperature)  # (R, A)
+            return each.gather(1, action[:, None])[:, 0]  # (R,)
+
+        return read_actions(state, choice, score)
+
+    def _log_probs(self, state: LabelledParticles, rows: Tensor, temperature: float) -> Tensor:
+        """Return log q of all actions of some particles, (R,): float64, (R, A)."""
+        possible = self._possible(state.batch, state.course.nodes, state.at[rows])  # (R, A)
+        return action_log_probs(state.scores[rows], possible, temperature)
 
     # ---- parts ----
 

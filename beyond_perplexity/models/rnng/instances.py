@@ -17,8 +17,9 @@ from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
 from beyond_perplexity.instances.unknown_words import encode_words, find_classes
+from beyond_perplexity.models.ends import counted_units
 from beyond_perplexity.options import Count, Limited
-from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -26,12 +27,11 @@ ACTIONS = "actions"
 SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 # The Treebank's own label of what has no other; labels that training has not seen become it.
 OTHER_LABEL = "X"
-SENTENCES_OF_A_DOCUMENT = 65_536
 
 
 def counted_words(end: bool, minimum_words: int) -> str:
     """Say in words what T counts: the end of a sentence or not, and the least of its words."""
-    counted = "words and </s>" if end else "words"
+    counted = counted_units(end)
     left_out = f"; sentences of fewer than {minimum_words} words are left out"
     return counted + (left_out if minimum_words > 1 else "")
 

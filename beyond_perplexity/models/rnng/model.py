@@ -24,14 +24,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up, sum_rows
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.rnng.binary_contexts import stack_contexts
+from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
+from beyond_perplexity.models.rnng.binary_particles import TreeParticles, read_end, read_word
+from beyond_perplexity.models.rnng.binary_simulation import draw_binary_trees
 from beyond_perplexity.models.rnng.binary_trees import (
     BinaryTreeModule,
     Traced,
+    closings_before,
+    from_closings,
     readable_tree,
     trace,
 )
@@ -42,6 +49,11 @@ from beyond_perplexity.models.rnng.instances import (
     SentenceOptions,
     counted_words,
 )
+from beyond_perplexity.models.rnng.simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    simulated_sentences,
+)
 from beyond_perplexity.models.rnng.span_crf import SpanCRF
 from beyond_perplexity.models.rnng.stack_memory import (
     ROWS_AT_ONCE,
@@ -51,7 +63,7 @@ from beyond_perplexity.models.rnng.stack_memory import (
     share_prefixes,
 )
 from beyond_perplexity.options import Amount, Count, Dropout
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,8 @@ class RNNGOptions(SentenceOptions):
     eos : bool
         The model predicts the end of a sentence; without, it is no distribution over sentences.
     count_eos : bool
-        T counts the end of a sentence when the model predicts it.
+        T counts the end of a sentence when the model predicts it, and log p has it. Training has it
+        all the same; ``eos: false`` leaves it out of that too.
     training : "supervised" or "unsupervised"
         On the trees of the corpus; or by the evidence lower bound, together with a span CRF that
         becomes a part of the model (URNNG).
@@ -153,12 +166,15 @@ class RNNG(BinaryTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        end = self.options.eos and self.options.count_eos
-        return counted_words(end, self.options.minimum_words)
+        return counted_words(self._counts_end, self.options.minimum_words)
+
+    @property
+    def _counts_end(self) -> bool:
+        return self.options.eos and self.options.count_eos
 
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.eos and self.options.count_eos)
+        return batch.lengths[TOKENS] + int(self._counts_end)
 
     def annotated(self, batch: InstanceBatch) -> Tensor:
         """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
@@ -170,34 +186,98 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        scores = self._scores(batch, owner, latents)
+        scores = self._scores(batch, owner, latents, self._counts_end)
         return scores.words + scores.actions
+
+    # ---- word by word ----
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        return TreeParticles.of(self._network, batch, owner)
+
+    def extend(
+        self, state: TreeParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, TreeParticles]:
+        """Read a word with the REDUCEs before it; see `importance.drawing.smc.SequentialModel`."""
+        return read_word(self._network, state, time, choice)
+
+    def finish(self, state: TreeParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        return read_end(self._network, state, time, self._counts_end)
+
+    def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
+        """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
+        after = functional.pad(choices[:, 1:], (0, 1)).clamp(min=0)  # (R, T)
+        return from_closings(after, lengths)
+
+    def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
+        """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
+        return closings_before(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`.
+
+        Raises
+        ------
+        InputError
+            When the model has no ends (``eos: false``).
+        """
+        if not self.options.eos:
+            raise InputError(
+                "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
+            )
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            return draw_binary_trees(self._network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
+
+    @property
+    def _network(self) -> BinaryNetwork:
+        return BinaryNetwork(
+            self.embedding,
+            self.stack,
+            self._compose,
+            self.reduce,
+            self.word_bias,
+            self.options.eos,
+        )
+
+    # ---- log p(x, z) ----
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
         if self.proposal is not None:
             return self._negative_bound(self.proposal, batch, epoch)
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        scores = self._scores(batch, everyone, self.annotated(batch))
+        scores = self._scores(batch, everyone, self.annotated(batch), self.options.eos)
         return -(scores.summed_words + scores.actions.sum()).float()
 
-    # ---- log p(x, z) ----
-
-    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> _Scores:
-        """Return what words and actions add to log p(x, z)."""
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool) -> _Scores:
+        """Return what words, with the end if `ended`, and actions add to log p(x, z)."""
         parts = [
-            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows])
+            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows], ended)
             for rows in torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
         ]
         words, actions, summed = zip(*parts, strict=True)
         return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
 
-    def _block(self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor) -> _Scores:
+    def _block(
+        self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor, ended: bool
+    ) -> _Scores:
         traced = trace(latents, lengths[owner])
         prefixes = share_prefixes(owner, latents)
         contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
         here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
-        asked = prefixes.nodes[:, -1:] if self.options.eos else here[:, :0]  # (R, 1 or 0)
+        asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
         asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
         counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
         row, step = prefixes.rows, prefixes.steps  # (M,)
@@ -209,7 +289,7 @@ class RNNG(BinaryTreeModule, LatentModel):
         weight, bias = self.embedding.weight, self.word_bias
         summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
         words = sum_rows(torch.where(shifts, by_word[here], 0.0))  # (R,)
-        if self.options.eos:
+        if ended:
             words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
         logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
         free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
@@ -221,6 +301,8 @@ class RNNG(BinaryTreeModule, LatentModel):
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
     ) -> Tensor:
         """Run the stack: the top layer's output at every node, (M, D)."""
+        if not torch.is_grad_enabled() and not self.training:
+            return stack_contexts(self._network, tokens, owner, latents, traced, prefixes)
         sizes = prefixes.sizes
         row, step = prefixes.rows, prefixes.steps  # (M,)
         before = (step - 1).clamp(min=0)  # (M,)
@@ -257,13 +339,10 @@ class RNNG(BinaryTreeModule, LatentModel):
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
         size = self.options.size
         gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
-        enter, keep_left, keep_right, leave, fresh = gates.chunk(5, 1)  # (J, D) each
-        cell = (
-            torch.sigmoid(keep_left) * left[:, size:]
-            + torch.sigmoid(keep_right) * right[:, size:]
-            + torch.sigmoid(enter) * torch.tanh(fresh)
-        )  # (J, D)
-        return torch.cat([torch.sigmoid(leave) * torch.tanh(cell), cell], 1)  # (J, 2 D)
+        enter, keep_left, keep_right, leave = gates[:, : 4 * size].sigmoid().chunk(4, 1)
+        cell = keep_left * left[:, size:] + keep_right * right[:, size:]  # (J, D)
+        cell = cell + enter * gates[:, 4 * size :].tanh()  # (J, D)
+        return torch.cat([leave * cell.tanh(), cell], 1)  # (J, 2 D)
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)
@@ -284,7 +363,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
             latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
         log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
-        found = self._scores(batch, owner, latents)
+        found = self._scores(batch, owner, latents, self.options.eos)
         reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
         others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
         score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient

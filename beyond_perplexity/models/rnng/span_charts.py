@@ -96,31 +96,26 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
     uniforms : Tensor
         float64 in [0, 1), (R, at least T − 1): the i-th splits the i-th span in preorder.
     """
-    rows, length = len(owner), chart.by_first.shape[1]
-    everyone = torch.arange(rows, device=owner.device)  # (R,)
-    closings = torch.zeros(rows, length, dtype=torch.int64, device=owner.device)  # (R, T)
-    waiting = torch.zeros(rows, length + 1, 2, dtype=torch.int64, device=owner.device)
-    waiting[:, 1, 1] = lengths  # (R, T + 1, 2): first word and width of spans yet to be split
-    count = (lengths >= 2).long()  # (R,)
-    widths = torch.arange(1, length, device=owner.device)  # (T − 1,)
-    for step in range(length - 1):
-        active = count > 0  # (R,)
-        first, width = waiting[everyone, count].unbind(1)  # (R,), 0 where there is no span
-        end = (first + width - 1).clamp(min=0)  # (R,)
-        closings[everyone, end] += active
-        right = (width[:, None] - widths).clamp(min=0)  # (R, T − 1)
-        paths = chart.by_first[owner[:, None], first[:, None], widths]  # (R, T − 1)
-        paths = paths + chart.by_last[owner[:, None], end[:, None], right]  # (R, T − 1)
+    length, device = chart.by_first.shape[1], owner.device
+    closings = torch.zeros(len(owner), length, dtype=torch.int64, device=device)  # (R, T)
+    # Spans to be split, of all rows at one depth: row, first word, width, place in preorder, (Q,).
+    row = (lengths >= 2).nonzero()[:, 0]  # (Q,)
+    first, width, place = torch.zeros_like(row), lengths[row], torch.zeros_like(row)  # (Q,)
+    while len(row):
+        end, own = first + width - 1, owner[row, None]  # (Q,), (Q, 1)
+        widths = torch.arange(1, int(width.max()), device=device)  # (S,): of the left part
+        closings.index_put_((row, end), torch.ones_like(row), accumulate=True)
+        right = (width[:, None] - widths).clamp(min=0)  # (Q, S)
+        paths = chart.by_first[own, first[:, None], widths]  # (Q, S)
+        paths = paths + chart.by_last[own, end[:, None], right]  # (Q, S)
         paths = paths.masked_fill(widths >= width[:, None], -torch.inf)
-        shares = (paths - paths.amax(1, keepdim=True).clamp(min=-1e300)).exp().cumsum(1)
-        # Where a row is not active the split is of no meaning.
-        split = 1 + invert(shares, uniforms[:, step, None])[:, 0]  # (R,)
-        count = count - active.long()
-        for start, size in ((first + split, width - split), (first, split)):
-            pushed = (active & (size >= 2)).long()  # (R,)
-            count = count + pushed
-            place = torch.where(pushed > 0, count, 0)  # (R,): slot 0 takes what is not pushed
-            waiting[everyone, place] = torch.stack([start, size], 1) * pushed[:, None]
+        shares = (paths - paths.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, S)
+        split = 1 + invert(shares, uniforms[row, place, None])[:, 0]  # (Q,)
+        # A span of w words has w − 1 spans in it, itself included: so many come before the right.
+        parts = ((row, first, split, place + 1), (row, first + split, width - split, place + split))
+        row, first, width, place = (torch.cat(both) for both in zip(*parts, strict=True))
+        wide = width >= 2  # (Q,)
+        row, first, width, place = row[wide], first[wide], width[wide], place[wide]
     return closings
 
 

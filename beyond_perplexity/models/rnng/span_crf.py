@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.invariance.quantum import sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.rnng.binary_trees import BinaryTreeModule, from_closings, spans, trace
@@ -34,6 +35,7 @@ from beyond_perplexity.models.rnng.span_charts import (
     inside,
     sample_closings,
 )
+from beyond_perplexity.models.rnng.span_prefixes import ChainParticles, Chains, SpanTotals
 from beyond_perplexity.options import Count, Dropout
 from beyond_perplexity.vocabulary import BOS, EOS
 
@@ -69,11 +71,17 @@ class SpanCRF(BinaryTreeModule, Proposal):
     """Span CRF; see the module.
 
     Parameters and errors are those of `BinaryTreeModule`; the options are `SpanCRFOptions`.
+
+    Attributes
+    ----------
+    word_draws : int
+        Random numbers of a word, where it is drawn word by word.
     """
 
     family = "span-crf"
     options_kind = SpanCRFOptions
     options: SpanCRFOptions
+    word_draws = 1
 
     def build(self) -> None:
         """Make the layers, untrained."""
@@ -131,6 +139,49 @@ class SpanCRF(BinaryTreeModule, Proposal):
             rows = from_closings(closings, torch.full_like(closings[:, 0], length))  # (K, W)
             found[place, : len(rows), : rows.shape[1]] = rows
         return found
+
+    # ---- word by word ----
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> ChainParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`.
+
+        Nothing is known of a temperature yet: charts are made when a word is proposed.
+        """
+        return ChainParticles(batch, None, owner)
+
+    def propose(
+        self, state: ChainParticles, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, ChainParticles]:
+        """Draw how many subtrees are joined before a word, (K,), by the whole sentence.
+
+        Exact: log q of all words add up to that of the tree; see `SequentialProposal`.
+        """
+        chains, log_q = self._choices(state, time, temperature)  # (K, C)
+        choice = invert(log_q.exp().cumsum(1), uniforms)[:, 0]  # (K,)
+        return choice, *_joined(state, chains, time, choice, log_q)
+
+    def follow(
+        self, state: ChainParticles, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, ChainParticles]:
+        """Take given numbers of subtrees to join; see `SequentialProposal`."""
+        chains, log_q = self._choices(state, time, temperature)  # (K, C)
+        return _joined(state, chains, time, choice, log_q)
+
+    def _choices(
+        self, state: ChainParticles, time: int, temperature: float
+    ) -> tuple[Chains, Tensor]:
+        """Return the chains and log q of joining 0, 1, ... subtrees before a word, (K, C)."""
+        chains = state.chains or Chains(self._spread(state.batch, temperature))
+        if time == 0:
+            return chains, state.top.new_zeros(len(state.top), 1, dtype=torch.float64)
+        return chains, chains.choices(state.top, time - 1).log_softmax(1)
+
+    def _spread(self, batch: InstanceBatch, temperature: float) -> SpanTotals:
+        def make() -> SpanTotals:
+            scores = self._scores(batch) / temperature  # (B, T, T)
+            return SpanTotals.of(scores, self._chart(batch, temperature), batch.lengths[TOKENS])
+
+        return batch.keep((self, "spread", temperature), make)
 
     # ---- for the unsupervised training of a model, whose gradients need the scores ----
 
@@ -209,3 +260,16 @@ class SpanCRF(BinaryTreeModule, Proposal):
 
     def _drop(self, values: Tensor) -> Tensor:
         return functional.dropout(values, self.options.dropout, self.training)
+
+
+def _joined(
+    state: ChainParticles, chains: Chains, time: int, choice: Tensor, log_q: Tensor
+) -> tuple[Tensor, ChainParticles]:
+    """Join subtrees, shift a word: log q of the choices, (K,), and the new state."""
+    if time == 0:
+        top = chains.begin(state.top)  # (K,)
+    else:
+        chains, top = chains.pruned(state.top)
+        top = chains.push(chains.below(top, choice), time)  # (K,)
+    taken = log_q.gather(1, choice[:, None])[:, 0]  # (K,)
+    return taken, ChainParticles(state.batch, chains, top)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import round_up
+from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.models.latent import FILLING
 
 # Rows that are computed together at most: what bounds the memory.
@@ -54,25 +54,26 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     latents : Tensor
         int64, (R, W): actions from 0 up, then `FILLING`.
     """
-    kinds = int(latents.max()) + 1 if latents.numel() else 1
-    everyone = torch.arange(len(owner), device=owner.device)  # (R,)
-    filled = latents != FILLING  # (R, W)
-    here = torch.zeros_like(owner)  # (R,): the newest node of each row
-    nodes, made, sizes, total = [], [], [], 0
-    for step in range(latents.shape[1] + 1):
-        active = everyone if step == 0 else everyone[filled[:, step - 1]]  # (A,)
-        keys = owner if step == 0 else here[active] * kinds + latents[active, step - 1]  # (A,)
-        if len(active):
-            distinct, place = torch.unique(keys, return_inverse=True)  # (P,), (A,)
-            rows = torch.empty_like(distinct).scatter_(0, place, active)  # (P,)
-            here = here.index_copy(0, active, total + place)  # (R,)
-            made.append(round_up(rows))
-        nodes.append(here)
-        sizes.append(len(made[-1]) if len(active) else 0)
-        total += sizes[-1]
-    counts = torch.tensor(sizes, device=owner.device)  # (W + 1,)
-    steps = torch.arange(len(sizes), device=owner.device).repeat_interleave(counts)  # (M,)
-    return Prefixes(torch.stack(nodes, 1), torch.cat(made), steps, sizes)
+    rows, width = latents.shape
+    # Sorted, rows that begin alike lie beside each other.
+    keys = torch.cat([owner[:, None], latents], 1)  # (R, W + 1)
+    distinct, place = torch.unique(keys, dim=0, return_inverse=True)  # (U, W + 1), (R,)
+    other = (distinct[1:] != distinct[:-1]).cumsum(1) > 0  # (U − 1, W + 1)
+    filled = functional.pad(distinct[:, 1:] != FILLING, (1, 0), value=True)  # (U, W + 1)
+    fresh = functional.pad(other, (0, 0, 1, 0), value=True) & filled  # (U, W + 1): makes a node
+    counts = fresh.sum(0)  # (W + 1,)
+    sizes = (counts + QUANTUM - 1) // QUANTUM * QUANTUM  # (W + 1,)
+    start = sizes.cumsum(0) - sizes  # (W + 1,)
+    made = start + fresh.cumsum(0) - 1  # (U, W + 1)
+    step = torch.arange(width + 1, device=owner.device)  # (W + 1,)
+    newest = torch.where(filled, step, 0).cummax(1).values  # (U, W + 1): the last step with a node
+    one = torch.empty_like(distinct[:, 0])  # (U,): a row of each
+    one = one.scatter_(0, place, torch.arange(rows, device=owner.device))
+    steps = step.repeat_interleave(sizes)  # (M,)
+    inside = torch.arange(len(steps), device=owner.device) - start[steps]  # (M,)
+    nth = torch.minimum(inside, counts[steps] - 1) + (counts.cumsum(0) - counts)[steps]  # (M,)
+    makers = one[fresh.T.nonzero()[:, 1]][nth]  # (M,)
+    return Prefixes(made.gather(1, newest)[place], makers, steps, sizes.tolist())
 
 
 class _Write(torch.autograd.Function):
@@ -129,13 +130,24 @@ class StackMemory:
         """Append nodes, (N, D)."""
         while self._end + len(values) > len(self.values):
             self.values = torch.cat([self.values, torch.zeros_like(self.values)])  # (2 M, D)
-        self._token = _Write.apply(self._token, values, self, self._end)
+        if torch.is_grad_enabled():
+            self._token = _Write.apply(self._token, values, self, self._end)
+        else:
+            self.values[self._end : self._end + len(values)] = values
         self._end += len(values)
 
     def read(self, index: Tensor) -> Tensor:
         """Fetch nodes, (N, D), by their numbers, int64, (N,)."""
+        if not torch.is_grad_enabled():
+            return self.values.index_select(0, index)
         value: Tensor = _Read.apply(self._token, index, self)
         return value
+
+    def picked(self, index: Tensor) -> StackMemory:
+        """Return a memory of some nodes alone, (N,), without their gradients."""
+        found = StackMemory(len(index), self.values.shape[1], self.values)
+        found.write(self.values[index])
+        return found
 
     def gradient(self) -> Tensor:
         """Return what the readers have added up so far, (M, D)."""

@@ -35,6 +35,8 @@ from beyond_perplexity.models.rnng.top_down_actions import (
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
+FEWEST_NODES = 4096  # that are never thrown away
+
 
 def word_lstm(options: TopDownOptions) -> nn.LSTM:
     """Make the LSTM that reads the words beside the stack and the actions."""
@@ -94,6 +96,7 @@ class Course:
         self, encoder: StackEncoder, tokens: Tensor, reading: Tensor, owner: Tensor
     ) -> None:
         self.nodes = Nodes(owner)
+        self._kept = 0
         self._encoder, self._reading = encoder, reading
         self._tokens = tokens
         size = encoder.options.size
@@ -144,6 +147,28 @@ class Course:
         self._write(item, state, past, children)
         self.contexts.append(self._context(at, stack, history))
         return at
+
+    def pruned(self, at: Tensor) -> tuple[Course, Tensor]:
+        """Return a course with all that rows at nodes, (R,), still need, and their nodes in it.
+
+        It is this course itself unless most of its nodes are needed no more. For inference alone:
+        no gradient leads back to this course.
+        """
+        if len(self.nodes) < max(FEWEST_NODES, 2 * self._kept):
+            return self, at
+        nodes, chosen, number = self.nodes.pruned(at)
+        course = object.__new__(Course)
+        course.nodes, course._kept, course.contexts = nodes, len(chosen), []
+        course._encoder, course._reading, course._tokens = (
+            self._encoder,
+            self._reading,
+            self._tokens,
+        )
+        parts = (self._items, self._stacks, self._histories, self._children)
+        course._items, course._stacks, course._histories, course._children = (
+            memory.picked(chosen) for memory in parts
+        )
+        return course, number[at]
 
     def _compose(self, last: Tensor) -> Tensor:
         """Join the phrase whose last child is on top at nodes (J,): its vector, (J, D).

@@ -157,6 +157,30 @@ class Nodes:
         self._end += len(parent)
         return here
 
+    def pruned(self, at: Tensor) -> tuple[Nodes, Tensor, Tensor]:
+        """Keep the nodes that lie on the stacks of some, (R,).
+
+        Returns
+        -------
+        nodes : Nodes
+        chosen : Tensor
+            int64, (N,): the old numbers of its nodes.
+        number : Tensor
+            int64, (M,): the new numbers of the old nodes, of meaning for those kept.
+        """
+        needed = torch.zeros(self._end, dtype=torch.bool, device=at.device)  # (M,)
+        level = torch.unique(at)  # (P,)
+        while not bool(needed[level].all()):
+            needed[level] = True
+            level = torch.unique(self.below[level])  # (P,)
+        chosen, number = needed.nonzero()[:, 0], needed.cumsum(0) - 1  # (N,), (M,)
+        nodes = object.__new__(Nodes)
+        nodes._table, nodes._end = self._table[:, chosen], len(chosen)
+        for name in ("below", "innermost"):
+            place = Nodes.NAMES.index(name)
+            nodes._table[place] = number[nodes._table[place]]
+        return nodes, chosen, number
+
 
 def root_is_closed(nodes: Nodes, at: Tensor) -> Tensor:
     """Tell at which nodes, (P,), the root has been closed, bool, (P,)."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
-from beyond_perplexity.importance.options import ReductionOptions, SMCOptions
+from beyond_perplexity.importance.options import (
+    PosteriorOptions,
+    ReductionOptions,
+    SimulationOptions,
+    SMCOptions,
+)
 from beyond_perplexity.models.kglm.embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
@@ -93,12 +98,25 @@ class Importance(Section):
     beams : list of int
         Sizes of the beams of beam marginalization.
     smc : SMCOptions or None
-        Sequential Monte Carlo with every proposal of a model that goes word by word (EntityNLM,
-        KGLM); null leaves it out.
+        Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
+        it out.
+    bidirectional : SimulationOptions or None
+        Every proposal on documents that its model generates, with a known draw from the posterior:
+        the gap of its estimates from both sides; null leaves it out.
+    posterior : PosteriorOptions or None
+        Latents under the posterior and under every proposal, held against the annotation; null
+        leaves them out.
     reduction : ReductionOptions
         Subsets, bootstraps and replicates that the weights are reduced with.
     graph : GraphOptions
         Embeddings of the knowledge graph (TransE).
+    choose : "none" or "validation"
+        Whether the same is drawn on the validation split too, where temperature and estimator are
+        then chosen: a bound that the reported split did not choose stays one in expectation.
+    beside : list of str or None
+        Models without latent variables that are scored on the same instances, each beside the
+        latent models of its corpus and vocabulary; null: the first LSTM and the first Transformer
+        of the run.
     instances_per_shard : int
         Instances of one job.
     samples_per_shard : int
@@ -112,7 +130,11 @@ class Importance(Section):
     temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
     beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
     smc: SMCOptions | None = field(default_factory=SMCOptions)
+    bidirectional: SimulationOptions | None = None
+    posterior: PosteriorOptions | None = field(default_factory=PosteriorOptions)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     graph: GraphOptions = field(default_factory=GraphOptions)
+    choose: Literal["none", "validation"] = "none"
+    beside: Names | None = None
     instances_per_shard: Count = 100
     samples_per_shard: Count = 1000

@@ -68,7 +68,8 @@ class ProposalSection(Section):
     model : str
         Name of the model with latent variables that it is for.
     family : str
-        The architecture, one file of beyond_perplexity/models; or joint, trained with the model.
+        The architecture, one file of beyond_perplexity/models; or joint, trained with the model; or
+        optimal, worked out from the model without training.
     architecture : dict
         Sizes of the network, and what it sees of the words.
     training : dict

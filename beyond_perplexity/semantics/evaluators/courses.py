@@ -61,6 +61,7 @@ def train_network(job: EvaluatorJob, course: NetworkCourse, about: Mapping[str, 
     network = course.make()
     result = train(network, course.sources, course.options, job.seed, course.folder, device)
     columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
+    columns["phase"] = ["fit"] * len(result.rows)
     write_shard(job.output / "training.parquet", TRAINING, columns, record)
     save_tensors(job.output / WEIGHTS, network.cpu().state_dict())
     write_description(

@@ -1,0 +1,226 @@
+"""Bidirectional Monte Carlo: log p of simulated documents, estimated from both sides.
+
+A document that the model generated comes with its latents, (x, z) ~ p, so that z is a draw from
+p(z | x). Among draws of a proposal it makes an estimate whose inverse is unbiased for 1/p(x): its
+logarithm is on average not below log p(x), while that of draws alone is not above. What both leave
+between them is the gap of a setting, which on real text cannot be told from what q misses (Grosse,
+Ghahramani & Adams 2015, "Sandwiching the marginal likelihood using bidirectional Monte Carlo";
+Grosse, Ancha & Roy 2016).
+
+F runs, K samples or particles of one, W entries of a row of z, U random numbers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics, diagnose
+from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair
+from beyond_perplexity.importance.drawing.smc import (
+    PARTICLES_AT_ONCE,
+    conditional_smc,
+    numbers_needed,
+    run_smc,
+)
+from beyond_perplexity.importance.drawing.weights import weigh
+from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.importance.options import BidirectionalOptions, SMCOptions, WeightOptions
+from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.vocabulary import Vocabulary
+
+_PLAIN, _PARTICLES = "importance_sampling", "smc"  # values of the column `method`
+_NONE = float("nan")
+
+
+def generate_known(
+    pair: Pair, numbers: range, options: BidirectionalOptions, vocabulary: Vocabulary
+) -> list[Simulated]:
+    """Generate documents with their latents; they are the same for all proposals of a model.
+
+    None where the model cannot: it says why, and its estimates go without this check.
+    """
+    model = pair.purpose.partition("/")[0]
+    purpose = f"importance/simulated/{model}"
+    try:
+        return pair.model.simulate(pair.seed, purpose, numbers, options.maximum_words, vocabulary)
+    except InputError as error:
+        warnings.warn(f"no documents are simulated: {error}", stacklevel=2)
+        return []
+
+
+@torch.inference_mode()
+def estimate_simulated(
+    pair: Pair, instances: Iterable[Simulated], options: BidirectionalOptions
+) -> Iterator[Columns]:
+    """Estimate log p of simulated documents from both sides.
+
+    Parameters
+    ----------
+    pair : Pair
+    instances : iterable of Simulated
+        Those that were cut have no estimates: given what is left of x, z is no draw of p(z | x).
+        Nor have those without a word. Which these are depends on x alone, so that z stays one of
+        the others.
+    options : BidirectionalOptions
+
+    Yields
+    ------
+    dict of str to numpy.ndarray
+        Columns of schema ``bidirectional``, a way to estimate of a document at a time. The random
+        numbers are keyed by the number of the document, its samples and runs and the temperature.
+    """
+    pair = replace(pair, purpose=f"{pair.purpose}/bidirectional")
+    walks = hasattr(pair.model, "extend") and hasattr(pair.proposal, "propose")
+    smc = options.smc if options.particles and walks else None
+    for document in instances:
+        if document.truncated or not document.words:
+            yield from _left_out(pair, document, options, smc)
+            continue
+        for temperature in options.grid:
+            yield _by_samples(pair, document, temperature, sorted(options.sizes))
+        if smc is not None:
+            yield _by_particles(pair, document, smc)
+
+
+def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns:
+    """Return columns of some rows; a value that is none of an array is that of all of them."""
+    batch = InstanceBatch.of([document.instance])
+    n_tokens = int(pair.model.n_tokens(batch.to(pair.model.device))[0])
+    common = {"instance_id": document.instance.instance_id, "n_tokens": n_tokens, "run": 0}
+    return {name: np.broadcast_to(value, rows) for name, value in (common | columns).items()}
+
+
+def _left_out(
+    pair: Pair, document: Simulated, options: BidirectionalOptions, smc: SMCOptions | None
+) -> Iterator[Columns]:
+    """Give rows without estimates, so that it is known how many documents there were."""
+    numbers = ("log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q")
+    missing: dict[str, Any] = dict.fromkeys((*numbers, "ess", "k_hat"), _NONE) | {"tail": "cut"}
+    for temperature in options.grid:
+        held = {"method": _PLAIN, "temperature": temperature, **missing}
+        sizes = np.array(sorted(options.sizes), np.int32)
+        yield _rows(pair, document, len(sizes), n_samples=sizes, **held)
+    if smc is not None:
+        runs = np.arange(smc.runs, dtype=np.int32)
+        held = {"method": _PARTICLES, "temperature": smc.temperature, **missing}
+        yield _rows(pair, document, smc.runs, n_samples=smc.particles, **(held | {"run": runs}))
+
+
+@torch.inference_mode()
+def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[float, float]:
+    """Return log p(x, z) − log q_τ(z | x) and log q_τ of the z of a simulated document, nats.
+
+    The first is infinite where q cannot draw that z.
+    """
+    batch = InstanceBatch.of([document.instance]).to(pair.model.device)
+    found = Distinct.of(document.latents[None].to(pair.model.device))  # (1, W)
+    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
+    twice = [temperature] * 2  # as in `weights.weigh`
+    log_q = pair.proposal.log_prob(batch, found.owner, found.latents, twice)  # (N, 2)
+    q = float(found.scatter(log_q)[0, 0])
+    return float(found.scatter(log_p)[0]) - q, q
+
+
+def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list[int]) -> Columns:
+    """Estimate from K samples, and from K − 1 of them and the given z, for each K."""
+    blocks = weigh(pair, [document.instance], WeightOptions(temperature), range(sizes[-1]))
+    log_w = np.concatenate([block["log_p"] - block["log_q"] for block in blocks])  # (K,)
+    given, log_q = log_weight(pair, document, temperature)
+    trusted = [diagnose(log_w[:size]) for size in sizes]
+    halves = np.stack([log_half_means(log_w[:size]) for size in sizes], 1)  # (2, S)
+    reverse = [_log_mean_with(given, log_w[: size - 1]) for size in sizes]
+    return _rows(
+        pair,
+        document,
+        len(sizes),
+        method=_PLAIN,
+        temperature=temperature,
+        n_samples=np.array(sizes, np.int32),
+        log_forward=np.array([log_mean_exp(log_w[:size]) for size in sizes]),
+        log_reverse=np.array(reverse),
+        log_first_half=halves[0],
+        log_second_half=halves[1],
+        log_q=log_q,
+        **_diagnosed(trusted),
+    )
+
+
+def _log_mean_with(given: float, log_weights: np.ndarray) -> float:
+    """Return log of the mean of weights and a given one, which may be infinite."""
+    return given if np.isposinf(given) else float(log_mean_exp(np.append(log_weights, given)))
+
+
+def _diagnosed(found: list[Diagnostics]) -> dict[str, np.ndarray]:
+    return {
+        "ess": np.array([one.ess for one in found]),
+        "k_hat": np.array([one.k_hat for one in found]),
+        "tail": np.array([one.tail for one in found]),
+    }
+
+
+def _by_particles(pair: Pair, document: Simulated, options: SMCOptions) -> Columns:
+    """Estimate by runs of particles, and by runs of which one particle follows the given z."""
+    blocks = list(run_smc(pair, [document.instance], options))
+    _, log_q = log_weight(pair, document, options.temperature)
+    if np.isneginf(log_q):
+        reverse = np.full(options.runs, np.inf)
+    else:
+        reverse = np.concatenate(list(_conditional_runs(pair, document, options)))  # (F,)
+    return _rows(
+        pair,
+        document,
+        options.runs,
+        method=_PARTICLES,
+        temperature=options.temperature,
+        n_samples=options.particles,
+        run=np.arange(options.runs, dtype=np.int32),
+        log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
+        log_reverse=reverse,
+        log_first_half=_NONE,
+        log_second_half=_NONE,
+        log_q=log_q,
+        ess=np.concatenate([block["ess_min"] for block in blocks]),
+        k_hat=_NONE,
+        tail=NOT_OF_SAMPLES,
+    )
+
+
+def _conditional_runs(pair: Pair, document: Simulated, options: SMCOptions) -> Iterator[np.ndarray]:
+    """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
+    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
+    particles, device = options.particles, pair.model.device
+    batch = InstanceBatch.of([document.instance]).to(device)
+    number = document.instance.instance_id
+    purpose = f"{pair.purpose}/conditional/{float(options.temperature)}/{number}"
+    draws, block = numbers_needed(proposal, batch), max(1, PARTICLES_AT_ONCE // particles)
+    latents = document.latents.to(device)  # (W,)
+    for first in range(0, options.runs, block):
+        runs = range(first, min(first + block, options.runs))  # F of them
+        items = torch.arange(runs.start * (particles + 1), runs.stop * (particles + 1))
+        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)  # (F (K + 1), U)
+        found = conditional_smc(
+            model,
+            proposal,
+            batch,
+            particles,
+            numbers.view(len(runs), particles + 1, draws),
+            latents.expand(len(runs), -1),
+            options.temperature,
+            options.threshold,
+            _first_instance(len(runs), device),
+        )
+        yield found.log_prob.cpu().numpy()
+
+
+def _first_instance(count: int, device: torch.device) -> Tensor:
+    return torch.zeros(count, dtype=torch.int64, device=device)  # (F,)

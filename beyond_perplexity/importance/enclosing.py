@@ -1,0 +1,229 @@
+"""log p of a corpus from both sides, from two halves of the samples of every instance.
+
+For any ψ > 0, log p ≤ log ψ + p/ψ − 1: the tangent of the logarithm at ψ, with equality at ψ = p.
+Where ψ is independent of weights whose mean is p, that mean in place of p makes the right side an
+unbiased estimate of something that is not below log p, as a log p̂ alone is of something not above.
+
+N instances, K samples of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.importance.diagnostics import (
+    CONSTANT,
+    FEW_EFFECTIVE,
+    NOT_OF_SAMPLES,
+    Diagnostics,
+)
+from beyond_perplexity.importance.summary import share_below
+
+CONFIDENCE = 0.95  # of each end
+# What a claim needs beside `FEW_EFFECTIVE` effective samples.
+LARGEST_K_HAT = 0.7
+LARGEST_VARIANCE = 4.0  # of log p̂ between runs, nats²
+LARGEST_LOW_SHARE = 0.1  # of the tokens, in instances with fewer effective samples
+
+
+def tangent_bound(log_halves: np.ndarray, log_constant: np.ndarray | float) -> np.ndarray:
+    """Estimate an upper bound of log p with ψ from one half of the samples, p̂ from the other.
+
+    Parameters
+    ----------
+    log_halves : ndarray, shape (2, ...), float64
+        log p̂ of both halves, a and b.
+    log_constant : ndarray, shape (...), or float
+        log c, c > 0, which does not depend on these samples.
+
+    Returns
+    -------
+    ndarray, shape (...), float64
+        The mean of log ψ + p̂/ψ − 1 with ψ = c eᵃ, p̂ = eᵇ and the other way round, nats: its
+        expectation is not below log p, whatever c is. Infinite where a half has no positive weight.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = half_ratio(log_halves)
+        found = log_halves.mean(0) + log_constant + ratio * np.exp(-log_constant) - 1.0
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def half_ratio(log_halves: np.ndarray) -> np.ndarray:
+    """Return the mean of both halves' ratios p̂/ψ, cosh(a − b), (...), for log p̂ (2, ...).
+
+    Infinite where one half has no positive weight or the halves are too far apart for a float.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.cosh(log_halves[0] - log_halves[1])
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def tuned_constant(ratios: np.ndarray) -> np.ndarray:
+    """Choose log c of each instance by the others.
+
+    Parameters
+    ----------
+    ratios : ndarray, shape (N,), float64
+        From `half_ratio`.
+
+    Returns
+    -------
+    ndarray, shape (N,), float64
+        The bound is lowest in expectation at c = E[p̂/ψ]: the mean ratio of the other instances,
+        those that are infinite left out. 0 (c = 1) where fewer than two others are finite.
+    """
+    finite = np.isfinite(ratios)
+    kept = np.where(finite, ratios, 0.0)
+    count = finite.sum() - finite  # (N,)
+    mean = (kept.sum() - kept) / np.maximum(count, 1)  # (N,)
+    return np.log(np.where(count < 2, 1.0, mean))
+
+
+class Ends(NamedTuple):
+    """Both ends of log p of the corpus, nats.
+
+    Attributes
+    ----------
+    low, high : float
+        Σ_n log p̂ less, and Σ_n `tangent_bound` plus, `factor` standard errors. Infinite where an
+        instance has a half without a positive weight, or there is but one instance.
+    factor : float
+        Quantile of Student's t: 1.645 for many instances.
+    log_constants : ndarray, shape (N,), float64
+        From `tuned_constant`.
+    """
+
+    low: float
+    high: float
+    factor: float
+    log_constants: np.ndarray
+
+
+def enclose(log_likelihood: np.ndarray, log_halves: np.ndarray) -> Ends:
+    """Enclose log p of the corpus.
+
+    Parameters
+    ----------
+    log_likelihood : ndarray, shape (N,), float64
+        log p̂ of each instance, from all its samples.
+    log_halves : ndarray, shape (2, N), float64
+        From its halves.
+
+    Returns
+    -------
+    Ends
+
+    Notes
+    -----
+    The corpus is fixed: how log p differs between instances is no error. What is one is estimated
+    over instances by what halves of samples say of the same instance. With a and b log p̂ of the
+    halves of one, the variance of (a + b)/2 is estimated without bias by (a − b)²/4 (both ends have
+    that error), and what the upper end has on top, log c + cosh(a − b)/c − 1, varies between
+    instances. Both parts may go together, so that their standard errors are added. They come from
+    as few observations as there are instances, so the quantile is of Student's t with N − 1 degrees
+    of freedom.
+    """
+    n = log_halves.shape[1]
+    log_constants = tuned_constant(half_ratio(log_halves))
+    upper = tangent_bound(log_halves, log_constants)  # (N,)
+    if n < 2 or not np.isfinite(upper).all():
+        return Ends(-math.inf, math.inf, math.nan, log_constants)
+    from scipy.special import stdtrit  # most of what starting the command would take
+
+    factor = float(stdtrit(n - 1, CONFIDENCE))
+    common = math.sqrt(np.square(log_halves[0] - log_halves[1]).sum()) / 2
+    own = math.sqrt(n * (upper - log_halves.mean(0)).var(ddof=1))
+    return Ends(
+        float(log_likelihood.sum()) - factor * common,
+        float(upper.sum()) + factor * (common + own),
+        factor,
+        log_constants,
+    )
+
+
+def doubts(
+    ends: Ends,
+    log_halves: np.ndarray,
+    diagnostics: Sequence[Diagnostics],
+    n_tokens: np.ndarray,
+    between_runs: np.ndarray,
+) -> list[str]:
+    """Say why no two-sided claim is made.
+
+    Parameters
+    ----------
+    ends : Ends
+    log_halves : ndarray, shape (2, N), float64
+        What they were made of.
+    diagnostics : sequence of Diagnostics
+        Of each instance.
+    n_tokens : ndarray, shape (N,), int64
+        T of each.
+    between_runs : ndarray, shape (N,), float64
+        Variance of log p̂ between the runs of each; of no concern for samples.
+
+    Returns
+    -------
+    list of str
+        Empty where the ends are finite and in order, at least 5 effective samples are the median
+        and what the instances with 90% of the tokens have, the median of k̂ is at most 0.7 (an
+        undefined k̂ counts as above, unless the tail is constant) or, of runs, the mean variance of
+        log p̂ is at most 4.
+
+    Notes
+    -----
+    With log-normal weights the median of k̂ parts σ ≤ 2 from σ ≥ 2.5 for any K from 100 to 10,000,
+    and there the ends of fewer than 90 of 100 sets of documents begin to enclose log p.
+    """
+    return [*_missing(ends, log_halves), *_uneven(diagnostics, n_tokens, between_runs)]
+
+
+def _missing(ends: Ends, log_halves: np.ndarray) -> Iterator[str]:
+    """Say why there is no end, or what is wrong with the ends."""
+    lost = int(np.isneginf(log_halves).any(0).sum())
+    if lost:
+        yield f"{lost} instances have no positive weight in a half of their samples"
+    elif log_halves.shape[1] < 2:
+        yield "there is a single instance: no error over instances, and so no end"
+    elif not math.isfinite(ends.high):
+        yield "the halves of an instance are too far apart for a bound"
+    if ends.low > ends.high:
+        yield "the ends cross: low is above high, and is left so"
+
+
+def _uneven(
+    diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray, between_runs: np.ndarray
+) -> Iterator[str]:
+    """Say what is wrong with the weights."""
+    ess = np.array([one.ess for one in diagnostics])
+    median, low = float(np.median(ess)), share_below(ess, n_tokens, FEW_EFFECTIVE)
+    if median < FEW_EFFECTIVE:
+        yield f"the median of effective samples is {median:.1f}, below {FEW_EFFECTIVE:g}"
+    if low > LARGEST_LOW_SHARE:
+        yield (
+            f"{low:.0%} of the tokens, above {LARGEST_LOW_SHARE:.0%}, are in instances with fewer "
+            f"than {FEW_EFFECTIVE:g} effective samples"
+        )
+    if diagnostics[0].tail == NOT_OF_SAMPLES:
+        variance = float(between_runs.mean())
+        if not variance <= LARGEST_VARIANCE:
+            yield (
+                f"the variance of log p̂ between runs is {variance:.1f} nats², above "
+                f"{LARGEST_VARIANCE:g}: about {variance / LARGEST_VARIANCE:.1f} times as many "
+                "particles would bring it there"
+            )
+        return
+    k_hat = float(np.median([_known_k_hat(one) for one in diagnostics]))
+    if k_hat > LARGEST_K_HAT:
+        said = "undefined" if math.isinf(k_hat) else f"{k_hat:.2f}"
+        yield f"the median of k̂ is {said}, not known to be at most {LARGEST_K_HAT:g}"
+
+
+def _known_k_hat(one: Diagnostics) -> float:
+    if one.tail == CONSTANT:
+        return -math.inf
+    return math.inf if math.isnan(one.k_hat) else one.k_hat

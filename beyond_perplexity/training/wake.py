@@ -1,0 +1,169 @@
+"""Wake training of a proposal: it learns what its model believes (Bornschein & Bengio 2015).
+
+A proposal that is fitted to annotations knows nothing of the posterior p(z | x) of the model that
+it is for. Here the model stays as it is, and the words of the training split alone are read. Of
+each instance K latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The
+step follows Σ_k w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in
+K, the gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep).
+
+What is minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on
+average: so the curve, the choice of the best weights and the end of the training are about what the
+proposal is for. Latents are drawn and weighed without dropout and noise; the gradient has them.
+
+B instances of a batch, K latents of an instance, R = B K rows, W entries of a row of z, U random
+numbers of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.batches import BatchSource
+from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.models.checkpoint import DESCRIPTION, load_any
+from beyond_perplexity.models.latent import LatentModel, Proposal
+from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.training.loop import TrainingResult, train
+from beyond_perplexity.training.options import WAKE, ProposalTrainingOptions
+from beyond_perplexity.vocabulary import Vocabulary
+
+_FILE = "beyond_perplexity/training/wake.py"
+NEGLIGIBLE = 1e-9  # shares of all weights whose gradients float32 would lose
+
+
+class WakeLoss:
+    """What wake training minimizes; see the module.
+
+    Parameters
+    ----------
+    proposal : Proposal
+        It learns; its mode is what it was after each call.
+    model : LatentModel
+        On the same device, in evaluation mode; it does not change.
+    samples : int
+        K.
+    seed : int
+        With the pass over the training split, the instance and the number of the latent it decides
+        alone on the random numbers; those of validation are always the same.
+    """
+
+    def __init__(self, proposal: Proposal, model: LatentModel, samples: int, seed: int) -> None:
+        self._proposal, self._model = proposal, model
+        self._samples, self._seed = samples, seed
+
+    def __call__(self, batch: InstanceBatch, epoch: float) -> Tensor:
+        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with the gradient of wake training.
+
+        Parameters
+        ----------
+        batch : InstanceBatch
+        epoch : float
+            Passes over the training split so far; infinity in validation.
+        """
+        proposal, count = self._proposal, self._samples
+        training = proposal.training
+        owner = torch.arange(len(batch), device=batch.ids.device).repeat_interleave(count)  # (R,)
+        proposal.eval()
+        with torch.no_grad():
+            latents = proposal.sample(batch, owner, self._uniforms(batch, epoch), 1.0)  # (R, W)
+            log_q = proposal.log_prob(batch, owner, latents, [1.0])[:, 0]  # (R,)
+            log_p = self._model.log_joint(batch, owner, latents)  # (R,)
+        proposal.train(training)
+        weights = (log_p - log_q).view(-1, count)  # (B, K)
+        value = -(weights.logsumexp(1) - math.log(count)).sum()
+        if not training:
+            return value.float()
+        shares = weights.softmax(1).nan_to_num(0.0).flatten()  # (R,): 0 where no latent is possible
+        used = (shares > NEGLIGIBLE).nonzero()[:, 0]  # (R',)
+        fresh = proposal.learnable_log_prob(batch, owner[used], latents[used])  # (R',)
+        climbed = (shares[used] * fresh).sum()
+        return (value - (climbed - climbed.detach())).float()
+
+    def _uniforms(self, batch: InstanceBatch, epoch: float) -> Tensor:
+        """Return the random numbers of all rows, float64, (R, U)."""
+        when = "valid" if math.isinf(epoch) else str(int(epoch))
+        own = torch.arange(self._samples)  # (K,)
+        items = (batch.ids.cpu()[:, None] * self._samples + own).flatten()  # (R,)
+        draws = self._proposal.draws(batch)
+        return uniforms(self._seed, f"train/wake/{when}", items, 0, draws, batch.ids.device)
+
+
+def train_awake(
+    proposal: Proposal,
+    model_folder: Path,
+    vocabulary: Vocabulary,
+    sources: Callable[[int], tuple[BatchSource, BatchSource]],
+    options: ProposalTrainingOptions,
+    seed: int,
+    folder: Path,
+    device: torch.device,
+) -> TrainingResult:
+    """Train a proposal further, by its model, or go on with it; leave it with its best weights.
+
+    Weights that raise the bound of the validation split are the better ones; if there are none the
+    proposal stays as it was.
+
+    Parameters
+    ----------
+    proposal : Proposal
+        Fitted to the annotation; changed.
+    model_folder : pathlib.Path
+        The trained model; it does not change.
+    vocabulary : Vocabulary
+        Of the proposal.
+    sources : callable
+        Gives the training and the validation split in batches of so many positions at most.
+    options : ProposalTrainingOptions
+    seed : int
+    folder : pathlib.Path
+        Of checkpoints; this very training has a subfolder of its own.
+    device : torch.device
+
+    Returns
+    -------
+    TrainingResult
+        Its losses are −log p̂(x), nats per prediction.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no model with latent variables, or one of another vocabulary or with
+        other latents than the proposal.
+    """
+    model = _load_frozen(proposal, model_folder, vocabulary, device)
+    wake = {name: value for name, value in asdict(options).items() if name.startswith(WAKE)}
+    key = {**wake, "model": content_hash(model_folder / DESCRIPTION), "code": fingerprint(_FILE)}
+    changes: dict[str, Any] = {
+        "maximum_steps": options.wake_steps,
+        "maximum_epochs": options.wake_steps,  # an epoch has a step at least
+        "batch_tokens": options.wake_batch_tokens,
+        "learning_rate": options.wake_learning_rate,
+        "precision": "32",  # weights are differences of large numbers
+    }
+    loss = WakeLoss(proposal, model, options.wake_samples, seed)
+    batches, own = sources(options.wake_batch_tokens), folder / f"wake-{value_hash(key)[:16]}"
+    return train(proposal, batches, replace(options, **changes), seed, own, device, loss=loss)
+
+
+def _load_frozen(
+    proposal: Proposal, folder: Path, vocabulary: Vocabulary, device: torch.device
+) -> LatentModel:
+    """Read the model that a proposal is for."""
+    model, words, _ = load_any(folder, device)
+    if not isinstance(model, LatentModel):
+        raise InputError(f"{folder}: is no model with latent variables; give the proposal's model")
+    if words.hash != vocabulary.hash:
+        raise InputError(f"{folder}: has another vocabulary than the proposal; train both with one")
+    check_support(model, proposal, folder, "the proposal")
+    return model.requires_grad_(False)

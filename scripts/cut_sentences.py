@@ -1,0 +1,30 @@
+"""Write the sentences of a corpus that have a tree as documents of their own."""
+
+from __future__ import annotations
+
+import argparse
+
+from beyond_perplexity.corpus.tree_sentences import sentence_documents
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import ShardWriter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", required=True, help="documents of the corpus, Parquet")
+    parser.add_argument("--trees", required=True, help="trees of the corpus, Parquet")
+    parser.add_argument(
+        "--split-unit", required=True, choices=("document", "page"), help="what was split"
+    )
+    parser.add_argument("--output", required=True, help="Parquet file to write")
+    given = parser.parse_args()
+    record = run_record("scripts/cut_sentences.py", {"split_unit": given.split_unit})
+    with ShardWriter(given.output, DOCUMENTS, record) as writer:
+        for table in sentence_documents(given.documents, given.trees, given.split_unit):
+            writer.write(table)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,409 @@
+"""Bidirectional Monte Carlo: estimates of simulated documents from both sides, and their gaps.
+
+Needs nothing. Oracles: sums over all latents, and over all pairs of them, of the toy of
+`toy_latent`, EntityNLM and KGLM; the estimator's formula; NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance import gaps
+from beyond_perplexity.importance.diagnostics import FITTED, NOT_OF_SAMPLES
+from beyond_perplexity.importance.drawing.bidirectional import (
+    estimate_simulated,
+    generate_known,
+    log_weight,
+)
+from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.drawing.pair import Pair
+from beyond_perplexity.importance.drawing.weights import weigh
+from beyond_perplexity.importance.gaps import gap_rows
+from beyond_perplexity.importance.options import (
+    BidirectionalOptions,
+    ReductionOptions,
+    SMCOptions,
+    WeightOptions,
+)
+from beyond_perplexity.importance.reading.bidirectional import SimulatedRuns
+from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.tables import gaps_table
+from beyond_perplexity.instances.store import Instance, InstanceBatch
+from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.schemas.draws import BIDIRECTIONAL
+from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
+from tests.unit import test_kglm
+from tests.unit.entitynlm_reference import all_codes
+from tests.unit.kglm_reference import enumerate_codes
+from tests.unit.latent_tables import model as latent_table
+from tests.unit.latent_tables import sample_columns, write_weights
+from tests.unit.test_rnng_particles import KINDS, rows_of
+from tests.unit.test_smc import FAMILIES
+from tests.unit.toy_latent import ToyModel, ToyProposal
+
+WORDS = ClosedVocabulary(["a", "b", "c", "d"], 0)
+OPTIONS = BidirectionalOptions((0.7, 2.0), (20, 5), 12)
+
+
+@pytest.fixture
+def pair() -> Pair:
+    torch.manual_seed(0)
+    return Pair(ToyModel(7, {}).eval(), ToyProposal(7, {}).eval(), 5, "toy/toy")
+
+
+def estimated(pair: Pair, documents: list[Simulated], options=OPTIONS) -> dict[str, np.ndarray]:
+    blocks = list(estimate_simulated(pair, documents, options))
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def all_bits(length: int) -> torch.Tensor:
+    return torch.tensor(list(product(range(2), repeat=length)))
+
+
+def log_likelihood(model: ToyModel, document: Simulated) -> float:
+    """Sum p over all latents."""
+    rows = all_bits(len(document.words))
+    owner = torch.zeros(len(rows), dtype=torch.int64)
+    batch = InstanceBatch.of([document.instance])
+    return float(model.log_joint(batch, owner, rows).logsumexp(0).detach())
+
+
+def test_the_expectations_of_both_sides_enclose_log_p(pair):
+    """Oracle: sums over z ~ p(z | x) and both samples of q, in closed form from the tables."""
+    document = pair.model.simulate(3, "x", range(40), 4, WORDS)
+    document = next(one for one in document if len(one.words) == 3 and not one.truncated)
+    rows, batch = all_bits(3), InstanceBatch.of([document.instance])
+    owner = torch.zeros(8, dtype=torch.int64)
+    log_p = pair.model.log_joint(batch, owner, rows).detach().numpy()
+    log_q = pair.proposal.log_prob(batch, owner, rows, [0.7])[:, 0].detach().numpy()
+    for place, row in enumerate(rows):
+        held = log_weight(pair, document._replace(latents=row), 0.7)
+        assert held == pytest.approx((log_p[place] - log_q[place], log_q[place]), rel=1e-12)
+    truth, log_w, q = logsumexp(log_p), log_p - log_q, np.exp(log_q)
+    posterior = np.exp(log_p - truth)
+    one = np.logaddexp(log_w[:, None], log_w) - math.log(2)  # (Z, Z)
+    forward, reverse = q @ one @ q, posterior @ one @ q
+    assert forward < truth < reverse
+    assert posterior @ np.exp(-one) @ q == pytest.approx(math.exp(-truth), rel=1e-12)
+
+
+def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
+    """Oracle: logsumexp of what `weigh` finds, with the given z in the place of the last."""
+    documents = generate_known(pair, range(6), OPTIONS, WORDS)
+    found = estimated(pair, documents)
+    own = replace(pair, purpose="toy/toy/bidirectional")
+    kept = [one for one in documents if one.words and not one.truncated]
+    row = 0
+    for document in documents:
+        for tau in OPTIONS.grid:
+            for size in (5, 20):
+                assert found["instance_id"][row] == document.instance.instance_id
+                assert (found["temperature"][row], found["n_samples"][row]) == (tau, size)
+                if document in kept:
+                    (block,) = weigh(own, [document.instance], WeightOptions(tau), range(20))
+                    log_w = block["log_p"] - block["log_q"]
+                    given, log_q = log_weight(pair, document, tau)
+                    ends = found["log_forward"][row], found["log_reverse"][row]
+                    one = logsumexp(log_w[:size]) - math.log(size)
+                    other = logsumexp([given, *log_w[: size - 1]]) - math.log(size)
+                    assert ends == pytest.approx((one, other), rel=1e-12)
+                    assert found["log_q"][row] == log_q
+                else:
+                    assert np.isnan(found["log_forward"][row])
+                row += 1
+    assert row == len(found["instance_id"])
+    assert 0 < len(kept) <= 6
+
+
+def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
+    """Oracle: log p of each document, a sum over all its latents; 4 standard errors."""
+    documents = [
+        one
+        for one in generate_known(pair, range(300), OPTIONS, WORDS)
+        if one.words and not one.truncated
+    ]
+    truth = np.array([log_likelihood(pair.model, one) for one in documents])
+    found = estimated(pair, documents)
+    for tau, size in product(OPTIONS.grid, (5, 20)):
+        chosen = (found["temperature"] == tau) & (found["n_samples"] == size)
+        below = found["log_forward"][chosen] - truth
+        above = found["log_reverse"][chosen] - truth
+        for values, sign in ((below, -1), (above, 1)):
+            assert sign * values.mean() > -4 * values.std() / math.sqrt(len(values))
+        inverse = np.exp(-above)
+        assert abs(inverse.mean() - 1) < 4 * inverse.std() / math.sqrt(len(inverse))
+    wide, narrow = (
+        (found["log_reverse"] - found["log_forward"])[found["n_samples"] == size].mean()
+        for size in (5, 20)
+    )
+    assert 0 < narrow < wide
+
+
+def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
+    """Give one short text with draws from its enumerated posterior, and log p."""
+    family = FAMILIES[name]
+    model, proposal = family.pair()
+    codes = torch.tensor(family.codes(model, len(family.short)))
+    owner = torch.zeros(len(codes), dtype=torch.int64)
+    with torch.no_grad():
+        log_p = model.log_joint(family.batch(family.short), owner, codes)
+    generator = torch.Generator().manual_seed(1)
+    chosen = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
+    batch = family.batch(family.short)
+    arrays = {key: value[0].numpy() for key, value in batch.arrays.items()}
+    words = [str(token) for token in family.short]
+    documents = [
+        Simulated(words, Instance(number, arrays), codes[place], False)
+        for number, place in enumerate(chosen.tolist())
+    ]
+    return Pair(model, proposal, 3, "a/b"), documents, float(log_p.logsumexp(0))
+
+
+@pytest.mark.parametrize("name", ["entitynlm", "kglm"])
+def test_particles_enclose_the_truth(name):
+    """Oracle: the sum over all z of the text; 4 standard errors."""
+    pair, documents, truth = simulated_of(name, 120)
+    options = BidirectionalOptions((1.0,), (3,), 9, particles=4, runs=2, threshold=0.9)
+    found = estimated(pair, documents, options)
+    for method in ("importance_sampling", "smc"):
+        of_method = found["method"] == method
+        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
+            ratios = np.exp(sign * (found[column][of_method] - truth))
+            if method == "smc":
+                ratios = ratios.reshape(-1, 2).mean(1)  # the runs of a document share its z
+            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios))
+    assert (found["run"][found["method"] == "smc"].reshape(-1, 2) == [0, 1]).all()
+
+
+Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
+
+
+def binary() -> Simulating:
+    kind = KINDS["binary"]
+    model, proposal = kind.pair(vocabulary=4)
+    words = ClosedVocabulary(["a"], 1)
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+
+
+def labelled() -> Simulating:
+    kind = KINDS["labelled"]
+    model, proposal = kind.pair(vocabulary=4, labels=("A",), maximum_open=2)
+    with torch.no_grad():
+        model.choice.bias[1], model.choice.bias[2] = 2.0, -1.0
+    words = ClosedVocabulary(["a"], 1)
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+
+
+def entities() -> Simulating:
+    model, proposal = FAMILIES["entitynlm"].pair()
+    words = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
+    return Pair(model, proposal, 3, "a/b"), words, lambda length: all_codes(length, 3, 2)
+
+
+def links() -> Simulating:
+    words = ClosedVocabulary(["w3", "w4"], 3)
+    model, proposal = (
+        test_kglm.make(kind, seed=seed, size=5).double()
+        for kind, seed in ((KGLM, 1), (KGLMTagger, 3))
+    )
+    ids = [i if i < 5 else UNK for i in range(test_kglm.ALIAS_WORDS)]
+    model.word_ids[:] = torch.tensor(ids)
+    with torch.no_grad():
+        model.bias[EOS] += 4.0
+    return Pair(model, proposal, 3, "a/b"), words, partial(enumerate_codes, model)
+
+
+@pytest.mark.parametrize("make", [binary, labelled, entities, links])
+def test_every_family_is_enclosed_on_what_it_simulates(make):
+    """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
+    pair, words, latents = make()
+    options = BidirectionalOptions((1.0,), (3,), 3, particles=3, runs=1, threshold=0.9)
+    documents = [
+        one
+        for one in generate_known(pair, range(1200), options, words)
+        if one.words and not one.truncated
+    ][:80]
+    assert len(documents) > 40
+    truth = []
+    for one in documents:
+        rows, batch = torch.as_tensor(latents(len(one.words))), InstanceBatch.of([one.instance])
+        with torch.no_grad():
+            log_p = pair.model.log_joint(batch, torch.zeros(len(rows), dtype=torch.int64), rows)
+        truth.append(float(log_p.logsumexp(0)))
+    found = estimated(pair, documents, options)
+    assert np.isfinite(found["log_q"]).all()
+    for method in ("importance_sampling", "smc"):
+        of_method = found["method"] == method
+        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
+            ratios = np.exp(sign * (found[column][of_method] - truth))
+            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+
+
+def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
+    class Endless(ToyModel):
+        def simulate(self, *_: object) -> list[Simulated]:
+            raise InputError("no ends to simulate")
+
+    pair = replace(pair, model=Endless(7, {}))
+    with pytest.warns(UserWarning, match="no documents are simulated: no ends"):
+        assert generate_known(pair, range(3), OPTIONS, WORDS) == []
+    nothing = {name: [] for name in BIDIRECTIONAL.names}
+    write(tmp_path / "none", nothing)
+    assert list(gap_rows(SimulatedRuns([tmp_path / "none"], reader))) == []
+
+
+def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
+    options = replace(OPTIONS, particles=0)
+    whole = generate_known(pair, range(8), options, WORDS)
+    parts = [
+        *generate_known(pair, range(3), options, WORDS),
+        *generate_known(pair, range(3, 8), options, WORDS),
+    ]
+    assert [one.words for one in whole] == [one.words for one in parts]
+    one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
+    order = np.argsort(other["instance_id"], kind="stable")
+    for name, column in one.items():
+        np.testing.assert_array_equal(column, other[name][order])
+
+
+def write(path, columns: dict[str, np.ndarray], labels=("tiny", "table")) -> None:
+    write_shard(path, BIDIRECTIONAL, columns, WeightLabels(*labels).in_record({}))
+
+
+@pytest.fixture
+def reader(tmp_path) -> WeightReader:
+    return WeightReader(write_weights(tmp_path, sample_columns(latent_table(2), 1.0, 25), 1.0))
+
+
+def made_up(runs: int, sigma: float = 0.4, documents: int = 30) -> dict[str, np.ndarray]:
+    """Return columns of runs whose p̂ is log-normal with mean 1, from both sides."""
+    random = np.random.default_rng(0)
+    count = documents * runs
+    method = "smc" if runs > 1 else "importance_sampling"
+    halves = random.normal(-(sigma**2), sigma * math.sqrt(2), (2, count))
+    forward = np.logaddexp(*halves) - math.log(2)
+    return {
+        "instance_id": np.arange(documents).repeat(runs),
+        "method": np.full(count, method),
+        "temperature": np.full(count, 1.0),
+        "n_samples": np.full(count, 50),
+        "run": np.tile(np.arange(runs), documents),
+        "n_tokens": np.arange(documents).repeat(runs) + 5,
+        "log_forward": forward,
+        "log_reverse": random.normal(sigma**2 / 2, sigma, count),
+        "log_first_half": halves[0],
+        "log_second_half": halves[1],
+        "log_q": np.full(count, -3.0),
+        "ess": np.full(count, 20.0),
+        "k_hat": np.full(count, 0.3),
+        "tail": np.full(count, FITTED if runs == 1 else NOT_OF_SAMPLES),
+    }
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_gaps_are_those_of_numpy(tmp_path, reader, runs):
+    columns = made_up(runs)
+    half = len(columns["run"]) // 2 // runs * runs
+    for name, part in (("a", slice(half, None)), ("b", slice(None, half))):
+        write(tmp_path / name, {key: column[part] for key, column in columns.items()})
+    (row,) = gap_rows(SimulatedRuns([tmp_path / "a", tmp_path / "b"], reader))
+    forward, reverse = (columns[f"log_{side}"].reshape(30, runs) for side in ("forward", "reverse"))
+    forward = logsumexp(forward, 1) - math.log(runs)
+    reverse = -(logsumexp(-reverse, 1) - math.log(runs))
+    tokens = np.arange(30) + 5
+    assert row["forward"] == pytest.approx(-forward.sum() / tokens.sum())
+    assert row["reverse"] == pytest.approx(-reverse.sum() / tokens.sum())
+    assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
+    assert (row["n_documents"], row["n_cut"], row["n_missed"], row["runs"]) == (30, 0, 0, runs)
+    assert row["bracket_low"] < 0 < row["bracket_high"]  # log p = 0
+    assert row["bracket_bound"] == "two-sided"
+
+
+def test_the_error_of_a_gap_is_the_spread_over_sets_of_documents():
+    random = np.random.default_rng(3)
+    tokens = random.integers(5, 60, 40)
+    found = []
+    for _ in range(600):
+        each = random.normal(0.05 * tokens, 0.4)
+        found.append((gaps.gap_error(each, tokens), each.sum() / tokens.sum()))
+    errors, values = np.array(found).T
+    assert np.sqrt(np.square(errors).mean()) == pytest.approx(values.std(), rel=0.07)
+    assert np.isnan(gaps.gap_error(np.ones(1), np.ones(1)))
+    assert np.isnan(gaps.gap_error(np.array([1.0, np.inf]), np.ones(2)))
+
+
+def test_what_is_cut_is_counted_and_what_q_misses_is_infinite(tmp_path, reader):
+    columns = made_up(1)
+    columns["log_forward"][3] = columns["log_reverse"][3] = np.nan
+    columns["log_q"][5], columns["log_reverse"][5] = -np.inf, np.inf
+    write(tmp_path / "a", columns)
+    (row,) = gap_rows(SimulatedRuns([tmp_path / "a"], reader))
+    assert (row["n_documents"], row["n_cut"], row["n_missed"]) == (29, 1, 1)
+    assert row["gap"] == math.inf
+    assert np.isnan(row["gap_error"])
+    columns["log_forward"][:] = np.nan
+    write(tmp_path / "b", columns)
+    (row,) = gap_rows(SimulatedRuns([tmp_path / "b"], reader))
+    assert (row["n_documents"], row["n_cut"]) == (0, 30)
+    assert "gap" not in row
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path, reader):
+    columns = made_up(4)
+    write(tmp_path / "other", columns, ("other", "table"))
+    with pytest.raises(InputError, match="model is 'other', but the log weights are of 'tiny'"):
+        SimulatedRuns([tmp_path / "other"], reader)
+    write(tmp_path / "a", columns)
+    with pytest.raises(InputError, match="a document has a run twice or lacks one"):
+        list(SimulatedRuns([tmp_path / "a", tmp_path / "a"], reader))
+
+
+def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
+    options = ReductionOptions(subsets=0, bootstrap=0)
+    assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
+    write(tmp_path / "a", made_up(1))
+    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
+    (row,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
+    assert (row["model"], row["proposal"], row["method"]) == (
+        "tiny",
+        "table",
+        "importance_sampling",
+    )
+    assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
+
+
+def importance(**changed: object) -> dict[str, object]:
+    chosen = {"documents": 20, "maximum_words": 30}
+    smc = {"particles": 7, "runs": 2, "temperature": 1.5}  # what is not given has its default
+    return {"bidirectional": chosen, "samples": 9, "smc": smc} | changed
+
+
+def configured(importance: dict[str, object]) -> Iterator[BidirectionalOptions]:
+    for options in DRAWS["bidirectional"].settings(importance, [0.5, 2.0]).values():
+        yield parse_options(BidirectionalOptions, options, "options")
+
+
+def test_the_options_of_a_job_are_those_of_the_run():
+    (options,) = configured(importance())
+    assert (list(options.grid), list(options.sizes)) == ([0.5, 2.0], [9])
+    assert options.maximum_words == 30
+    assert options.smc == SMCOptions(7, 2, 1.5, 0.5)
+    (without,) = configured(importance(smc=None))
+    assert without.particles == 0
+    assert not list(configured(importance(bidirectional=None)))

@@ -1,0 +1,398 @@
+"""The bracket: log p from both sides, its errors and the label that it may bear.
+
+Needs SciPy. Oracles: enumeration of all samples of tiny models, closed forms, log-normal weights
+whose mean is known, quantiles of tables. The many sets of documents are in
+`tests/long/test_bracket_levels.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from beyond_perplexity.importance import diagnostics
+from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
+from beyond_perplexity.importance.enclosing import (
+    doubts,
+    enclose,
+    half_ratio,
+    tangent_bound,
+    tuned_constant,
+)
+from beyond_perplexity.importance.estimators.contract import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
+from beyond_perplexity.importance.log_space import log_half_means
+from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.reading.smc_runs import SMCRuns
+from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.schemas.draws import SMC
+from beyond_perplexity.storage.shards import write_shard
+from scripts import estimate
+from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
+
+P = model(1, 3)[0]  # (Z,): p(x, z)
+TRUE = math.log(P.sum())
+QUICK = ReductionOptions(subsets=0, bootstrap=0)
+
+
+def lognormal(sigma: float, n: int = 40, k: int = 100, seed: int = 0) -> np.ndarray:
+    """Draw log weights (N, K) with mean weight 1: log p = 0."""
+    return np.random.default_rng([seed, int(10 * sigma)]).normal(-(sigma**2) / 2, sigma, (n, k))
+
+
+def weight_columns(log_weights: np.ndarray, n_tokens: int = 10) -> dict[str, np.ndarray]:
+    """Return the columns of a file whose weights, (N, K), are these."""
+    n, k = log_weights.shape
+    return {
+        "instance_id": np.arange(n).repeat(k),
+        "sample_id": np.tile(np.arange(k), n),
+        "n_tokens": np.full(n * k, n_tokens),
+        "log_p": log_weights.ravel() - 2.0,
+        "log_q": np.full(n * k, -2.0),
+    }
+
+
+def bracket_rows(path: Path, columns: dict[str, np.ndarray]) -> list[dict]:
+    pyarrow.csv.write_csv(pa.table(columns), path)
+    table = estimates_table(reduce_weights(WeightReader([path]), options=QUICK))
+    wanted = {"method": "bracket", "measure": "perplexity"}
+    return [row for row in table.to_pylist() if wanted.items() <= row.items()]
+
+
+@pytest.mark.parametrize("constant", [0.3, 1.0, 1.7, 20.0])
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
+def test_the_bound_is_above_the_truth_in_expectation_and_the_mean_below(k, constant):
+    """Oracle: the sum over all K samples of three latents."""
+    q = proposal(1, 3)[0]
+    expected = {"upper": 0.0, "lower": 0.0, "halves": np.zeros(2)}
+    for chosen in product(range(3), repeat=k):
+        share, log_w = q[list(chosen)].prod(), np.log(P / q)[list(chosen)]
+        halves = log_half_means(log_w)
+        expected["upper"] += share * tangent_bound(halves, math.log(constant))
+        expected["lower"] += share * (np.logaddexp.reduce(log_w) - math.log(k))
+        expected["halves"] += share * np.exp(halves)
+    np.testing.assert_allclose(expected["halves"], P.sum(), rtol=1e-12)  # both are unbiased
+    assert expected["lower"] < TRUE < expected["upper"]
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (3, 2), (2, 4)])
+def test_the_halves_of_a_mixture_are_unbiased_and_their_bound_is_above(counts):
+    """Oracle: the sum over all samples of two proposals with unequal shares."""
+    grid = np.stack([proposal(1, 3, tau)[0] for tau in (0.5, 2.0)], 1)  # (Z, J)
+    upper, halves, total = 0.0, np.zeros(2), sum(counts)
+    for chosen in product(range(3), repeat=total):
+        latents = np.array(chosen)
+        drawn_by = np.repeat([0, 1], counts)
+        log_w = mixture_log_weights(np.log(P[latents]), np.log(grid[latents]), np.array(counts))
+        found = log_half_means(log_w, np.array(counts))
+        share = grid[latents, drawn_by].prod()
+        upper += share * tangent_bound(found, 0.1)
+        halves += share * np.exp(found)
+    np.testing.assert_allclose(halves, P.sum(), rtol=1e-12)
+    assert upper > TRUE
+
+
+def test_the_bound_is_the_truth_where_all_weights_are_alike():
+    equal = np.full(20, TRUE)
+    halves = log_half_means(equal)
+    assert float(tangent_bound(halves, 0.0)) == pytest.approx(TRUE, rel=1e-14)
+    ends = enclose(np.full(5, TRUE), np.repeat(halves[:, None], 5, 1))
+    assert (ends.low, ends.high) == pytest.approx((5 * TRUE, 5 * TRUE))
+
+
+def test_the_tangent_and_its_constant_in_closed_form():
+    halves = np.log([[2.0, 3.0], [8.0, 3.0]])  # (2, N)
+    for c in (1.0, 2.5):
+        one = [np.log(c * a) + b / (c * a) - 1 for a, b in ((2.0, 8.0), (8.0, 2.0))]
+        assert tangent_bound(halves, math.log(c))[0] == pytest.approx(np.mean(one))
+    np.testing.assert_allclose(half_ratio(halves), [(4 + 0.25) / 2, 1.0])
+    # The lowest bound of the others is at the mean of their ratios.
+    ratios = np.array([1.1, 2.0, 4.0, np.inf])
+    np.testing.assert_allclose(
+        np.exp(tuned_constant(ratios)), [3.0, 2.55, 1.55, np.mean([1.1, 2.0, 4.0])]
+    )
+    tried = np.linspace(0.5, 6.0, 1101)
+    others = np.log(tried) + ratios[1:3, None] / tried - 1  # (2, C)
+    assert tried[others.mean(0).argmin()] == pytest.approx(3.0, abs=0.006)
+
+
+def test_the_constant_is_not_tuned_with_fewer_than_two_others():
+    assert tuned_constant(np.array([5.0])).tolist() == [0.0]
+    assert tuned_constant(np.array([5.0, 9.0])).tolist() == [0.0, 0.0]
+    assert tuned_constant(np.array([5.0, 9.0, np.inf])).tolist() == [0.0, 0.0, math.log(7.0)]
+    assert (tuned_constant(np.array([5.0, 9.0, 2.0])) > 0).all()
+
+
+def test_the_constant_of_an_instance_does_not_depend_on_its_own_samples():
+    ratios = np.array([1.1, 2.0, 4.0, 1.7])
+    changed = ratios.copy()
+    changed[2] = 1e6
+    assert tuned_constant(changed)[2] == pytest.approx(tuned_constant(ratios)[2], rel=1e-9)
+
+
+def test_the_widening_is_that_of_students_t_over_instances():
+    """Oracle: tables of the quantiles; the spread of the ends over many sets of documents."""
+    for n, quantile in ((2, 6.314), (5, 2.132), (40, 1.685), (20_000, 1.645)):
+        halves = np.random.default_rng(n).normal(0, 0.2, (2, n))
+        assert enclose(halves.mean(0), halves).factor == pytest.approx(quantile, abs=6e-4)
+    found = []
+    for seed in range(400):
+        log_w = lognormal(1.0, seed=seed)
+        halves = np.stack([log_half_means(row) for row in log_w], 1)
+        ends = enclose(log_w.mean(1), halves)  # any value: only its errors are wanted
+        found.append(((log_w.mean(1).sum() - ends.low) / ends.factor, halves.mean(0).sum()))
+    errors, centres = np.array(found).T
+    assert np.sqrt(np.square(errors).mean()) == pytest.approx(centres.std(), rel=0.08)
+
+
+def test_documents_of_unlike_likelihood_do_not_widen_the_bracket():
+    halves = np.stack([log_half_means(row) for row in lognormal(1.0)], 1)
+    log_p = halves.mean(0)
+    plain = enclose(log_p, halves)
+    apart = np.linspace(-4000, -10, 40)
+    shifted = enclose(log_p + apart, halves + apart)
+    assert shifted.low - apart.sum() == pytest.approx(plain.low, abs=1e-6)
+    assert shifted.high - apart.sum() == pytest.approx(plain.high, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "bound", "width"),
+    [
+        (1.0, TWO_SIDED, 0.025),
+        (1.6, TWO_SIDED, 0.05),
+        (4.0, TWO_SIDED_UNSURE, None),
+        (6.0, TWO_SIDED_UNSURE, None),
+    ],
+)
+def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, bound, width):
+    """Oracle: log p is 0 by construction; in 100 sets of 40 documents: tests/long."""
+    inside = 0
+    for seed in range(12):
+        (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(sigma, seed=seed)))
+        assert row["bound"] == bound
+        assert (row["aggregation"], row["value"], row["basis"]) == (
+            "instance",
+            None,
+            "importance_sampling",
+        )
+        inside += row["low"] <= 1.0 <= row["high"]
+        assert width is None or row["high"] / row["low"] - 1 < width
+    assert inside >= 11 or bound != TWO_SIDED
+
+
+def of_samples(ess: float, k_hat: float = 0.3, tail: str = diagnostics.FITTED) -> Diagnostics:
+    return Diagnostics(ess, 0.1, 1.0, k_hat, tail)
+
+
+def of_runs(ess: float) -> Diagnostics:
+    return Diagnostics(ess, math.nan, math.nan, math.nan, NOT_OF_SAMPLES)
+
+
+TEN = np.full(10, 7)
+ALIKE = np.zeros((2, 10))
+FINE = enclose(ALIKE[0], ALIKE)
+NAN = np.full(10, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("found", "between", "reason"),
+    [
+        ([of_samples(5.0)] * 10, NAN, ""),
+        ([of_samples(4.9)] * 6 + [of_samples(50)] * 4, NAN, "median of effective samples is 4.9"),
+        ([of_samples(4.9)] + [of_samples(50)] * 9, NAN, ""),
+        ([of_samples(4.9)] * 2 + [of_samples(50)] * 8, NAN, "20% of the tokens, above 10%"),
+        ([of_samples(50, 0.7)] * 10, NAN, ""),
+        ([of_samples(50, 0.71)] * 10, NAN, "the median of k̂ is 0.71"),
+        ([of_samples(50, math.nan, diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, diagnostics.SHORT)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.inf, diagnostics.DEGENERATE)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, diagnostics.CONSTANT)] * 10, NAN, ""),
+        ([of_runs(50)] * 10, np.full(10, 4.0), ""),
+        ([of_runs(50)] * 10, np.full(10, 8.0), "is 8.0 nats², above 4: about 2.0 times as many"),
+        ([of_runs(50)] * 10, NAN, "variance of log p̂ between runs is nan"),
+        ([of_runs(3)] * 10, np.full(10, 1.0), "median of effective samples is 3.0"),
+    ],
+)
+def test_what_withholds_the_claim(found, between, reason):
+    said = "; ".join(doubts(FINE, ALIKE, found, TEN, between))
+    assert reason in said
+    assert bool(said) == bool(reason)
+
+
+def test_the_longest_documents_count_by_their_tokens():
+    found = [of_samples(2.0)] + [of_samples(50.0)] * 9
+    long = TEN.copy()
+    long[0] = 70
+    assert not doubts(FINE, ALIKE, found, TEN, NAN)
+    assert "53% of the tokens" in doubts(FINE, ALIKE, found, long, NAN)[0]
+
+
+def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
+    """Oracle: log p of the tiny models."""
+    p = model(20, 8)
+    paths = [
+        path for tau in GRID for path in write_weights(tmp_path, sample_columns(p, tau, 200), tau)
+    ]
+    reader = WeightReader(paths)
+    random = np.random.default_rng(0)
+    log_p = np.log(p.sum(1))
+    runs = {
+        "instance_id": reader.instance_ids.repeat(6),
+        "run": np.tile(np.arange(6), 20),
+        "n_particles": np.full(120, 50),
+        "n_tokens": reader.n_tokens.repeat(6),
+        "n_unknown": np.zeros(120, int),
+        "log_likelihood": (log_p[:, None] + random.normal(-0.02, 0.2, (20, 6))).ravel(),
+        "ess_min": np.full(120, 12.0),
+    }
+    write_shard(tmp_path / "smc.parquet", SMC, runs, {})
+    draws = {"smc": SMCRuns([tmp_path / "smc.parquet"], reader)}
+    table = estimates_table(reduce_weights(reader, draws, QUICK)).to_pylist()
+    rows = [row for row in table if row["method"] == "bracket" and row["measure"] == "perplexity"]
+    named = [(row["basis"], row["temperature"], row["n_samples"]) for row in rows]
+    assert named == [
+        *(("importance_sampling", tau, 200) for tau in GRID),
+        ("mixture", None, 600),
+        ("smc", None, 50),
+    ]
+    truth = math.exp(-log_p.sum() / reader.n_tokens.sum())
+    for row in rows:
+        assert row["low"] < truth < row["high"]
+        held = "checked when models are paired"
+        assert held in row["note"]
+    assert rows[-1]["bound"] == TWO_SIDED
+    assert "rests on sequential Monte Carlo: " in rows[-1]["note"]
+    assert rows[3]["high"] / rows[3]["low"] < rows[0]["high"] / rows[0]["low"]  # of more samples
+
+
+@pytest.mark.parametrize("k", [19, 20])
+def test_few_samples_have_no_bracket(tmp_path, k):
+    rows = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5, k=k)))
+    assert len(rows) == (k >= 20)
+
+
+def test_a_document_with_fewer_samples_leaves_none(tmp_path):
+    columns = weight_columns(lognormal(0.5, k=30))
+    kept = (columns["instance_id"] != 3) | (columns["sample_id"] < 10)
+    assert not bracket_rows(tmp_path / "w.csv", {k: v[kept] for k, v in columns.items()})
+
+
+def test_one_instance_and_weights_of_zero_have_no_ends(tmp_path):
+    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5, n=1)))
+    assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
+    assert "a single instance: no error over instances" in row["note"]
+    log_w = lognormal(0.5, k=40)
+    log_w[7, ::2] = -np.inf
+    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w))
+    assert (row["low"], row["high"], row["bound"]) == (0.0, math.inf, TWO_SIDED_UNSURE)
+    assert "1 instances have no positive weight in a half" in row["note"]
+    log_w[7] = -np.inf
+    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(log_w))
+    assert (row["low"], row["high"], row["n_infinite"]) == (0.0, math.inf, 1)
+
+
+def test_ends_that_cross_are_said_and_left(tmp_path, monkeypatch):
+    """The mean of an odd number of weights may lie above the bound of its halves."""
+    name = "beyond_perplexity.importance.estimators.bracket.enclose"
+    ends = enclose(np.zeros(40), np.zeros((2, 40)))._replace(low=3.0, high=-3.0)
+    monkeypatch.setattr(name, lambda *_: ends)
+    (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))
+    assert row["low"] == pytest.approx(math.exp(3 / 400))
+    assert row["high"] == pytest.approx(math.exp(-3 / 400))
+    assert row["bound"] == TWO_SIDED_UNSURE
+    assert "the ends cross: low is above high, and is left so" in row["note"]
+
+
+def test_the_bracket_does_not_depend_on_the_order_of_the_rows(tmp_path):
+    columns = weight_columns(lognormal(1.0))
+    order = np.random.default_rng(0).permutation(len(columns["log_p"]))
+    mixed = {name: column[order] for name, column in columns.items()}
+    assert bracket_rows(tmp_path / "a.csv", columns) == bracket_rows(tmp_path / "b.csv", mixed)
+
+
+def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, monkeypatch, capsys):
+    columns = weight_columns(lognormal(1.0)) | {"n_unknown": np.ones(4000, int)}
+    pyarrow.csv.write_csv(pa.table(columns), tmp_path / "w.csv")
+    output = tmp_path / "o.csv"
+    flags = ["--weights", tmp_path / "w.csv", "--output", output, "--unknown-types", 20]
+
+    def rows(*more: str) -> list[dict[str, str]]:
+        monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *more])
+        estimate.main()
+        with open(output, newline="") as file:
+            return [row for row in csv.DictReader(file) if row["method"] == "bracket"]
+
+    plain, penalized = rows()
+    said = capsys.readouterr().out
+    assert (plain["measure"], penalized["measure"]) == (
+        "perplexity",
+        "unknown_penalized_perplexity",
+    )
+    assert (plain["aggregation"], plain["bound"], plain["value"]) == ("instance", TWO_SIDED, "")
+    for name in ("low", "high"):
+        assert float(penalized[name]) == pytest.approx(float(plain[name]) * 20 ** (1 / 10))
+    assert "tuned on the other instances" in plain["note"]
+    assert "widened by 1.685 standard errors over instances" in plain["note"]
+    assert "taken as given of these weights" in plain["note"]
+    assert "may silently be above them" in plain["note"]
+    ends = f"{float(plain['low']):.2f} to {float(plain['high']):.2f}"
+    assert f"Perplexity {ends} by the bracket of importance sampling; instance level" in said
+    assert not rows("--no-bracket")
+    assert "bracket" not in capsys.readouterr().out
+
+
+def repeated(sigma: float, k: int, folder: Path, times: int = 20) -> dict[str, list[dict]]:
+    """Estimate from many sets of 14 documents of 10 words; return the rows of each method."""
+    found: dict[str, list[dict]] = {}
+    for seed in range(times):
+        columns = weight_columns(lognormal(sigma, 14, k, seed))
+        pyarrow.csv.write_csv(pa.table(columns), folder / "w.csv")
+        table = estimates_table(reduce_weights(WeightReader([folder / "w.csv"]), options=QUICK))
+        for row in table.to_pylist():
+            if row["measure"] == "perplexity" and row["aggregation"] == "instance":
+                found.setdefault(row["method"], []).append(row)
+    return found
+
+
+@pytest.mark.parametrize(("sigma", "k"), [(0.3, 25), (1.0, 50), (1.6, 100), (2.5, 100), (5.0, 50)])
+def test_no_label_claims_what_does_not_hold(tmp_path, sigma, k):
+    """Oracle: log p = 0, so the true perplexity is 1; strict bounds are summed in test_reduction.
+
+    All labels are there: one that is new must be given its check.
+    """
+    found = repeated(sigma, k, tmp_path)
+    labels = {row["bound"] for rows in found.values() for row in rows}
+    sampled = [math.log(row["value"]) for row in found["importance_sampling"]]
+    for label in BOUNDS:
+        match label:
+            case "strict":
+                assert label not in labels  # no beams here
+            case "stochastic":
+                assert {row["bound"] for row in found["importance_sampling"]} == {label}
+                spread = np.std(sampled) / math.sqrt(len(sampled))
+                assert np.mean(sampled) > -3 * spread
+            case "debiased":
+                kept = [i for i, row in enumerate(found["jackknife"]) if row["bound"] == label]
+                closer = [math.log(found["jackknife"][i]["value"]) for i in kept]
+                plain = [sampled[i] for i in kept]
+                if len(kept) == len(sampled):
+                    assert abs(np.mean(closer)) < abs(np.mean(plain)) + 0.2 * np.std(plain)
+                assert not kept or sigma < 2
+            case "two-sided":
+                claimed = [row for row in found["bracket"] if row["bound"] == label]
+                wrong = [row for row in claimed if not row["low"] <= 1 <= row["high"]]
+                assert len(wrong) <= 0.1 * len(found["bracket"])
+                assert bool(claimed) == (sigma < 2)
+            case "debiased?" | "two-sided?" | "none":
+                assert any(word in BOUNDS[label] for word in ("no claim", "claimed", "no bound"))
+            case _:
+                pytest.fail(f"{label}: nothing checks what it claims")

@@ -1,0 +1,173 @@
+"""Gaps on simulated documents, laid out and drawn; strict bounds beside the others; marks.
+
+Needs pandas and matplotlib. Oracles: settings made up so that what is known of them can be told by
+hand, texts of the tables, lines of the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.bounds import bounds
+from beyond_perplexity.figures.gaps import LEAST_SHOWN, true_gaps
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance.gaps import gap_ranges
+from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
+from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.importance.wording import report
+from beyond_perplexity.report.importance_gaps import gaps_report
+from tests.unit.test_bracket import lognormal, weight_columns
+
+
+def setting(forward: float, reverse: float, **changed: object) -> dict[str, object]:
+    row = {
+        "model": "m",
+        "proposal": "m-one",
+        "method": "importance_sampling",
+        "temperature": 1.0,
+        "n_samples": 100,
+        "runs": 1,
+        "n_documents": 20,
+        "n_cut": 2,
+        "n_missed": 0,
+        "n_tokens": 900,
+        "forward": forward,
+        "reverse": reverse,
+        "gap": forward - reverse,
+        "gap_error": 0.01,
+        "bracket_low": 4.0,
+        "bracket_high": 6.0,
+        "bracket_bound": "two-sided",
+        "ess_median": 9.0,
+        "ess_low_share": 0.1,
+    }
+    return row | changed
+
+
+ROWS = [
+    setting(5.5, 4.0, bracket_low=5.3, bracket_high=5.6),
+    setting(5.2, 4.9, proposal="m-two", bracket_low=4.8, bracket_high=5.3),
+    setting(5.3, -math.inf, method="smc", runs=4, bracket_low=5.0, bracket_high=5.4, n_missed=1),
+    setting(9.0, 1.0, model="other", bracket_low=math.nan, bracket_bound=None),
+]
+
+
+def test_a_setting_lacks_what_the_best_of_its_model_show():
+    """Oracle: by hand; the truth of m is between 4.9 and 5.2."""
+    found = gap_ranges(ROWS)
+    assert [(one.below, one.above) for one in found] == [(4.9, 5.2)] * 3 + [(1.0, 9.0)]
+    np.testing.assert_allclose([one.least for one in found], [0.3, 0.0, 0.1, 0.0])
+    np.testing.assert_allclose([one.most for one in found], [0.6, 0.3, 0.4, 8.0])
+    assert found[0].verdict(5.3, 5.6) == "fails"
+    assert found[0].verdict(4.0, 4.8) == "fails"
+    assert found[0].verdict(4.8, 5.3) == "holds"
+    assert found[0].verdict(5.0, 5.4) == "open: at most 0.100 short"
+    others = gap_ranges([*ROWS, setting(4.0, 3.9, n_tokens=800)])
+    assert others[:4] == found  # other documents do not compare
+
+
+def test_the_table_says_what_is_known_of_every_setting():
+    cut = setting(math.nan, math.nan, model="long", n_cut=20)
+    table = gaps_report(pd.DataFrame([*ROWS, cut]), Labels())
+    assert [row[-1] for row in table.rows] == [
+        "fails",
+        "holds",
+        "open: at most 0.100 short",
+        "–",
+    ]
+    assert table.rows[0][4:10] == ["100", "20/2", "4.000", "5.500", "1.500 ± 0.010", "0.300"]
+    assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
+    assert "Proposals gave q = 0 to the latents of 1 documents" in table.note
+    assert "Every document of long was cut or empty." in table.note
+    with pytest.raises(InputError, match="maximum_words; raise it"):
+        gaps_report(pd.DataFrame([cut]), Labels())
+
+
+def test_the_figure_has_a_bar_for_every_setting():
+    figure = true_gaps(pd.DataFrame(ROWS), Labels())
+    first, second = figure.axes
+    bars = [line.get_xdata() for line in first.get_lines()]
+    np.testing.assert_allclose(bars, [[0.3, 0.6], [LEAST_SHOWN, 0.3], [0.1, 0.4]])
+    assert [text.get_text() for text in first.get_yticklabels()][2] == "τ = 1, K = 100 × 4 runs"
+    assert second.get_title() == "other"
+    with pytest.raises(InputError, match="no simulated document was estimated"):
+        true_gaps(pd.DataFrame([setting(math.nan, math.nan)]), Labels())
+
+
+def bound(value: float | None, kind: str, **changed: object) -> dict[str, object]:
+    row = {"model": "m", "measure": "perplexity", "value": value, "bound": kind}
+    return {**row, "proposal": "q", "beam_size": 3 if kind == "strict" else None} | changed
+
+
+def test_what_lies_above_the_least_strict_bound_is_found():
+    rows = [
+        bound(282.5, "strict", beam_size=1, proposal="a"),
+        bound(math.inf, "strict", beam_size=10),
+        bound(290.0, "strict"),
+        bound(100.0, "strict", model="n"),
+        bound(304.8, "stochastic"),
+        bound(228.3, "stochastic"),
+        bound(math.inf, "stochastic"),
+        bound(304.8, "debiased"),
+        bound(None, "stochastic"),
+    ]
+    least = least_strict(rows)
+    assert least["m", "perplexity"].value == 282.5
+    assert least["m", "perplexity"].words == "the beam of 1 of a"
+    above = [is_above_strict(row, least) is not None for row in rows]
+    assert above == [False] * 4 + [True, False, True, False, False]
+    assert is_above_strict(bound(1.0, "stochastic", measure="other"), least) is None
+
+
+def estimates(path: Path, log_weights: np.ndarray) -> pa.Table:
+    pyarrow.csv.write_csv(pa.table(weight_columns(log_weights)), path)
+    options = ReductionOptions(subsets=0, bootstrap=0)
+    return estimates_table(reduce_weights(WeightReader([path]), options=options))
+
+
+@pytest.mark.parametrize(("sigma", "label"), [(0.5, "debiased"), (3.0, "debiased?")])
+def test_the_jackknife_is_marked_where_it_may_err(tmp_path, sigma, label):
+    rows = estimates(tmp_path / "w.csv", lognormal(sigma)).to_pylist()
+    (row,) = (one for one in rows if one["method"] == "jackknife" and one["value"] is not None)
+    assert row["bound"] == label
+    assert ("fewer than 10 effective samples" in (row["note"] or "")) == (label != "debiased")
+
+
+def test_the_share_of_tokens_with_few_effective_samples_is_said(tmp_path):
+    """Oracle: 10 of 40 documents of equal length have one weight above all others."""
+    log_w = lognormal(0.5)
+    log_w[:10, 0] += 50.0
+    table = estimates(tmp_path / "w.csv", log_w)
+    for row in table.to_pylist():
+        if row["ess_median"] is not None and row["aggregation"] == "instance":
+            assert row["ess_low_share"] == 0.25
+            assert row["ess_median"] > 50
+    assert "25% of the tokens in instances with fewer than 5" in report(table)
+    bracket = next(row for row in table.to_pylist() if row["basis"])
+    assert bracket["bound"] == "two-sided?"
+    assert "25% of the tokens, above 10%" in bracket["note"]
+
+
+def test_the_figure_of_bounds_has_the_brackets_that_need_no_choice(tmp_path):
+    frame = estimates(tmp_path / "w.csv", lognormal(1.0)).to_pandas()
+    frame = frame.assign(model="m", proposal="m-q")
+    (axis,) = bounds(frame, Labels()).axes
+    lines = [text.get_text() for text in axis.get_yticklabels()]
+    assert "Bracket: importance sampling" in lines
+    row = frame[frame["basis"].notna() & frame["low"].notna()].iloc[0]
+    drawn = [line.get_xdata().tolist() for line in axis.get_lines() if len(line.get_xdata()) == 2]
+    assert [row["low"], row["high"]] in drawn
+    several = pd.concat([frame.assign(temperature=1.0), frame.assign(temperature=2.0)])
+    (axis,) = bounds(several, Labels()).axes
+    assert "Bracket: importance sampling" not in [t.get_text() for t in axis.get_yticklabels()]

@@ -136,9 +136,10 @@ def word_log_prob(model, vector, entity, word, spelling=-1, unknown_types=1):
             able = [place for place, i in enumerate(held) if i >= 0]
             parts.append(copies[able])
             spellings += [held[place] for place in able]
-    probabilities = torch.cat(parts).softmax(0).tolist()
-    copied = zip(probabilities[len(scores) :], spellings, strict=True)
-    total = probabilities[word] / share + sum(p for p, s in copied if s == spelling)
+    probabilities = torch.cat(parts).softmax(0)
+    shares = [float(w == word) / share for w in range(len(scores))]
+    shares += [float(s == spelling) for s in spellings]
+    total = sum(float(p) * s for p, s in zip(probabilities, shares, strict=True) if s)
     return math.log(total)
 
 

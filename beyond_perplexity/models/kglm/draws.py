@@ -60,7 +60,7 @@ def _draw_new(
     # One instance at a time: products of few rows depend on how many there are.
     for number in owner.unique().tolist():
         flat = number * streams.positions + place
-        logits = heads.entity_logits(streams, slice(flat, flat + 1)).double()  # (1, N)
+        logits = heads.entity_logits_at(streams, flat).double()  # (1, N)
         scaled = logits / temperature  # (1, N)
         sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
         rows = (owner == number).nonzero()[:, 0]  # (Q',)

@@ -29,7 +29,8 @@ from torch.nn import functional
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 
-LINK_CHUNK = 64  # positions or pairs whose logits over all entities or words are held at once
+LINK_CHUNK = 64  # positions or pairs whose logits over all words are held at once
+ENTITY_CHUNK = 32  # positions whose logits over all entities are held at once
 N_KINDS = 4
 MASKS = 4  # ongoing possible (1) + related possible (2)
 
@@ -179,7 +180,25 @@ class LatentHeads(nn.Module):
     def entity_logits(self, streams: Streams, place: slice | Tensor) -> Tensor:
         """Return the logits of new entities, (X, N), at positions of the flat batch (B · P)."""
         mixed = (streams.head + streams.relation).flatten(0, 1)[place]  # (X, d)
-        return mixed @ self.graph.entities.T + self.entity_bias  # (X, N)
+        return torch.addmm(self.entity_bias, mixed, self.graph.entities.T)  # (X, N)
+
+    def entity_logits_at(self, streams: Streams, place: int) -> Tensor:
+        """Return the logits of new entities at one flat position, (1, N).
+
+        Those of its neighbours are worked out with it, and held until many others are wanted:
+        draws go from word to word.
+        """
+        first = place // ENTITY_CHUNK * ENTITY_CHUNK
+        if streams.kept is not None:
+            held = [key for key in streams.kept if key[0] == "logits"]
+            for key in held[: -len(streams.token)]:
+                del streams.kept[key]
+        logits = streams.keep(
+            "logits",
+            float(first),
+            lambda: self.entity_logits(streams, slice(first, first + ENTITY_CHUNK)),
+        )  # (C, N)
+        return logits[place - first : place - first + 1]
 
     def _entity_totals(
         self, streams: Streams, temperatures: Sequence[float], wanted: Tensor
@@ -194,10 +213,10 @@ class LatentHeads(nn.Module):
             places = wanted.unique()  # (X,)
             found = torch.stack(self._totals(streams, temperatures, places), 1)  # (X, A)
             return found.new_zeros(count, len(temperatures)).index_copy(0, places, found)
-        missing = [t for t in temperatures if ("entities", t) not in kept]
+        missing = [t for t in dict.fromkeys(temperatures) if ("entities", t) not in kept]
         pieces = [
-            self._totals(streams, missing, slice(start, start + LINK_CHUNK))
-            for start in range(0, count if missing else 0, LINK_CHUNK)
+            self._totals(streams, missing, slice(start, start + ENTITY_CHUNK))
+            for start in range(0, count if missing else 0, ENTITY_CHUNK)
         ]
         for t, parts in zip(missing, zip(*pieces, strict=True), strict=True):
             kept["entities", t] = torch.cat(parts)  # (B P,)
@@ -207,7 +226,15 @@ class LatentHeads(nn.Module):
         self, streams: Streams, temperatures: Sequence[float], places: slice | Tensor
     ) -> list[Tensor]:
         logits = self.entity_logits(streams, places)  # (X, N)
-        return [(logits / t).logsumexp(1).double() for t in temperatures]  # each (X,)
+        if torch.is_grad_enabled():
+            return [(logits / t).logsumexp(1).double() for t in temperatures]  # each (X,)
+        found = []
+        for t in temperatures:
+            # In place: passes over memory are what takes the time here.
+            scaled = logits / t if (t, len(temperatures)) != (1, 1) else logits  # (X, N)
+            top = scaled.amax(1, keepdim=True)  # (X, 1)
+            found.append(scaled.sub_(top).exp_().sum(1).log_().add_(top[:, 0]).double())  # (X,)
+        return found
 
     def relation_logits(self, streams: Streams) -> Tensor:
         """Return relation · R_r + b_r at all positions, float64, (B · P, relations)."""

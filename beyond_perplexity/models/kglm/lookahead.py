@@ -25,7 +25,7 @@ from torch import Tensor
 
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
 from beyond_perplexity.models.kglm.knowledge_graph import ranges
-from beyond_perplexity.models.kglm.latents import LINK_CHUNK, segment_logsumexp
+from beyond_perplexity.models.kglm.latents import ENTITY_CHUNK, segment_logsumexp
 from beyond_perplexity.models.kglm.model import KGLM, EncodedLinks
 
 CANDIDATES = 64  # entities of a word that are looked at one by one, before those that go on
@@ -211,8 +211,8 @@ class _Document:
     def _logits(self, keys: Tensor, far_keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits as new entities: (X,), (Y,), and those of the rest summed up, (P,)."""
         count, found = self.model.graph.n_entities, []
-        for start in range(0, self.positions, LINK_CHUNK):
-            stop = min(start + LINK_CHUNK, self.positions)
+        for start in range(0, self.positions, ENTITY_CHUNK):
+            stop = min(start + ENTITY_CHUNK, self.positions)
             part = slice(self.first + start, self.first + stop)
             logits = self.model.heads.entity_logits(self.encoded.streams, part).double().flatten()
             held = []

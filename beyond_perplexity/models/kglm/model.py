@@ -296,9 +296,11 @@ class KGLM(LinkedWords, LatentModel):
 
     def score_unique(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
         """Score each pair of a place and an entity once, some at a time, float64, (Q, 2)."""
-        keys, back = (places * self.graph.n_entities + entities).unique(return_inverse=True)
+        # By entity: the aliases of one are then encoded for few chunks.
+        width = encoded.targets.ids.numel()
+        keys, back = (entities * width + places).unique(return_inverse=True)
         filled = functional.pad(keys, (0, -len(keys) % QUANTUM))  # (X,)
-        place, entity = filled // self.graph.n_entities, filled % self.graph.n_entities
+        place, entity = filled % width, filled // width
         known = encoded.streams, encoded.targets
         parts = [
             self.score_pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])

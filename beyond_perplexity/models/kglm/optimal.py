@@ -308,8 +308,7 @@ class OptimalLinks(OptimalProposal):
         """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
         (model,) = self._of
         count = model.graph.n_entities
-        logits = model.heads.entity_logits(state.latents.streams, slice(place, place + 1))[0]
-        logits = logits.double()  # (N,)
+        logits = model.heads.entity_logits_at(state.latents.streams, place)[0].double().clone()
         for keys in (state.ahead.keys, state.ahead.far_keys):
             ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
             logits[keys[slice(*ends)] % count] = -math.inf

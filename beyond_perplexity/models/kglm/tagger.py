@@ -240,7 +240,7 @@ class KGLMTagger(GraphModule, Proposal):
         kinds = kinds[memory.mask]  # (K, 4)
         every = torch.arange(len(kinds), device=kinds.device)  # (K,)
         flat = number * streams.positions + place
-        logits = self.heads.entity_logits(streams, slice(flat, flat + 1))[0].double()  # (N,)
+        logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
         flats = torch.full_like(memory.current, flat)  # (K,)
         owner, objects, related = linked_entities(

@@ -132,7 +132,7 @@ class LinkedWords(GraphModule):
         logits = self.vocabulary_logits(features, impossible)  # (X, V)
         chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
         if self.unknown_cost:
-            chosen = chosen - self.unknown_cost * (goals[:, 0] == UNK)
+            chosen = chosen - self.unknown_cost * (goals[:, 0] == UNK).double()
         if torch.is_grad_enabled():
             return chosen, logits.logsumexp(1).double()
         # In place: passes over memory are what takes the time here.

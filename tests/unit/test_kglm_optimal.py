@@ -17,6 +17,8 @@ from scipy import stats
 from beyond_perplexity.importance.drawing.smc import smc_log_prob
 from beyond_perplexity.models.kglm import lookahead
 from beyond_perplexity.models.kglm.instances import NEW
+from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
+from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.optimal import OptimalLinks
 from tests.unit import kglm_reference as reference
 from tests.unit.test_kglm import EDGES, batch_of, larger, make, make_graph
@@ -58,6 +60,22 @@ def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_
     owner = torch.zeros(len(codes), dtype=torch.int64)
     log_q = proposal.log_prob(batch_of(document), owner, codes, [1.0])[:, 0]
     torch.testing.assert_close(log_p - log_q, log_p.logsumexp(0).expand(len(codes)))
+
+
+def test_without_any_alias_every_latent_is_estimated():
+    graph = make_graph()
+    bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
+    torch.manual_seed(0)
+    model = KGLM(5, {"embedding_size": 6, "hidden_size": 7}, bare.sizes).eval().double()
+    model.graph.load_state_dict(bare.state_dict())
+    proposal, document = OptimalLinks(model), [302, 2]
+    listed = torch.tensor(reference.enumerate_codes(model, 2))
+    owner = torch.zeros(len(listed), dtype=torch.int64)
+    log_q = proposal.log_prob(batch_of(document), owner, listed, TEMPERATURES)
+    torch.testing.assert_close(log_q.exp().sum(0), torch.ones(3, dtype=torch.float64))
+    uniforms = torch.rand(64, 4, dtype=torch.float64)
+    drawn = proposal.sample(batch_of(document), torch.zeros(64, dtype=torch.int64), uniforms, 1.0)
+    assert torch.isfinite(model.log_joint(batch_of(document), owner[:1].expand(64), drawn)).all()
 
 
 def test_a_mention_that_an_alias_goes_on_with_is_expected():

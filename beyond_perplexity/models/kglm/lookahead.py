@@ -52,7 +52,8 @@ class AliasIndex(NamedTuple):
         words = model.alias_words  # (N, S, L)
         held, count = (words >= 0).nonzero(as_tuple=True), model.graph.n_entities
         keys = (words[held].long() * count + held[0]).unique()  # rising
-        spellings = torch.arange(model.graph.sizes["words"] + 1, device=keys.device)  # (W + 1,)
+        width = max(1, model.graph.sizes["words"])
+        spellings = torch.arange(width + 1, device=keys.device)  # (W + 1,)
         return cls(torch.searchsorted(keys, spellings * count), keys % count)
 
     def of_words(self, spellings: Tensor) -> tuple[Tensor, Tensor]:

@@ -80,8 +80,7 @@ rule extract_corpus:
         """
         python -m scripts.extract_corpus \
             --config {params.config:q} \
-            --seed {params.seed} \
-            --workers {threads} \
+            --seed {params.seed} --workers {threads} \
             --documents {output.documents:q} \
             --mentions {output.mentions:q} \
             --knowledge-graph {output.knowledge_graph:q} \

@@ -85,12 +85,10 @@ rule draw:
             --model {params.model:q} \
             --proposal {params.proposal:q} \
             --corpus {params.corpus:q} \
-            --split {params.split} \
-            --name {wildcards.model}/{wildcards.proposal} \
+            --split {params.split} --name {wildcards.model}/{wildcards.proposal} \
             --seed {params.seed} \
             --options {params.options:q} \
-            --instances {params.instances} \
-            --samples {params.samples} \
+            --instances {params.instances} --samples {params.samples} \
             --threads {threads} \
             --device auto \
             --output {output.draws:q} \

@@ -50,9 +50,6 @@ def _with_rows(kind: type[_Class]) -> type[_Class]:
     return add_fields(kind, fields, words)
 
 
-ANCESTRAL = "ancestral"
-
-
 @dataclass(frozen=True)
 @_with_rows
 class DecodingOptions:
@@ -114,9 +111,8 @@ class DecodingOptions:
     @property
     def ancestral(self) -> bool:
         """Whether it draws from the model's own distribution, and so as models of latents do."""
-        row, plain = decoding_row(self.kind), decoding_row(ANCESTRAL)
-        own = row.module == plain.module and not row.beam
-        return own and self.temperature == 1.0 and self.unknown == "keep"
+        cuts_nothing = not decoding_row(self.kind).numbers
+        return cuts_nothing and self.temperature == 1.0 and self.unknown == "keep"
 
     def given(self) -> dict[str, object]:
         """Return all values that the kind uses, defaults included; `parse_decoding` takes them."""

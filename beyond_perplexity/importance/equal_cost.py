@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.contract import (
     ALL_TEMPERATURES,
     SAMPLES,
@@ -101,7 +102,7 @@ def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:
     """
     needs = find_estimator(row["method"]).needs
     p = q = 0
-    if "smc" in needs:
+    if any(DRAWS[need].sequential for need in needs if need in DRAWS):
         p = q = int(row["n_samples"] * row["replicates"])
     elif ALL_TEMPERATURES in needs:
         degrees = costs.loc[costs["draw"] == "weights", "temperature"].nunique()

@@ -262,7 +262,7 @@ def test_what_latent_models_need_is_asked_for_before_the_first_job(path, value, 
 
 def test_models_with_latent_variables_generate_by_ancestral_sampling_alone():
     config = load("config.yaml")
-    config["generation"]["models"].append("rnng")
+    config["generation"]["models"] = ["lstm", "rnng"]
     validate(config, SCHEMA)
     config["generation"]["decodings"] = ["nucleus", "beam"]
     with pytest.raises(InputError, match=r"generation\.models: 'rnng' has latent variables"):

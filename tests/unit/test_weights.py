@@ -131,6 +131,7 @@ def kglm_pair() -> tuple[Pair, list[Instance]]:
     model, proposal = test_kglm.make(KGLM), test_kglm.make(KGLMTagger, seed=3)
     tokens = np.array([4, 3, 2, 3, 4, 4, 3, 2, 2])
     arrays = {"tokens": tokens, "latents": np.zeros(len(tokens), int)}
+    arrays["spellings"] = np.full(len(tokens), -1)  # no word of an alias
     return Pair(model, proposal, 5, "kglm/tagger"), [Instance(3, arrays), Instance(8, arrays)]
 
 

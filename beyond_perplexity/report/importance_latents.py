@@ -19,7 +19,12 @@ from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
-_METHODS = {"smc": "particles", "importance_sampling": "weighted samples", "samples": "samples"}
+_PARTICLES = "smc"  # how the posterior was drawn from, in column `method`
+_METHODS = {
+    _PARTICLES: "particles",
+    "importance_sampling": "weighted samples",
+    "samples": "samples",
+}
 
 _LATENTS_NOTE = (
     "Means over samples, summed over instances (micro-averages); the interval is over "
@@ -186,7 +191,7 @@ def _word_records(
     posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels
 ) -> Iterator[dict[str, Any]]:
     """Decompose log p̂ of every model by its runs of particles, then log p of those beside it."""
-    runs = posteriors[(posteriors["source"] == "posterior") & (posteriors["method"] == "smc")]
+    runs = posteriors[(posteriors["source"] == "posterior") & (posteriors["method"] == _PARTICLES)]
     for model, own in runs.groupby("model", sort=False):
         for proposal, rows in own.groupby("proposal", sort=False):
             finite = rows[rows["log_likelihood"].notna()]

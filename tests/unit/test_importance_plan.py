@@ -154,9 +154,9 @@ def test_only_the_last_block_that_was_not_whole_is_drawn_again():
 def test_log_q_at_all_temperatures_is_asked_for_where_there_are_several():
     held = plan("config.yaml", temperatures=[2.0, 0.5])
     assert held.temperatures("kglm-peeking") == [2.0, 0.5]
-    assert held.temperatures("kglm-no-peeking") == [1.0]
+    assert held.temperatures("kglm-optimal") == [1.0]
     assert held.settings("log_q", "kglm-peeking") == {"all": {"temperatures": [0.5, 2.0]}}
-    assert held.draw_files("log_q", "kglm-no-peeking") == []
+    assert held.draw_files("log_q", "kglm-optimal") == []
     folder = "<results>/draws/weights/kglm/kglm-peeking"
     assert {path.rpartition("/")[0] for path in held.draw_files("weights", "kglm-peeking")} == {
         f"{folder}/tau_0.5",

@@ -65,7 +65,7 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
     keys = ["model", "proposal", "basis"]
     alone = held[held.groupby(keys)["low"].transform("size") == 1]
     basis = alone["basis"].map(titles)
-    return alone.assign(row=alone["method"].map(titles) + ": " + basis.str.lower())
+    return alone.assign(row=alone["method"].map(titles) + ": " + basis)
 
 
 def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:

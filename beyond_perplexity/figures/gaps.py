@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE, Labels
@@ -15,6 +16,7 @@ from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, pa
 from beyond_perplexity.importance.gaps import GapRange, gap_ranges
 
 LEAST_SHOWN = 1e-3  # nats per token: where the logarithmic axis begins
+MOST_SHOWN = 1.0  # where it ends at the least
 ROW_HEIGHT = 0.16
 
 
@@ -31,8 +33,8 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel per model, a bar per setting from the least to the most that it may lack of log p,
-        nats per token; an arrow where there is no most.
+        A panel per model; per setting what it may lack of log p, nats per token: a bar between what
+        is known from either side, a point where the two agree, an arrow where there is no most.
 
     Raises
     ------
@@ -44,6 +46,8 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
         raise InputError("there is nothing to draw: no simulated document was estimated")
     rows = held.to_dict("records")
     ranges = gap_ranges(rows)
+    known = [found.most for found in ranges if np.isfinite(found.most)]
+    limits = LEAST_SHOWN / 1.5, 2 * max([MOST_SHOWN, *known])
     models = list(dict.fromkeys(row["model"] for row in rows))
     proposals = list(dict.fromkeys(_short(row) for row in rows))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(proposals)}
@@ -56,9 +60,9 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
         figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
         grid = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
         for model, panel, axis in zip(models, panels, grid, strict=True):
-            _draw_bars(axis, panel, colours)
+            _draw_bars(axis, panel, colours, limits)
             axis.set_title(model)
-            axis.set_xlabel("Nats per token that are missing")
+            axis.set_xlabel("Missing of log p,\nnats per token")
         legend_below(figure, [handle(name, colours[name], None) for name in proposals])
     return figure
 
@@ -69,18 +73,21 @@ def _short(row: Any) -> str:
 
 
 def _draw_bars(
-    axis: Axes, panel: list[tuple[dict[Any, Any], GapRange]], colours: dict[str, str]
+    axis: Axes,
+    panel: list[tuple[dict[Any, Any], GapRange]],
+    colours: dict[str, str],
+    limits: tuple[float, float],
 ) -> None:
     for place, (row, found) in enumerate(panel):
-        low = max(found.least, LEAST_SHOWN)
-        finite = np.isfinite(found.most)
-        high = max(found.most, low * 1.05) if finite else low * 10
+        ends = [found.least, found.most if np.isfinite(found.most) else limits[1] / 1.2]
+        low, high = sorted(max(end, LEAST_SHOWN) for end in ends)
         colour = colours[_short(row)]
-        axis.plot([low, high], [place, place], color=colour, linewidth=3, solid_capstyle="butt")
-        if not finite:
-            axis.plot(high, place, marker=">", color=colour, markersize=4)
+        axis.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+        mark = ("o", (low * high) ** 0.5) if np.isfinite(found.most) else (">", high)
+        axis.plot(mark[1], place, marker=mark[0], color=colour, markersize=4)
     axis.set_xscale("log")
-    axis.set_xlim(left=LEAST_SHOWN)
+    axis.set_xlim(limits)
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_yticks(range(len(panel)), [_setting_label(row) for row, _ in panel])
     axis.set_ylim(len(panel) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)

@@ -97,8 +97,9 @@ def test_the_table_says_what_is_known_of_every_setting():
 def test_the_figure_has_a_bar_for_every_setting():
     figure = true_gaps(pd.DataFrame(ROWS), Labels())
     first, second = figure.axes
-    bars = [line.get_xdata() for line in first.get_lines()]
+    bars = [line.get_xdata() for line in first.get_lines() if len(line.get_xdata()) == 2]
     np.testing.assert_allclose(bars, [[0.3, 0.6], [LEAST_SHOWN, 0.3], [0.1, 0.4]])
+    assert all(axis.get_xlim()[1] > 0.6 for axis in figure.axes)
     assert [text.get_text() for text in first.get_yticklabels()][2] == "τ = 1, K = 100 × 4 runs"
     assert second.get_title() == "other"
     with pytest.raises(InputError, match="no simulated document was estimated"):
@@ -164,7 +165,7 @@ def test_the_figure_of_bounds_has_the_brackets_that_need_no_choice(tmp_path):
     frame = frame.assign(model="m", proposal="m-q")
     (axis,) = bounds(frame, Labels()).axes
     lines = [text.get_text() for text in axis.get_yticklabels()]
-    assert "Bracket: importance sampling" in lines
+    assert "Bracket: Importance sampling" in lines
     row = frame[frame["basis"].notna() & frame["low"].notna()].iloc[0]
     drawn = [line.get_xdata().tolist() for line in axis.get_lines() if len(line.get_xdata()) == 2]
     assert [row["low"], row["high"]] in drawn

@@ -16,8 +16,7 @@ rule choose_words:
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
         vocabulary=lambda wildcards: (
-            f"<results>/vocabularies/{RUN.samples.vocabulary_source(wildcards.corpus)}"
-            f"/{wildcards.vocabulary}.json"
+            RUN.samples.vocabulary_file(wildcards.corpus, wildcards.vocabulary)
         ),
     output:
         whole("<results>/compared_words/{corpus}/{vocabulary}.txt"),

@@ -90,9 +90,9 @@ class Samples:
         """Return whether the documents of a corpus are the sentences of another."""
         return corpus not in self.config["corpora"]
 
-    def vocabulary_source(self, corpus: str) -> str:
-        """Return the corpus that the vocabularies of a corpus are built from."""
-        return base_corpus(self.config, corpus)
+    def vocabulary_file(self, corpus: str, vocabulary: str) -> str:
+        """Return the file of a vocabulary: built from the corpus that sentences were cut of."""
+        return f"<results>/vocabularies/{base_corpus(self.config, corpus)}/{vocabulary}.json"
 
     def vocabulary_of(self, model: str, decoding: str) -> str:
         """Return the closed vocabulary that a body of text is compared in, or ``raw``."""

@@ -149,7 +149,8 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     folder = "<results>/references/wikipedia-sentences"
     assert files["reference"] == f"{folder}/words/statistics.parquet"
     assert files["documents"] == "<results>/corpora/wikipedia-sentences/documents.parquet"
-    assert run.samples.vocabulary_source("wikipedia-sentences") == "wikipedia"
+    found = run.samples.vocabulary_file("wikipedia-sentences", "words")
+    assert found == "<results>/vocabularies/wikipedia/words.json"
     assert run.samples.unit_flags("wikipedia-sentences") == "--group-column title"
     assert run.samples.unit_flags("wikipedia") == ""
     group = "tendencies/wikipedia-sentences"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 from tqdm import tqdm
@@ -16,6 +17,7 @@ from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 
+_Document = TypeVar("_Document", DrawnDocument, Simulated)
 ROWS_OF_WRITE = 4096  # documents of a write
 
 
@@ -59,11 +61,7 @@ def write_samples(
     record : dict
         The run record of the footer.
     """
-    bar = tqdm(documents, total=count, unit="document", mininterval=2)
-    stream = iter(bar)
-    with ShardWriter(path, TEXT_SAMPLES, record) as writer:
-        while batch := list(islice(stream, ROWS_OF_WRITE)):
-            writer.write(to_table(batch, vocabulary))
+    _write(path, documents, count, lambda batch: to_table(batch, vocabulary), record)
 
 
 def write_simulated(
@@ -77,16 +75,29 @@ def write_simulated(
     Parameters are those of `write_samples`. ``n_tokens`` counts words; log p of the words alone, a
     sum over all latents, is null, under the model and under the decoding.
     """
-    bar = tqdm(documents, total=count, unit="document", mininterval=2)
-    stream = iter(bar)
+    _write(path, documents, count, _to_simulated_table, record)
+
+
+def _to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
+    columns = {
+        "doc_id": [one.instance.instance_id for one in documents],
+        "text": [" ".join(one.words) for one in documents],
+        "n_tokens": [len(one.words) for one in documents],
+        "log_prob": [None] * len(documents),
+        "log_prob_decoding": [None] * len(documents),
+        "finished": [not one.truncated for one in documents],
+    }
+    return pa.table(columns, TEXT_SAMPLES)
+
+
+def _write(
+    path: str | os.PathLike[str],
+    documents: Iterable[_Document],
+    count: int,
+    to_rows: Callable[[Sequence[_Document]], pa.Table],
+    record: dict[str, object],
+) -> None:
+    stream = iter(tqdm(documents, total=count, unit="document", mininterval=2))
     with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         while batch := list(islice(stream, ROWS_OF_WRITE)):
-            columns = {
-                "doc_id": [one.instance.instance_id for one in batch],
-                "text": [" ".join(one.words) for one in batch],
-                "n_tokens": [len(one.words) for one in batch],
-                "log_prob": [None] * len(batch),
-                "log_prob_decoding": [None] * len(batch),
-                "finished": [not one.truncated for one in batch],
-            }
-            writer.write(pa.table(columns, TEXT_SAMPLES))
+            writer.write(to_rows(batch))

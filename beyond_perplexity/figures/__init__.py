@@ -171,10 +171,11 @@ FIGURES: Rows[Exhibit] = {
     ),
     "importance/figure_bounds": Exhibit(
         "figures.bounds:bounds",
-        ("estimates",),
+        ("estimates", "gaps"),
         "Bounds of every method",
         "The upper bounds of every method, and the brackets that enclose the value from both "
-        "sides with their errors: dotted where no claim is made. Bars of upper bounds are two "
+        "sides with their errors: dotted where no claim is made, or simulated documents refute it. "
+        "Bars of upper bounds are two "
         "errors over the samples on both sides. Of several temperatures (and beams whose tail is "
         "sampled) the lowest is shown. It is chosen by the numbers that it is shown among, and "
         "so it is no bound in expectation any more; a temperature fixed in advance, or chosen "

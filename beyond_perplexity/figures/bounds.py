@@ -18,6 +18,8 @@ from beyond_perplexity.importance.estimators.contract import (
     TWO_SIDED_UNSURE,
 )
 from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.importance.finite_bounds import finite_bounds
+from beyond_perplexity.importance.refuted import withdraw_claims
 from beyond_perplexity.importance.wording import sampling_error
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
@@ -30,13 +32,7 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     Columns are added: ``row``, the row's label, and ``chosen_from``, how many bounds it is of.
     """
     titles = {method: one.title for method, one in load_estimators().items()}
-    instance = estimates[
-        (estimates["aggregation"] == "instance")
-        & (estimates["measure"] == "perplexity")
-        & estimates["method"].isin(titles)
-        & estimates["bound"].isin(MARKS)
-        & np.isfinite(estimates["value"])
-    ]
+    instance = finite_bounds(estimates, MARKS)
     if instance.empty:
         raise InputError("there is nothing to draw: the table has no finite bound")
     # Each size of a beam has a strict bound; of several stochastic ones the lowest is shown.
@@ -68,7 +64,7 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
     return alone.assign(row=alone["method"].map(titles) + ": " + basis)
 
 
-def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
+def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
     Parameters
@@ -78,6 +74,8 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
         sampled) the lowest is shown. Chosen by the numbers it is shown among, the lowest of several
         stochastic bounds is no such bound any more: its logarithm may lie below the true one's in
         expectation, by up to the errors of those that it is chosen from.
+    gaps : pandas.DataFrame or None
+        Schema ``importance_gaps``: brackets that it refutes make no claim.
     labels : Labels
         Of no concern here: models and proposals go by their own names.
 
@@ -93,7 +91,7 @@ def bounds(estimates: pd.DataFrame, labels: Labels) -> Figure:
     InputError
         When the table has no finite bound.
     """
-    chosen, brackets = _best(estimates), _brackets(estimates)
+    chosen, brackets = _best(estimates), _brackets(withdraw_claims(estimates, gaps))
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
     lines = list(dict.fromkeys([*chosen["row"], *brackets["row"]]))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.spans import words_inside
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, document_of
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
@@ -29,12 +30,7 @@ def inside_mentions(latent: LatentModel, instance: Instance) -> np.ndarray | Non
     """Return which words are inside annotated mentions, bool, (T,); None for a model of trees."""
     batch = InstanceBatch.of([instance]).to(latent.device)
     described = latent.outline(instance, latent.annotated(batch)[0])
-    if "mentions" not in described:
-        return None
-    inside = np.zeros(len(instance.arrays[TOKENS]), bool)
-    for mention in described["mentions"]:
-        inside[mention["start"] : mention["end"]] = True
-    return inside
+    return words_inside(described, len(instance.arrays[TOKENS]))
 
 
 @torch.inference_mode()

@@ -11,18 +11,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.estimators.contract import (
-    ALL_TEMPERATURES,
-    SAMPLES,
-    STOCHASTIC,
-    STRICT,
-)
-from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
+from beyond_perplexity.importance.estimators.contract import ALL_TEMPERATURES, SAMPLES
+from beyond_perplexity.importance.estimators.registry import find_estimator
+from beyond_perplexity.importance.finite_bounds import finite_bounds
 from beyond_perplexity.importance.wording import sampling_error
 
 TARGET = 0.01  # standard error, nats a token
@@ -52,13 +47,7 @@ def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFr
     InputError
         When there is no finite bound, or a job's costs are missing.
     """
-    held = estimates[
-        (estimates["aggregation"] == "instance")
-        & (estimates["measure"] == "perplexity")
-        & estimates["bound"].isin([STOCHASTIC, STRICT])
-        & estimates["method"].isin(load_estimators())
-        & np.isfinite(estimates["value"].astype(float))
-    ]
+    held = finite_bounds(estimates)
     if held.empty:
         raise InputError("the estimates hold no finite bound; draw more samples")
     tables = dict(list(costs.groupby(["model", "proposal"], sort=False)))

@@ -35,6 +35,8 @@ from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.reading.bidirectional import SimulatedEstimates, SimulatedRuns
 from beyond_perplexity.importance.summary import share_below
 
+FAILS = "fails"  # a verdict
+
 
 def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
     """Give a row of schema ``importance_gaps`` for each setting, without model and proposal.
@@ -83,7 +85,7 @@ class GapRange(NamedTuple):
         if low <= self.below and high >= self.above:
             return "holds"
         if low > self.above or high < self.below:
-            return "fails"
+            return FAILS
         return f"open: at most {max(low - self.below, self.above - high):.3f} short"
 
 

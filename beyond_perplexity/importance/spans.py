@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 Range = tuple[int, int]  # words from the first to before the second
 OF_MENTIONS, OF_TREES = "mentions", "trees"
 
@@ -53,6 +55,16 @@ def entities_by_span(described: Mapping[str, Any]) -> dict[Range, Hashable]:
         found[span] = entity if isinstance(entity, str) else last.get(entity)
         last[entity] = span
     return found
+
+
+def words_inside(described: Mapping[str, Any], words: int) -> np.ndarray | None:
+    """Return which words are inside mentions of an outline, bool, (T,); None of a tree."""
+    if structure_of(described) == OF_TREES:
+        return None
+    inside = np.zeros(words, bool)  # (T,)
+    for mention in described["mentions"]:
+        inside[mention["start"] : mention["end"]] = True
+    return inside
 
 
 def tree_spans(tree: str) -> set[Range]:

@@ -91,19 +91,19 @@ class _Measures:
         self._t = inputs.reader.n_tokens
         self._total = int(self._t.sum())
 
-    def rows(self, estimate: CorpusEstimate, charged: Iterator[Fields]) -> Iterator[Fields]:
+    def rows(self, estimate: CorpusEstimate, own: Fields | None) -> Iterator[Fields]:
         """Give the row of each measure.
 
         Parameters
         ----------
         estimate : CorpusEstimate
-        charged : iterator of dict
-            The numbers of this and later estimates with unknown words penalized, if there are such.
+        own : dict or None
+            Its numbers with unknown words penalized, where they are estimated anew.
         """
         unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
         yield {"measure": "perplexity", **self.uncharged(estimate)}
         penalized = {"measure": "unknown_penalized_perplexity"}
-        if (own := next(charged, None)) is not None:
+        if own is not None:
             yield own | penalized
         elif unknown is None or types is None:
             note = "the number of unknown tokens or of unknown types is not known"
@@ -173,12 +173,13 @@ def _clean(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _charged(reduction: Reduction) -> Iterator[Fields]:
-    """Give the numbers of every estimate with unknown words penalized, if they are estimated."""
-    if reduction.penalized is not None:
-        measures = _Measures(reduction.penalized.inputs)
-        for _, estimator in reduction.penalized.estimators:
-            yield from map(measures.uncharged, estimator.estimates())
+def _charged(reduction: Reduction) -> list[list[Fields]] | None:
+    """Give the numbers of every estimator with unknown words penalized, if they are estimated."""
+    if reduction.penalized is None:
+        return None
+    measures = _Measures(reduction.penalized.inputs)
+    held = reduction.penalized.estimators
+    return [[measures.uncharged(one) for one in estimator.estimates()] for _, estimator in held]
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
@@ -187,13 +188,15 @@ def estimates_table(reduction: Reduction) -> pa.Table:
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
     measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
-    charged = _charged(reduction)
+    charged = _charged(reduction) or [None] * len(reduction.estimators)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
-    for method, estimator in reduction.estimators:
+    for (method, estimator), numbers in zip(reduction.estimators, charged, strict=True):
         group = last if estimator.group is None else estimator.group
-        for estimate in estimator.estimates():
+        estimates = list(estimator.estimates())
+        own = numbers or [None] * len(estimates)
+        for estimate, penalized in zip(estimates, own, strict=True):
             level = estimator.levels.index(estimate.labels["aggregation"])
-            rows = [{"method": method, **row} for row in measures.rows(estimate, charged)]
+            rows = [{"method": method, **row} for row in measures.rows(estimate, penalized)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]

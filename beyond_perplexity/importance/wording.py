@@ -70,6 +70,19 @@ def interval(row: Mapping[Any, Any]) -> str:
     return f"{number(row['low'])} to {number(row['high'])}"
 
 
+def method_cell(row: Mapping[Any, Any]) -> str:
+    """Name the method of an estimate and the size of its beam; null may be NaN."""
+    size = row["beam_size"]
+    title = find_estimator(row["method"]).title
+    return title if size is None or math.isnan(size) else f"{title}, k = {size:.0f}"
+
+
+def temperature_cell(row: Mapping[Any, Any]) -> str:
+    """Write the temperature of an estimate, or a dash; null may be NaN."""
+    degrees = row["temperature"]
+    return "–" if degrees is None or math.isnan(degrees) else f"{degrees:g}"
+
+
 def _value(row: _Row) -> str:
     return number(row["value"]) if row["basis"] is None else interval(row)
 

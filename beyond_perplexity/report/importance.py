@@ -18,8 +18,15 @@ from beyond_perplexity.importance.diagnostics import (
 )
 from beyond_perplexity.importance.estimators.contract import STRICT
 from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
+from beyond_perplexity.importance.refuted import withdraw_claims
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.wording import interval, k_hat_cell, sampling_error
+from beyond_perplexity.importance.wording import (
+    interval,
+    k_hat_cell,
+    method_cell,
+    sampling_error,
+    temperature_cell,
+)
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
@@ -242,12 +249,14 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     )
 
 
-def trust_table(estimates: pd.DataFrame, labels: Labels) -> Table:
+def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out how far each instance-level estimate can be trusted.
 
-    Parameters and errors as `sampling_table`.
+    Parameters and errors as `sampling_table`; with `gaps`, schema ``importance_gaps``, brackets
+    that simulated documents refute make no claim.
     """
-    instance = estimates[estimates["aggregation"] != "corpus"]
+    claimed = withdraw_claims(estimates, gaps)
+    instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
     penalized = {
@@ -289,7 +298,8 @@ def _trust_note(chosen: pd.DataFrame, labels: Labels) -> str:
     trusted = "; ".join(["(Σw)²/Σw² of an instance", *trust])
     return (
         "Bound: what the estimate is of the true perplexity; of a bracket both ends are shown, "
-        "with their errors, and a question mark withholds the claim (why: the CSV). "
+        "with their errors, and a question mark withholds the claim (why: the CSV), as where the "
+        "bracket of the same setting fails on documents that the model generated. "
         "Unknown penalized: each unknown word "
         f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
         "Standard error over samples: by the delta method where every instance has "
@@ -337,7 +347,6 @@ def _diagnosed(
     error, source = sampling_error(row)
     estimator = find_estimator(row["method"])
     above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
-    size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
     bracketed = not pd.isna(row["basis"])
     drawn = find_estimator(row["basis"]) if bracketed else estimator
     basis = f": {drawn.title.lower()}" if bracketed else ""
@@ -345,8 +354,8 @@ def _diagnosed(
     return [
         str(row["model"]),
         str(row["proposal"]),
-        shown("temperature", "g"),
-        estimator.title + (size or basis),
+        temperature_cell(row),
+        method_cell(row) + basis,
         shown("n_samples", ",.0f") + drawn.times.format_map(row),
         str(row["bound"]),
         *(_interval(one) if bracketed else _number(one.get("value")) for one in values),

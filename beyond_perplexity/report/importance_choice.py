@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.wording import sampling_error
+from beyond_perplexity.importance.finite_bounds import finite_bounds
+from beyond_perplexity.importance.wording import method_cell, sampling_error, temperature_cell
 from beyond_perplexity.report.layout import Column, Table
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
@@ -29,23 +28,6 @@ _CHOICE_NOTE = (
     "that need no choice, which is one in expectation only where there is one alone. What has no "
     "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
-
-
-def stochastic_bounds(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the stochastic bounds of perplexity at instance level that are finite.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``.
-    """
-    return estimates[
-        (estimates["aggregation"] == "instance")
-        & (estimates["measure"] == "perplexity")
-        & (estimates["bound"] == STOCHASTIC)
-        & estimates["method"].isin(load_estimators())
-        & np.isfinite(estimates["value"].astype(float))
-    ]
 
 
 def estimate_key(row: dict[Hashable, Any]) -> tuple[str, ...]:
@@ -65,7 +47,7 @@ def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
 
 def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
     """Keep the bounds that say how far to trust them: that have effective samples."""
-    bounds = stochastic_bounds(estimates)
+    bounds = finite_bounds(estimates, [STOCHASTIC])
     return bounds[bounds["ess_median"].notna()]
 
 
@@ -93,14 +75,15 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
         When a model has no finite stochastic bound, or none that was also estimated on validation.
     """
     bounds, found = _trusted(estimates), []
+    known = None if choices is None else _trusted(choices)
     for model in dict.fromkeys(estimates["model"]):
         own = bounds[bounds["model"] == model]
-        if choices is None:
+        if known is None:
             free = without_choice(own)
             chosen_by = BY_NOTHING if len(free) == 1 else f"itself, the lowest of {len(free)}"
             place = None if free.empty else free["value"].idxmin()
         else:
-            place, chosen_by = _by_validation(own, _trusted(choices)), BY_VALIDATION
+            place, chosen_by = _by_validation(own, known), BY_VALIDATION
         if place is None:
             raise InputError(f"{model}: no estimate has a finite bound; draw more samples")
         found.append(estimates.loc[[place]].assign(chosen_by=chosen_by))
@@ -116,10 +99,7 @@ def _by_validation(own: pd.DataFrame, choices: pd.DataFrame) -> Any:
 
 
 def _setting(row: dict[Hashable, Any]) -> list[str]:
-    title = load_estimators()[str(row["method"])].title
-    size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
-    degrees = "–" if pd.isna(row["temperature"]) else f"{row['temperature']:g}"
-    return [str(row["model"]), str(row["proposal"]), title + size, degrees]
+    return [str(row["model"]), str(row["proposal"]), method_cell(row), temperature_cell(row)]
 
 
 def _numbers(row: dict[Hashable, Any], valid: float | None) -> list[str]:
@@ -160,7 +140,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     InputError
         As `choose_estimates`.
     """
-    bounds = stochastic_bounds(estimates)
+    bounds = finite_bounds(estimates, [STOCHASTIC])
     by_value = ["model", "value"]
     free = without_choice(bounds).sort_values(by_value, kind="stable")
     chosen = choose_estimates(estimates, choices)
@@ -169,14 +149,10 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
         if choices is None
         else {
             estimate_key(row): float(row["value"])
-            for row in stochastic_bounds(choices).to_dict("records")
+            for row in finite_bounds(choices, [STOCHASTIC]).to_dict("records")
         }
     )
-    strict = estimates[
-        (estimates["bound"] == STRICT)
-        & (estimates["measure"] == "perplexity")
-        & np.isfinite(estimates["value"].astype(float))
-    ].sort_values(by_value, kind="stable")
+    strict = finite_bounds(estimates, [STRICT]).sort_values(by_value, kind="stable")
     least = strict.drop_duplicates("model").assign(
         chosen_by="itself: the least strict bound is one"
     )

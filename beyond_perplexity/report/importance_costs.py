@@ -10,6 +10,7 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
 from beyond_perplexity.importance.estimators.registry import find_estimator
+from beyond_perplexity.importance.wording import method_cell, temperature_cell
 from beyond_perplexity.report.importance_choice import choose_estimates, estimate_key
 from beyond_perplexity.report.layout import Column, Table
 
@@ -29,14 +30,8 @@ NEEDED = (
 
 
 def _setting(row: dict[Any, Any]) -> list[str]:
-    size = "" if pd.isna(row["beam_size"]) else f", k = {row['beam_size']:.0f}"
-    return [
-        str(row["model"]),
-        str(row["proposal"]),
-        "–" if pd.isna(row["temperature"]) else f"{row['temperature']:g}",
-        find_estimator(row["method"]).title + size,
-        _size(row),
-    ]
+    setting = [str(row["model"]), str(row["proposal"]), temperature_cell(row), method_cell(row)]
+    return [*setting, _size(row)]
 
 
 def _size(row: dict[Any, Any]) -> str:

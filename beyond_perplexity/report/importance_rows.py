@@ -79,13 +79,14 @@ IMPORTANCE_TABLES: Rows[Exhibit] = {
     ),
     "importance/table_diagnostics": Exhibit(
         "report.importance:trust_table",
-        ("estimates",),
+        ("estimates", "gaps"),
         "How far the estimates can be trusted",
         "What each number is of the true perplexity (a strict or a stochastic upper bound, or "
         "debiased) stands beside it. Errors over the samples are by the delta method where every "
         "instance has 10 effective samples (or runs) or more and a relative variance of at most "
         "0.1, else by bootstrap, which may be too small; neither knows of the bias."
         + TERMS_OF_ESTIMATES,
+        optional=("gaps",),
     ),
     "importance/table_gaps": Exhibit(
         "report.importance_gaps:gaps_report",

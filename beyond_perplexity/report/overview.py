@@ -15,9 +15,10 @@ from beyond_perplexity.figures.numbers import shown_range, shown_share
 from beyond_perplexity.figures.verdicts import human_floors, verdict_mark
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.importance.finite_bounds import finite_bounds
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
-from beyond_perplexity.report.importance_choice import stochastic_bounds, without_choice
+from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
@@ -241,7 +242,11 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
 
 def _without_choice(estimates: pd.DataFrame) -> list[str]:
     """Return the lowest bound that no temperature and no size was chosen for, and what gave it."""
-    free = without_choice(stochastic_bounds(estimates)).nsmallest(1, "value").to_dict("records")
+    free = (
+        without_choice(finite_bounds(estimates, [STOCHASTIC]))
+        .nsmallest(1, "value")
+        .to_dict("records")
+    )
     if not free:
         return ["—", "—"]
     title = load_estimators()[free[0]["method"]].title

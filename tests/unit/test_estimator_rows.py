@@ -118,7 +118,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
 
     frame = table.to_pandas()
     labels = Labels(families={"tiny": "rnng"}, data={"tiny": "words"})
-    shown = trust_table(frame, labels)
+    shown = trust_table(frame, None, labels)
     assert ("Largest weight", f"{K} !") in {(row[3], row[4]) for row in shown.rows}
     assert "of the largest weight all samples; bounds" in shown.note
     assert "; of the largest weight 1; tokens below 5" in shown.note

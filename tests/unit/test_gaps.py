@@ -23,6 +23,7 @@ from beyond_perplexity.importance.gaps import gap_ranges
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.refuted import withdraw_claims
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
 from beyond_perplexity.importance.tables import estimates_table
 from beyond_perplexity.importance.wording import report
@@ -163,12 +164,37 @@ def test_the_share_of_tokens_with_few_effective_samples_is_said(tmp_path):
 def test_the_figure_of_bounds_has_the_brackets_that_need_no_choice(tmp_path):
     frame = estimates(tmp_path / "w.csv", lognormal(1.0)).to_pandas()
     frame = frame.assign(model="m", proposal="m-q")
-    (axis,) = bounds(frame, Labels()).axes
+    (axis,) = bounds(frame, None, Labels()).axes
     lines = [text.get_text() for text in axis.get_yticklabels()]
     assert "Bracket: Importance sampling" in lines
     row = frame[frame["basis"].notna() & frame["low"].notna()].iloc[0]
     drawn = [line.get_xdata().tolist() for line in axis.get_lines() if len(line.get_xdata()) == 2]
     assert [row["low"], row["high"]] in drawn
     several = pd.concat([frame.assign(temperature=1.0), frame.assign(temperature=2.0)])
-    (axis,) = bounds(several, Labels()).axes
+    (axis,) = bounds(several, None, Labels()).axes
     assert "Bracket: importance sampling" not in [t.get_text() for t in axis.get_yticklabels()]
+
+
+def test_a_bracket_that_simulated_documents_refute_claims_nothing():
+    """Oracle: m-one's bracket ends at 5.3, above what m-two shows the truth to be at most, 5.2."""
+    row = {"model": "m", "bound": "two-sided", "note": "rests on samples", "temperature": 1.0}
+    row |= {"basis": "importance_sampling", "n_samples": 100}
+    refuted = row | {"proposal": "m-one"}
+    rows = [
+        refuted,
+        refuted | {"n_samples": 101},
+        refuted | {"n_samples": 50},
+        refuted | {"temperature": 2.0},
+        refuted | {"basis": "smc"},
+        refuted | {"bound": "stochastic", "basis": None},
+        row | {"proposal": "m-two"},
+    ]
+    frame, gaps = pd.DataFrame(rows), pd.DataFrame(ROWS)
+    found = withdraw_claims(frame, gaps)
+    withdrawn = [place in (0, 2) for place in range(len(rows))]
+    assert [bound == "two-sided?" for bound in found["bound"]] == withdrawn
+    assert [note != "rests on samples" for note in found["note"]] == withdrawn
+    assert "5.300 to 5.600 nats a token and the truth is between 4.900 and 5.2" in found["note"][0]
+    assert found["note"][0].endswith("; rests on samples")
+    assert frame["bound"].tolist() == [one["bound"] for one in rows]
+    pd.testing.assert_frame_equal(withdraw_claims(frame, None), frame)

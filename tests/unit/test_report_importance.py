@@ -155,7 +155,7 @@ def test_table_2_shows_the_lowest_strict_bound_of_each_size():
 
 
 def test_the_diagnostics_name_the_bound_of_every_estimate():
-    table = trust_table(estimates(), LABELS)
+    table = trust_table(estimates(), None, LABELS)
     titles = [f"{column.group} {column.title}".strip() for column in table.columns]
     rows = {(row[1], row[2], row[3]): dict(zip(titles, row, strict=True)) for row in table.rows}
     sampled = rows["mine-peeking", "0.5", "Importance sampling"]
@@ -173,7 +173,7 @@ def test_the_diagnostics_show_particles_and_runs():
     row = {"model": "mine", "proposal": "p", "method": "smc", "aggregation": "instance"}
     row |= {"measure": "perplexity", "value": 90.0, "bound": "stochastic", "n_samples": 50}
     row |= {"replicates": 4, "n_instances": 40, "standard_error": 1.5, "temperature": 1.0}
-    (shown,) = trust_table(pd.DataFrame([row], columns=ESTIMATES.names), LABELS).rows
+    (shown,) = trust_table(pd.DataFrame([row], columns=ESTIMATES.names), None, LABELS).rows
     assert shown[4] == "50 × 4"
     assert list(shown[8:10]) == ["1.5", "delta method"]
 
@@ -280,7 +280,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     smc |= {"model": "mine", "proposal": "mine-no-peeking", "bound": "stochastic"}
     smc["standard_error"] = 2.0
     table.loc[len(table)] = pd.Series(smc)
-    mine, other = bounds(table, LABELS).axes
+    mine, other = bounds(table, None, LABELS).axes
     names = [label.get_text() for label in mine.get_yticklabels()]
     assert names == [
         "Beam marginalization, k = 1",
@@ -294,7 +294,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     assert {values for place, values in drawn if place == 2} == {100.0, 102.0}
     legend = [text.get_text() for text in mine.figure.legends[0].get_texts()]
     assert "stochastic upper bound (the lowest over τ)" in legend
-    alone = bounds(table[table["temperature"] != 0.5], LABELS).legends[0].get_texts()
+    alone = bounds(table[table["temperature"] != 0.5], None, LABELS).legends[0].get_texts()
     assert "stochastic upper bound" in [text.get_text() for text in alone]
     # Two errors on each side: by the delta method where it is known, else by bootstrap.
     ends = {
@@ -304,9 +304,9 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
     }
     assert {8.0, 10.0} <= ends
     assert len(other.lines) == 3
-    assert len(bounds(table[table["method"] != "beam"], LABELS).axes) == 2
+    assert len(bounds(table[table["method"] != "beam"], None, LABELS).axes) == 2
     with pytest.raises(InputError, match="no finite bound"):
-        bounds(table.iloc[:0], LABELS)
+        bounds(table.iloc[:0], None, LABELS)
 
 
 def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
@@ -376,7 +376,7 @@ def test_names_tokens_and_entities_are_drawn_as_they_stand(tmp_path):
         "2": (perplexity_by_samples(hostile(curves()), LABELS), 2),
         "3": (aggregation(hostile(curves()), named), 3),
         "4": (densities(hostile(replicates()), LABELS), 2),
-        "bounds": (bounds(hostile(estimates()), LABELS), 2),
+        "bounds": (bounds(hostile(estimates()), None, LABELS), 2),
     }
     for name, (figure, at_least) in figures.items():
         paths = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "pdf")]

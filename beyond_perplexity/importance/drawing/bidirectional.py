@@ -25,16 +25,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics, diagnose
 from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair
 from beyond_perplexity.importance.drawing.smc import (
-    PARTICLES_AT_ONCE,
     conditional_smc,
-    numbers_needed,
+    run_numbers,
     run_smc,
 )
 from beyond_perplexity.importance.drawing.weights import weigh
 from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.options import BidirectionalOptions, SMCOptions, WeightOptions
 from beyond_perplexity.instances.store import InstanceBatch
-from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -80,8 +78,7 @@ def estimate_simulated(
         numbers are keyed by the number of the document, its samples and runs and the temperature.
     """
     pair = replace(pair, purpose=f"{pair.purpose}/bidirectional")
-    walks = hasattr(pair.model, "extend") and hasattr(pair.proposal, "propose")
-    smc = options.smc if options.particles and walks else None
+    smc = options.smc if options.particles and pair.is_sequential else None
     for document in instances:
         if document.truncated or not document.words:
             yield from _left_out(pair, document, options, smc)
@@ -197,23 +194,16 @@ def _by_particles(pair: Pair, document: Simulated, options: SMCOptions) -> Colum
 
 def _conditional_runs(pair: Pair, document: Simulated, options: SMCOptions) -> Iterator[np.ndarray]:
     """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
-    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
-    particles, device = options.particles, pair.model.device
+    device = pair.model.device
     batch = InstanceBatch.of([document.instance]).to(device)
-    number = document.instance.instance_id
-    purpose = f"{pair.purpose}/conditional/{float(options.temperature)}/{number}"
-    draws, block = numbers_needed(proposal, batch), max(1, PARTICLES_AT_ONCE // particles)
     latents = document.latents.to(device)  # (W,)
-    for first in range(0, options.runs, block):
-        runs = range(first, min(first + block, options.runs))  # F of them
-        items = torch.arange(runs.start * (particles + 1), runs.stop * (particles + 1))
-        numbers = uniforms(pair.seed, purpose, items, 0, draws, device)  # (F (K + 1), U)
+    for runs, numbers in run_numbers(pair, "conditional", batch, options):
         found = conditional_smc(
-            model,
-            proposal,
+            cast(Any, pair.model),
+            cast(Any, pair.proposal),
             batch,
-            particles,
-            numbers.view(len(runs), particles + 1, draws),
+            options.particles,
+            numbers,
             latents.expand(len(runs), -1),
             options.temperature,
             options.threshold,

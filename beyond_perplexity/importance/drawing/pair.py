@@ -70,6 +70,11 @@ class Pair:
             proposal = type(proposal)(model)
         return replace(self, model=model, proposal=proposal)
 
+    @property
+    def is_sequential(self) -> bool:
+        """Whether both go through a text word by word, as sequential Monte Carlo needs."""
+        return hasattr(self.model, "extend") and hasattr(self.proposal, "propose")
+
     def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
         """Say what the weights of this pair are, for the footer of a shard."""
         model, _, proposal = self.purpose.partition("/")

@@ -11,7 +11,7 @@ others. K particles or samples, W entries of a row of z, T words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,15 +22,16 @@ from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair, d
 from beyond_perplexity.importance.drawing.smc import numbers_needed, smc_paths
 from beyond_perplexity.importance.options import PosteriorOptions
 from beyond_perplexity.importance.spans import (
-    OF_MENTIONS,
     OF_TREES,
     SpanCounts,
     count_spans,
     entities_by_span,
     structure_of,
+    words_inside,
 )
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.models.latent import LatentModel
 
 POSTERIOR_SOURCE, PROPOSAL_SOURCE = "posterior", "proposal"
 
@@ -87,57 +88,60 @@ def _weighted(pair: Pair, instance: Instance, latents: Tensor, temperature: floa
 
 
 def expected_counts(
-    pair: Pair, instance: Instance, held: WeightedLatents
-) -> tuple[str, np.ndarray]:
+    model: LatentModel, instance: Instance, annotated: Mapping[str, Any], held: WeightedLatents
+) -> np.ndarray:
     """Average what latents and annotation have in common.
+
+    Parameters
+    ----------
+    model : LatentModel
+    instance : Instance
+    annotated : mapping
+        Outline of its annotation.
+    held : WeightedLatents
 
     Returns
     -------
-    structure : str
-        `spans.OF_MENTIONS` or `spans.OF_TREES`.
-    means : ndarray
-        float64, (4,): of the fields of `SpanCounts`; NaN where the instance has no annotation that
-        the model could have, or p̂ is 0. Distinct latents are looked at once.
+    ndarray
+        float64, (4,): means of the fields of `SpanCounts`; NaN where the instance has no annotation
+        that the model could have, or p̂ is 0. Distinct latents are looked at once.
     """
-    batch = InstanceBatch.of([instance]).to(pair.model.device)
-    described = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
-    structure = structure_of(described)
-    if (structure == OF_TREES and not described["tree"]) or not held.shares.any():
-        return structure, np.full(len(SpanCounts._fields), np.nan)
-    truth = entities_by_span(described)
+    unknown = structure_of(annotated) == OF_TREES and not annotated["tree"]
+    if unknown or not held.shares.any():
+        return np.full(len(SpanCounts._fields), np.nan)
+    truth = entities_by_span(annotated)
     unique, places = torch.unique(held.latents.cpu(), dim=0, return_inverse=True)  # (N, W), (K,)
     shares = np.bincount(places.numpy(), held.shares.cpu().numpy(), len(unique))  # (N,)
-    counts = [
-        count_spans(truth, entities_by_span(pair.model.outline(instance, row))) for row in unique
-    ]
+    counts = [count_spans(truth, entities_by_span(model.outline(instance, row))) for row in unique]
     means = shares @ np.array(counts, np.float64)  # (4,)
-    return structure, np.array([len(truth), *means[1:]])
+    return np.array([len(truth), *means[1:]])
 
 
-def _decomposed(
-    pair: Pair, instance: Instance, prefixes: Tensor | None
-) -> dict[str, float | int | None]:
-    """Say what words inside mentions, and the end, add to log p̂ of the run."""
-    batch = InstanceBatch.of([instance]).to(pair.model.device)
-    words = len(instance.arrays[TOKENS])
-    outline = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
-    inside = np.zeros(words, bool)  # (T,)
-    for start, end in entities_by_span(outline) if structure_of(outline) == OF_MENTIONS else ():
-        inside[start:end] = True
-    found: dict[str, float | int | None] = {
-        "n_words": words,
-        "n_tokens": int(pair.model.n_tokens(batch)[0]),
-        "n_inside": int(inside.sum()) if structure_of(outline) == OF_MENTIONS else None,
-    }
+def _decomposed(inside: np.ndarray | None, prefixes: Tensor | None) -> dict[str, float | None]:
+    """Say what words inside mentions, (T,), and the end add to log p̂ of a run."""
     names = ("log_likelihood", "log_likelihood_inside", "log_likelihood_end")
-    found |= dict.fromkeys(names)
+    found: dict[str, float | None] = dict.fromkeys(names)
     if prefixes is None or not torch.isfinite(prefixes).all():
         return found
     added = np.diff(prefixes.cpu().numpy(), prepend=0.0)  # (T + 1,)
     found["log_likelihood"], found["log_likelihood_end"] = float(prefixes[-1]), float(added[-1])
-    if found["n_inside"] is not None:
+    if inside is not None:
         found["log_likelihood_inside"] = float(added[:-1][inside].sum())
     return found
+
+
+def _sources(
+    pair: Pair, instance: Instance, options: PosteriorOptions
+) -> Iterator[tuple[str, str, WeightedLatents]]:
+    """Give latents of the posterior and of the proposal, after their source and method."""
+    drawn = _samples(pair, instance, options)  # (K, W)
+    if pair.is_sequential:
+        yield POSTERIOR_SOURCE, "smc", _particles(pair, instance, options)
+    else:
+        shares = _weighted(pair, instance, drawn, options.temperature)
+        yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
+    even = torch.full((len(drawn),), 1 / len(drawn), dtype=torch.float64)  # (K,)
+    yield PROPOSAL_SOURCE, "samples", WeightedLatents(drawn, even)
 
 
 @torch.inference_mode()
@@ -158,26 +162,26 @@ def compare_latents(
     dict of str to numpy.ndarray
         Columns of schema ``posterior``, the two rows of an instance at a time.
     """
-    walks = hasattr(pair.model, "extend") and hasattr(pair.proposal, "propose")
     model, _, proposal = pair.purpose.partition("/")
-    methods = {PROPOSAL_SOURCE: "samples"}
-    methods[POSTERIOR_SOURCE] = "smc" if walks else "importance_sampling"
     for instance in instances:
-        drawn = _samples(pair, instance, options)  # (K, W)
-        even = torch.full((len(drawn),), 1 / len(drawn), dtype=torch.float64)  # (K,)
-        if walks:
-            believed = _particles(pair, instance, options)
-        else:
-            shares = _weighted(pair, instance, drawn, options.temperature)
-            believed = WeightedLatents(drawn, shares)
-        sources = {POSTERIOR_SOURCE: believed, PROPOSAL_SOURCE: WeightedLatents(drawn, even)}
+        batch = InstanceBatch.of([instance]).to(pair.model.device)
+        words = len(instance.arrays[TOKENS])
+        annotated = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
+        inside = words_inside(annotated, words)
+        common = {
+            "model": model,
+            "proposal": proposal,
+            "instance_id": instance.instance_id,
+            "structure": structure_of(annotated),
+            "n_words": words,
+            "n_tokens": int(pair.model.n_tokens(batch)[0]),
+            "n_inside": None if inside is None else int(inside.sum()),
+        }
         rows = []
-        for source, held in sources.items():
-            structure, means = expected_counts(pair, instance, held)
-            row = {"model": model, "proposal": proposal, "instance_id": instance.instance_id}
-            row |= {"source": source, "structure": structure, "n_samples": len(held.latents)}
-            row["method"] = methods[source]
+        for source, method, held in _sources(pair, instance, options):
+            means = expected_counts(pair.model, instance, annotated, held)
+            row = {"source": source, "method": method, "n_samples": len(held.latents)}
             row["effective"] = float(1 / max(held.shares.square().sum().item(), 1e-300))
             row |= dict(zip(SpanCounts._fields, means.tolist(), strict=True))
-            rows.append(row | _decomposed(pair, instance, held.prefixes))
+            rows.append(common | row | _decomposed(inside, held.prefixes))
         yield {name: np.array([row[name] for row in rows], object) for name in rows[0]}

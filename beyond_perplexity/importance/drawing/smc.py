@@ -258,6 +258,37 @@ def numbers_needed(proposal: SequentialProposal[_Q], batch: InstanceBatch) -> in
     return max(1, proposal.word_draws) * batch.tokens.shape[1]
 
 
+def run_numbers(
+    pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions
+) -> Iterator[tuple[range, Tensor]]:
+    """Draw the random numbers of runs on one instance, a block of runs at a time.
+
+    Parameters
+    ----------
+    pair : Pair
+    purpose : str
+        What the runs are for: it keys the numbers, with the run, the instance and the temperature.
+    batch : InstanceBatch
+        The instance.
+    options : SMCOptions
+
+    Yields
+    ------
+    runs : range
+        F of them.
+    numbers : Tensor
+        float64 in [0, 1), (F, K + 1, U).
+    """
+    block, rows = max(1, PARTICLES_AT_ONCE // options.particles), options.particles + 1
+    key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
+    draws = numbers_needed(cast(Any, pair.proposal), batch)
+    for first in range(0, options.runs, block):
+        runs = range(first, min(first + block, options.runs))
+        items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
+        numbers = uniforms(pair.seed, key, items, 0, draws, pair.model.device)  # (F (K + 1), U)
+        yield runs, numbers.view(len(runs), rows, draws)
+
+
 @torch.inference_mode()
 def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> Iterator[Columns]:
     """Estimate p(x) of each instance by runs that are independent of each other.
@@ -281,26 +312,18 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     InputError
         When the model cannot be scored word by word.
     """
-    if not hasattr(pair.model, "extend") or not hasattr(pair.proposal, "propose"):
+    if not pair.is_sequential:
         raise InputError("the model cannot be scored word by word; use importance sampling")
-    particles, device, penalized = options.particles, pair.model.device, pair.penalized()
-    block = max(1, PARTICLES_AT_ONCE // particles)
+    penalized = pair.penalized()
     for instance in instances:
-        batch = InstanceBatch.of([instance]).to(device)
-        purpose = f"{pair.purpose}/smc/{float(options.temperature)}/{instance.instance_id}"
-        draws = numbers_needed(cast(Any, pair.proposal), batch)
-        for first in range(0, options.runs, block):
-            runs = range(first, min(first + block, options.runs))  # F of them
-            rows = [run * (particles + 1) for run in (runs.start, runs.stop)]
-            items = torch.arange(*rows)  # (F (K + 1),)
-            numbers = uniforms(pair.seed, purpose, items, 0, draws, device)
-            numbers = numbers.view(len(runs), particles + 1, draws)  # (F, K + 1, U)
+        batch = InstanceBatch.of([instance]).to(pair.model.device)
+        for runs, numbers in run_numbers(pair, "smc", batch, options):
             found = _estimate(pair, batch, numbers, options)
             smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
             columns = {
                 **instance_columns(pair.model, batch, len(runs)),
                 "run": np.array(runs, dtype=np.int32),
-                "n_particles": np.full(len(runs), particles, np.int32),
+                "n_particles": np.full(len(runs), options.particles, np.int32),
                 "log_likelihood": found.log_prob.cpu().numpy(),
                 "ess_min": smallest.cpu().numpy(),
             }

@@ -79,7 +79,7 @@ class Bracket(Estimator):
 
     def estimate(self, instance: SampledInstance) -> InstanceEstimate:
         """Estimate as the method does, from all samples; keep the halves."""
-        found, index = self._base.estimate(instance), instance.position
+        found, index = self._base.estimated(instance), instance.position
         assert found.log_weights is not None
         assert found.diagnostics is not None
         self.halves[:, index] = log_half_means(found.log_weights, found.counts)

@@ -247,6 +247,14 @@ class Estimator(ABC):
     def estimate(self, instance: SampledInstance) -> InstanceEstimate:
         """Estimate log p of an instance."""
 
+    def estimated(self, instance: SampledInstance) -> InstanceEstimate:
+        """Return what `estimate` finds; an instance is estimated once by all that are alike."""
+        key = type(self), tuple(sorted(self.labels.items()))
+        if key not in instance.estimates:
+            instance.estimates[key] = self.estimate(instance)
+        found: InstanceEstimate = instance.estimates[key]
+        return found
+
     def samples(self, instance: SampledInstance) -> WeightedSamples:
         """Return the samples at the temperature of an estimator that needs `SAMPLES`."""
         assert self.group is not None
@@ -254,7 +262,7 @@ class Estimator(ABC):
 
     def add(self, instance: SampledInstance) -> None:
         """Keep what the whole corpus needs of an instance; they come in their order."""
-        found, index = self.estimate(instance), instance.position
+        found, index = self.estimated(instance), instance.position
         self.log_likelihood[index] = found.log_likelihood
         self.n_samples[index], self.debiased[index] = found.n_samples, found.debiased
         if found.diagnostics is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +42,11 @@ class SampledInstance(NamedTuple):
     instance_id : int
     samples : tuple of WeightedSamples
         One for each temperature.
+    estimates : dict
+        What estimators have found of it, by what they are: several may be made of one.
     """
 
     position: int
     instance_id: int
     samples: tuple[WeightedSamples, ...]
+    estimates: dict[Hashable, Any]

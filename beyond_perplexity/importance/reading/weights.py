@@ -218,7 +218,7 @@ class WeightReader:
             gathered = [self._gather(group, start, end) for group in range(len(self.temperatures))]
             for index in range(start, end):
                 samples = tuple(self._cut(columns, index) for columns in gathered)
-                yield SampledInstance(index, int(self.instance_ids[index]), samples)
+                yield SampledInstance(index, int(self.instance_ids[index]), samples, {})
             start = end
 
     def _gather(self, group: int, start: int, end: int) -> dict[str, np.ndarray]:

@@ -69,10 +69,17 @@ def run_command(main: Callable[[], None]) -> None:
             _end(*_ending(error))
         except KeyboardInterrupt:
             _end("stopped by Ctrl-C", 128 + signal.SIGINT)
+        except _Stopped as stopped:  # after the progress bars are closed
+            number = int(str(stopped)) - 128
+            _end(f"stopped by {signal.Signals(number).name}", 128 + number)
         except SystemExit:
             if _stream_fails():  # as of --help
                 _silence()
             raise
+
+
+class _Stopped(SystemExit):
+    """A signal asks the process to end."""
 
 
 def prepare_process() -> None:
@@ -174,7 +181,7 @@ def _stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)  # a second one would cut the clearing up short
-        _end(f"stopped by {signal.Signals(number).name}", 128 + number)
+        raise _Stopped(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.shared_words import shared_words
 from beyond_perplexity.tendencies.views import TextView, vocabulary_words

@@ -18,8 +18,9 @@ from beyond_perplexity.perplexity.paired import PairOptions, check_company, comp
 from beyond_perplexity.perplexity.score_files import read_scores
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import atomic_path, write_shard
+from beyond_perplexity.storage.shards import write_shard
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.drawing.description import describe
 from beyond_perplexity.importance.drawing.pair import load_pair
 from beyond_perplexity.instances.store import CorpusFiles
-from beyond_perplexity.storage.shards import write_json
+from beyond_perplexity.storage.outputs import write_json
 
 
 def main() -> None:

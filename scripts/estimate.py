@@ -27,8 +27,9 @@ from beyond_perplexity.importance.reduction import reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import atomic_path, write_shard
+from beyond_perplexity.storage.shards import write_shard
 
 OUTPUTS = {"output": REDUCED_TABLES["estimates"], "diagnostics": REDUCED_TABLES["diagnostics"]}
 

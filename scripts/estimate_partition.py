@@ -36,8 +36,9 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
-from beyond_perplexity.storage.shards import write_json, write_shard
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import Vocabulary
 
 UNIFORM = "uniform"  # the name of a proposal that is no model

@@ -15,8 +15,9 @@ from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
 from beyond_perplexity.perplexity.speller.speller import load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
-from beyond_perplexity.storage.shards import ShardWriter, write_json
+from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:

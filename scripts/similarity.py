@@ -22,7 +22,7 @@ from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
 from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_pair_file
 from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 if TYPE_CHECKING:
     from beyond_perplexity.semantics.associations import CorrelationInterval

@@ -8,8 +8,8 @@ import zipfile
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import check_sha256
-from beyond_perplexity.storage.shards import atomic_path
 
 
 def take(source: str, member: str | None, target: Path) -> None:

@@ -10,7 +10,7 @@ from beyond_perplexity.report.contrastive_findings import read_findings
 from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 
 def main() -> None:

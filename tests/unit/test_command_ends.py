@@ -26,7 +26,7 @@ from beyond_perplexity.errors import InputError, prepare_process, run_command
 prepare_process()
 """
 WAITING = """
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 def main():
     with atomic_path(sys.argv[1]) as temporary:
         temporary.write_text("half")

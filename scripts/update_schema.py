@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.planning.schema import render_schema
 from beyond_perplexity.storage.outputs import atomic_path
@@ -40,8 +40,10 @@ def render() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", default="rules/config.schema.yaml", help="file to write")
+    parser = CommandParser(description=__doc__)
+    parser.add_argument(
+        "--output", type=output_file, default="rules/config.schema.yaml", help="file to write"
+    )
     options = parser.parse_args()
     with atomic_path(options.output) as temporary:
         Path(temporary).write_text(render(), encoding="utf-8")

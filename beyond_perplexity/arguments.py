@@ -42,6 +42,11 @@ class CommandParser(argparse.ArgumentParser):
             When a value cannot be used, two outputs are one file, or an output is a file that the
             command reads.
         """
+        for text in sys.argv[1:] if args is None else args:
+            if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
+                raise InputError(
+                    f"{text}: is no UTF-8, which Parquet files need; give it another name"
+                )
         given = super().parse_args(args, namespace)
         outputs: dict[str, str] = {}
         for flag, path in self._files(given, outputs=True):

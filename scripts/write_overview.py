@@ -43,7 +43,7 @@ def main() -> None:
         "--output", type=output_file, required=True, help="reStructuredText file to write"
     )
     options = parser.parse_args()
-    extractions = read_descriptions(options.extractions, named_by_folder=True)
+    extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     text = render_overview(
         extractions,
         read_input("perplexities", options.perplexities),

@@ -259,10 +259,15 @@ def _has_split(path: str | os.PathLike[str]) -> bool:
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
+        return sum(_count_rows(path) for path in paths)
     splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
+
+
+def _count_rows(path: str | os.PathLike[str]) -> int:
+    with _open(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
@@ -277,5 +282,8 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
-    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    try:
+        record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: its run record is no JSON ({error}); make it anew") from error
     return record

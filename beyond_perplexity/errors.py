@@ -85,8 +85,10 @@ class _Stopped(SystemExit):
 def prepare_process() -> None:
     """Do what must come before a command's imports, which take seconds and open files."""
     open_streams()
-    # Ctrl-C while they last ends the process at once, without a traceback out of their midst.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C while they last ends the process at once, without a traceback out of their midst; in
+    # the background of a shell it is ignored, and stays so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def open_streams() -> None:

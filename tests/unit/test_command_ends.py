@@ -108,6 +108,13 @@ def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) ->
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_what_a_shell_ignores_stays_ignored() -> None:
+    """A shell without job control lets its background processes ignore Ctrl-C."""
+    code = "import os, signal; run_command(lambda: os.kill(os.getpid(), signal.SIGINT))"
+    done = run(code + "; print('lives')", "& wait $!")
+    assert (done.returncode, done.stdout) == (0, "lives\n"), done.stderr
+
+
 @pytest.mark.parametrize("lines", [1, 100_000])
 @pytest.mark.parametrize(
     ("redirection", "reason"),

@@ -67,7 +67,9 @@ def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
     return value
 
 
-def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[str, Any]]:
+def read_descriptions(
+    paths: Paths, *, named_by_folder: bool, keys: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
     """Read JSON objects by the name of their model.
 
     Parameters
@@ -76,15 +78,21 @@ def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[
         JSON files.
     named_by_folder : bool
         Whether the folder names the model (``lstm/model.json``) or the file (``lstm.json``).
+    keys : sequence of str
+        What each of them has; objects themselves.
 
     Raises
     ------
     InputError
-        When a file is missing or holds no JSON object.
+        When a file is missing or holds no JSON object with the keys.
     """
     found = {}
     for path in paths:
-        found[_owner(path) if named_by_folder else Path(path).stem] = _read_json(path, dict)
+        held = _read_json(path, dict)
+        for key in keys:
+            if not isinstance(held.get(key), dict):
+                raise InputError(f"{path}: has no object '{key}'; give what the workflow wrote")
+        found[_owner(path) if named_by_folder else Path(path).stem] = held
     return found
 
 

@@ -1,17 +1,11 @@
-"""Parquet shards: the one home of atomic writing, footers and streaming reads."""
+"""Parquet shards: the one home of writing, footers and streaming reads."""
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-import platform
-import re
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from types import TracebackType
 
 import pyarrow as pa
@@ -22,91 +16,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.outputs import atomic_path
 
 RECORD_KEY = b"beyond_perplexity"
-SILENT_SECONDS = 86_400.0
-_HOST = re.sub(r"\W", "-", platform.node()) or "host"
-
-
-@contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
-
-    Several processes may write the same file: the last one to finish is right. What a killed
-    process left of it is removed.
-
-    Parameters
-    ----------
-    path : path
-        The final path; its folder is made when it is missing.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty file, in the same folder and with the same suffix, to be written to or replaced.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target)
-    writer = f"{os.getpid()}-{threading.get_native_id()}"
-    temporary = target.with_name(f".{target.name}.{_HOST}.{writer}.partial{target.suffix}")
-    try:
-        temporary.write_bytes(b"")
-        mode = temporary.stat().st_mode
-        yield temporary
-        if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
-            temporary.chmod(mode)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of a target whose processes are no more.
-
-    Of another machine's processes nothing is known: a file of theirs counts as left when nothing
-    was written to it for `SILENT_SECONDS`.
-    """
-    start, end = f".{target.name}.", f".partial{target.suffix}"
-    for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
-        writer = left.name.removeprefix(start).removesuffix(end)
-        found = re.fullmatch(r"([^.]+)\.(\d+)-\d+", writer)
-        if found is None:
-            continue
-        if found[1] == _HOST:
-            dead = not _is_running(int(found[2]))
-        else:
-            dead = _silent_seconds(left) > SILENT_SECONDS
-        if dead:
-            left.unlink(missing_ok=True)
-
-
-def _silent_seconds(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # its writer has just finished
-        return 0.0
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
-
-
-def write_json(path: str | os.PathLike[str], value: object) -> None:
-    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 class ShardWriter:
@@ -133,11 +45,15 @@ class ShardWriter:
     ) -> None:
         self._schema = schema
         self._record = record
-        self._atomic = atomic_path(path)
+        self._path = path
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ShardWriter:
-        self._writer = pq.ParquetWriter(self._atomic.__enter__(), self._schema, compression="zstd")
+        with ExitStack() as stack:
+            temporary = stack.enter_context(atomic_path(self._path))
+            self._writer = pq.ParquetWriter(temporary, self._schema, compression="zstd")
+            stack.push(self._finish)
+            self._stack = stack.pop_all()  # where the writer cannot be made, the file goes
         return self
 
     def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
@@ -160,7 +76,7 @@ class ShardWriter:
         table = pa.table({name: columns[name] for name in self._schema.names}, self._schema)
         self._writer.write_table(table)
 
-    def __exit__(
+    def _finish(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -172,8 +88,19 @@ class ShardWriter:
         if kind is None:
             footer = json.dumps(finished(self._record), sort_keys=True)
             self._writer.add_key_value_metadata({RECORD_KEY: footer.encode()})
-        self._writer.close()
-        self._atomic.__exit__(kind, error, trace)
+        try:
+            self._writer.close()
+        except Exception:
+            if kind is None:  # otherwise what failed before says why
+                raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
 
 def write_shard(
@@ -332,10 +259,15 @@ def _has_split(path: str | os.PathLike[str]) -> bool:
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
+        return sum(_count_rows(path) for path in paths)
     splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
+
+
+def _count_rows(path: str | os.PathLike[str]) -> int:
+    with _open(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
@@ -350,5 +282,8 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
-    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    try:
+        record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: its run record is no JSON ({error}); make it anew") from error
     return record

@@ -55,7 +55,7 @@ class ContentHash:
 
     def columns(self) -> dict[str, str]:
         """Return the hash of each column, 16 hexadecimal digits (of a SHA-256)."""
-        kinds = {field.name: str(field.type) for field in self._schema}
+        kinds = {field.name: _kind(field.type) for field in self._schema}
         return {
             name: _digest([kinds[name], {at: s.hexdigest() for at, s in streams.items()}])[:_DIGITS]
             for name, streams in self._streams.items()
@@ -70,6 +70,18 @@ def table_hash(rows: int, columns: Mapping[str, str]) -> str:
     """Return the hash of a table from the hashes of its columns, less those of `MEASURED`."""
     kept = {name: value for name, value in columns.items() if name not in MEASURED}
     return _digest([rows, kept])
+
+
+def _kind(kind: pa.DataType) -> str:
+    """Name a type; Parquet gives the items of lists a name of its own, which does not count."""
+    if pa.types.is_dictionary(kind):
+        return f"dictionary of {_kind(kind.value_type)}"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        size = f" of {kind.list_size}" if pa.types.is_fixed_size_list(kind) else ""
+        return f"list{size} of {_kind(kind.value_type)}"
+    if pa.types.is_struct(kind):
+        return f"struct of {[(field.name, _kind(field.type)) for field in kind]}"
+    return str(kind)
 
 
 def _digest(value: object) -> str:

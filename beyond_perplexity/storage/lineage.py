@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 _reads: dict[str, str | None] = {}
+_writes: set[str] = set()
 
 
 def note_read(path: str | os.PathLike[str], content: str | None) -> None:
@@ -21,7 +22,7 @@ def note_read(path: str | os.PathLike[str], content: str | None) -> None:
 
 
 def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
-    """Return what was read so far, for the footer of an output.
+    """Return what was read so far, for the footer of an output; not what was written here too.
 
     Returns
     -------
@@ -30,11 +31,15 @@ def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
         together keep finding each other.
     """
     folder = os.path.dirname(os.path.abspath(output))
-    found = {os.path.relpath(path, folder): content for path, content in _reads.items()}
-    found.pop(os.path.basename(output), None)
-    return dict(sorted(found.items()))
+    _writes.add(os.path.abspath(output))
+    return {
+        os.path.relpath(path, folder): content
+        for path, content in sorted(_reads.items())
+        if os.path.abspath(path) not in _writes
+    }
 
 
 def forget_reads() -> None:
-    """Forget what was read, where one process does the work of several."""
+    """Forget what was read and written, where one process does the work of several."""
     _reads.clear()
+    _writes.clear()

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,7 +191,7 @@ def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterat
             )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _content(path: Path) -> str | None:
     """Return the content hash of an input as it is now; None where it is gone or has none."""
     if not path.is_file():

@@ -10,12 +10,15 @@ import importlib
 import json
 import math
 import pkgutil
+from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import beyond_perplexity.schemas
 from beyond_perplexity.storage.contents import ContentHash, table_hash
+from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 
 ROWS = pa.table(
     {
@@ -46,7 +49,7 @@ def hashed(*tables: pa.Table) -> ContentHash:
 
 @pytest.mark.parametrize("cuts", [[0, 5], [0, 1, 2, 3, 4, 5], [0, 2, 2, 5], [0, 4, 5]])
 def test_cuts_leave_no_trace(cuts):
-    parts = [ROWS.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [ROWS.slice(a, b - a) for a, b in pairwise(cuts)]
     assert hashed(*parts).columns() == hashed(ROWS).columns()
     assert hashed(pa.concat_tables(parts)).table() == hashed(ROWS).table()
     batches = [part for table in parts for part in table.to_batches()]
@@ -67,6 +70,17 @@ def test_every_change_of_a_column_is_seen_there_alone(name):
         assert {key for key, value in found.items() if value != before[key]} == {name}
         seen.add(found[name])
     assert len(seen) > 1
+
+
+def test_what_is_read_has_the_hash_of_what_was_written(tmp_path):
+    with ShardWriter(tmp_path / "a.parquet", ROWS.schema, {}) as writer:
+        writer.write(ROWS.slice(0, 2))
+        writer.write(ROWS.slice(2))
+    record = read_record(tmp_path / "a.parquet")
+    read = pq.read_table(tmp_path / "a.parquet")
+    assert hashed(read).columns() == record["columns"] == hashed(ROWS).columns()
+    assert record["rows"] == 5
+    assert content_of(tmp_path / "a.parquet") == record["content_hash"] == hashed(ROWS).table()
 
 
 def test_what_looks_alike_is_told_apart():

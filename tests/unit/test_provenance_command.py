@@ -168,6 +168,13 @@ def test_files_of_others_are_named(tree: Path) -> None:
     assert not problems(tree)
 
 
+def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:
+    for name in ("between", "last"):
+        shards.write_shard(tmp_path / f"{name}.parquet", ALIASES, {"entity": [], "alias": []}, {})
+        list(shards.read_batches(tmp_path / f"{name}.parquet", ALIASES, ["entity"]))
+    assert shards.read_record(tmp_path / "last.parquet")["inputs"] == {}
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     monkeypatch.setattr(sys, "argv", ["provenance", *map(str, arguments)])
     provenance.main()

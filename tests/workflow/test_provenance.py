@@ -1,7 +1,7 @@
 """The files of a finished run are what their records say, and its tables say what made them.
 
-Needs Snakemake and some minutes; shares the run of configs/smoke.yaml. The oracle is the tree as the
-run left it, and a shard that is put in the place of another.
+Needs Snakemake and some minutes; shares the run of configs/smoke.yaml. The oracle is the tree as
+the run left it, and a shard that is put in the place of another.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 
@@ -31,7 +32,9 @@ def repeatable_sums(device: torch.device) -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
-def lightning_precision(options: TrainingOptions, device: torch.device) -> str:
+def lightning_precision(
+    options: TrainingOptions, device: torch.device
+) -> Literal["32-true", "bf16-mixed"]:
     """Return what Lightning is told of the precision: ``32-true`` or ``bf16-mixed``."""
     if options.precision == "auto":
         return "bf16-mixed" if device.type == "cuda" else "32-true"

@@ -53,13 +53,18 @@ TaskProlog={folder}/record_task
 JobAcctGatherType=jobacct_gather/linux
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 GresTypes=gpu
 PropagateResourceLimits=NONE
 MinJobAge=86400
 NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=64 RealMemory=1000000 Gres=gpu:2
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 """
 GRES_CONF = "NodeName=node1 Name=gpu File=/dev/null,/dev/zero\n"
 RECORD_TASK = """\
@@ -162,7 +167,8 @@ class Cluster:
         if self._process("slurmctld") is None:  # sinfo would look for a controller for a minute
             return None
         try:
-            return self.ask("sinfo", "--noheader", "--Node", "--format=%T").strip()
+            states = self.ask("sinfo", "--noheader", "--partition=main", "--format=%T").split()
+            return " ".join(dict.fromkeys(states))
         except (subprocess.SubprocessError, OSError):
             return None
 

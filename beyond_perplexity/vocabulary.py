@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, parse_options
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
-from beyond_perplexity.storage.shards import write_json
 
 # Rust threads do not survive a fork, so they are used only where a script asks for them.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -21,6 +21,13 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 
 prepare_environment(workflow.basedir)
 
+# SIGTERM, with which SLURM announces the end of a job, reaches all of its processes: the command shall
+# write what it has and end, and the shell and the log outlive it.
+shell.prefix(
+    "set -euo pipefail; trap : TERM; tee() (trap '' TERM; exec tee \"$@\"); "
+    "export BEYOND_PERPLEXITY_JOB=${{SLURM_JOB_ID-}}; "
+)
+
 try:
     validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
 except InputError as error:

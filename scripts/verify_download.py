@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import zipfile
 from pathlib import Path
 
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import check_sha256
-from beyond_perplexity.storage.shards import atomic_path
 
 
 def take(source: str, member: str | None, target: Path) -> None:
@@ -25,13 +25,15 @@ def take(source: str, member: str | None, target: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--input", required=True, help="the downloaded file")
     parser.add_argument("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
     parser.add_argument(
         "--member", nargs="?", help="path in a zip archive; the sum is of this file"
     )
-    parser.add_argument("--output", required=True, help="where the verified file goes")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="where the verified file goes"
+    )
     options = parser.parse_args()
     with atomic_path(options.output) as temporary:
         take(options.input, options.member, temporary)

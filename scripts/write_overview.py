@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.report.contrastive_findings import read_findings
 from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         "--extractions", nargs="+", required=True, help="extraction.json of every corpus"
     )
@@ -40,7 +39,9 @@ def main() -> None:
         parser.add_argument(
             f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus"
         )
-    parser.add_argument("--output", required=True, help="reStructuredText file to write")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="reStructuredText file to write"
+    )
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True)
     text = render_overview(

@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import json
 import multiprocessing
+import signal
 import tempfile
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +34,7 @@ from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.corpus.readers import Problems, Record, Skips, resolve_path
 from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
+from beyond_perplexity.errors import InputError
 
 BATCH_ITEMS = 1000
 BATCH_CHARACTERS = 1 << 18
@@ -289,7 +292,9 @@ def _map_ordered(
         yield from map(extractor, batches)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    # Ctrl-C reaches all processes of a terminal; the one that began the others ends them.
+    ignored = signal.SIGINT, signal.SIG_IGN
+    with ProcessPoolExecutor(workers, context, signal.signal, ignored) as pool:
         waiting: deque[Future[Extracted]] = deque()
         try:
             for batch in batches:
@@ -298,6 +303,11 @@ def _map_ordered(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise InputError(
+                "--workers: a process was killed, most likely for want of memory; give the job "
+                "more, or fewer workers"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

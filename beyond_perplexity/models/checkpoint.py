@@ -20,8 +20,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
 from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import atomic_path, write_json
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"

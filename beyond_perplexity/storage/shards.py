@@ -1,16 +1,11 @@
-"""Parquet shards: the one home of atomic writing, footers and streaming reads."""
+"""Parquet shards: the one home of writing, footers and streaming reads."""
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-import platform
-import re
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -24,100 +19,10 @@ from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.contents import ContentHash
 from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.outputs import atomic_path
 
 RECORD_KEY = b"beyond_perplexity"
 CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoever reads the file
-SILENT_SECONDS = 86_400.0
-_HOST = re.sub(r"\W", "-", platform.node()) or "host"
-
-
-@contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
-
-    Several processes may write the same file: the last one to finish is right. What a killed
-    process left of it is removed.
-
-    Parameters
-    ----------
-    path : path
-        The final path; its folder is made when it is missing.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty file, in the same folder and with the same suffix, to be written to or replaced.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target)
-    writer = f"{os.getpid()}-{threading.get_native_id()}"
-    temporary = target.with_name(f".{target.name}.{_HOST}.{writer}.partial{target.suffix}")
-    try:
-        temporary.write_bytes(b"")
-        mode = temporary.stat().st_mode
-        yield temporary
-        if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
-            temporary.chmod(mode)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of a target whose processes are no more.
-
-    Of another machine's processes nothing is known: a file of theirs counts as left when nothing
-    was written to it for `SILENT_SECONDS`.
-    """
-    start, end = f".{target.name}.", f".partial{target.suffix}"
-    for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
-        writer = left.name.removeprefix(start).removesuffix(end)
-        found = re.fullmatch(r"([^.]+)\.(\d+)-\d+", writer)
-        if found is None:
-            continue
-        if found[1] == _HOST:
-            dead = not _is_running(int(found[2]))
-        else:
-            dead = _silent_seconds(left) > SILENT_SECONDS
-        if dead:
-            left.unlink(missing_ok=True)
-
-
-def _silent_seconds(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # its writer has just finished
-        return 0.0
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
-
-
-def write_json(path: str | os.PathLike[str], value: object) -> None:
-    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes.
-
-    A run record in it (``record``) is given the hash of everything else.
-    """
-    if isinstance(value, dict) and isinstance(record := value.get("record"), dict):
-        from beyond_perplexity.storage.provenance import sealed, value_hash
-
-        content = value_hash({key: held for key, held in value.items() if key != "record"})
-        value = {**value, "record": sealed(record, Path(path), {"content_hash": content})}
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 class ShardWriter:
@@ -147,11 +52,14 @@ class ShardWriter:
         self._record = record
         self._path = Path(path)
         self._content = ContentHash(schema)
-        self._atomic = atomic_path(path)
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ShardWriter:
-        self._writer = pq.ParquetWriter(self._atomic.__enter__(), self._schema, compression="zstd")
+        with ExitStack() as stack:
+            temporary = stack.enter_context(atomic_path(self._path))
+            self._writer = pq.ParquetWriter(temporary, self._schema, compression="zstd")
+            stack.push(self._finish)
+            self._stack = stack.pop_all()  # where the writer cannot be made, the file goes
         return self
 
     def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
@@ -175,7 +83,7 @@ class ShardWriter:
         self._content.add(table)
         self._writer.write_table(table)
 
-    def __exit__(
+    def _finish(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -190,8 +98,19 @@ class ShardWriter:
             footer = json.dumps(sealed(self._record, self._path, content), sort_keys=True)
             keys = {RECORD_KEY: footer.encode(), CONTENT_KEY: whole.encode()}
             self._writer.add_key_value_metadata(keys)
-        self._writer.close()
-        self._atomic.__exit__(kind, error, trace)
+        try:
+            self._writer.close()
+        except Exception:
+            if kind is None:  # otherwise what failed before says why
+                raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
 
 def write_shard(

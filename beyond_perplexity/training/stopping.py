@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+from beyond_perplexity.errors import Stopped
+
 # Ctrl-C; the end of a job that is preempted, cancelled or out of time; what SLURM's --signal=USR1
 # sends ahead of that end.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -46,15 +48,13 @@ class StopRequest:
             Of the checkpoint that was written.
         """
         assert self._signal is not None
-        name = signal.Signals(self._signal).name
         with contextlib.suppress(OSError):  # who read the log may have been ended first
             print(
-                f"\nstopped by {name} after step {step:,}, which is kept: the same command goes on "
-                "from there",
+                f"\nstep {step:,} is kept: the same command goes on from there",
                 file=sys.stderr,
                 flush=True,
             )
-        raise SystemExit(128 + self._signal)
+        raise Stopped(128 + self._signal)
 
 
 @contextlib.contextmanager

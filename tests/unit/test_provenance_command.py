@@ -17,7 +17,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import lineage, shards
+from beyond_perplexity.storage import lineage, outputs, shards
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 from scripts import provenance
@@ -45,12 +45,12 @@ def tree(tmp_path: Path) -> Path:
     write(folder / "merged/all.parquet", ["a", "b", "c", "d"], source=str(folder / "m/s"))
     lineage.forget_reads()
     summary = {"value": 3, "record": run_record("scripts/estimate.py", {})}
-    shards.write_json(folder / "summary.json", summary)
+    outputs.write_json(folder / "summary.json", summary)
     words = {"words": ["a"]}
-    shards.write_json(folder / "m/vocabulary.json", words)
+    outputs.write_json(folder / "m/vocabulary.json", words)
     sums = {"weights_sha256": content_hash(folder / "m/model.safetensors")}
     held = {**sums, "vocabulary": {"sha256": value_hash(words)}}
-    shards.write_json(folder / "m/model.json", held)
+    outputs.write_json(folder / "m/model.json", held)
     (folder / "table.csv").write_text("a\n")
     return folder
 

@@ -52,8 +52,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.speller.alphabet import BEGIN, END, Alphabet
 from beyond_perplexity.perplexity.speller.counts import Events, NgramCounts, word_events
 from beyond_perplexity.perplexity.speller.smoothing import Smoothing, probabilities
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
-from beyond_perplexity.storage.shards import write_json
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 KIND = "character n-grams"

@@ -14,8 +14,8 @@ from typing import Any
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.rows import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
-from beyond_perplexity.storage.shards import write_json
 
 EVALUATOR_FILE = "evaluator.json"
 

@@ -128,16 +128,21 @@ class FaultyRun:
         values = dict(pair.partition(b"=")[::2] for pair in environment)
         return values[b"SLURM_JOB_ID"].decode()
 
-    def restarts(self, name: str) -> int:
-        """Return how often SLURM has queued a training again."""
-        (job,) = jobs_of(self, f"rule_train_wildcards_{name}")
-        return int(job["Restarts"])
-
     def hasten(self) -> None:
         """Let SLURM start at once what it has queued again, instead of after two minutes."""
         for job in self.cluster.jobs():
             if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
                 self.cluster.ask("scontrol", "update", f"JobId={job['JobId']}", "StartTime=now")
+
+
+def lose_controller(cluster: Cluster) -> None:
+    """Kill the controller, and start it again from what it has saved."""
+    time.sleep(5)  # by then it has saved what it has told others
+    cluster.end("slurmctld", signal.SIGKILL)
+    time.sleep(2)
+    cluster.launch("slurmctld")
+    while cluster.node_state() is None:
+        time.sleep(0.2)
 
 
 def lose_node(run: FaultyRun, word: str, node: str) -> None:
@@ -204,14 +209,12 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
 def meet_faults(run: FaultyRun) -> None:
     """Let every job that is at work meet its fault, the controller too, and wait for the end."""
     run.stop_in_the_middle(SIGNS)
+    for _ in run.while_running(pause=0.5):
+        if any(job["JobState"] == "COMPLETED" for job in jobs_of(run, "rule_hungry")):
+            break
+    lose_controller(run.cluster)
     urgent = preempt(run)
     lose_node(run, "lost.checkpoints", NODES["lost"])
-    for _ in run.while_running(pause=0.5):
-        if all(run.restarts(name) for name in ("lost", "preempted")):
-            break
-    run.cluster.end("slurmctld", signal.SIGKILL)
-    time.sleep(2)
-    run.cluster.launch("slurmctld")
     for _ in run.while_running(pause=1):
         run.hasten()
         if all((run.folder / name / "model.json").exists() for name in ("lost", "preempted")):

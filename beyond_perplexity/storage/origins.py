@@ -93,6 +93,8 @@ def _lines(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
     yield f"  seed      {text('seed')}"
     yield f"  options   {text('options')} (hash {text('config_hash')[:16]})"
     yield f"  machine   {text('host')}, {text('device')}"
+    if record.get("gpus"):
+        yield f"  GPU       {text('gpus')}"
     yield f"  time      {text('start')} to {text('end')}"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.gpu_use import gpus_used, watch_gpu
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
 from beyond_perplexity.storage.lineage import inputs_of, note_read
 
@@ -109,6 +110,7 @@ def run_record(
     checkpoint_hash = content_hash(checkpoint) if checkpoint else None
     if checkpoint:
         note_read(checkpoint, checkpoint_hash)
+    watch_gpu(device)
     short = len(json.dumps(options)) <= LONGEST_OPTIONS
     return {
         "script": script,
@@ -126,8 +128,9 @@ def run_record(
 
 
 def finished(record: dict[str, object]) -> dict[str, object]:
-    """Return the run record with its end time."""
-    return {**record, "end": _now()}
+    """Return the run record with its end, and with what was used of GPUs (``gpus``) if any was."""
+    gpus = gpus_used()
+    return {**record, "end": _now(), **({"gpus": gpus} if gpus else {})}
 
 
 def sealed(

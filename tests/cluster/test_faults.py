@@ -212,9 +212,13 @@ def meet_faults(run: FaultyRun) -> None:
     for _ in run.while_running(pause=0.5):
         if any(job["JobState"] == "COMPLETED" for job in jobs_of(run, "rule_hungry")):
             break
-    lose_controller(run.cluster)
     urgent = preempt(run)
     lose_node(run, "lost.checkpoints", NODES["lost"])
+    trainings = [f"rule_train_wildcards_{name}" for name in ("lost", "preempted")]
+    for _ in run.while_running(pause=0.5):
+        if all(int(jobs_of(run, name)[0]["Restarts"]) for name in trainings):
+            break
+    lose_controller(run.cluster)
     for _ in run.while_running(pause=1):
         run.hasten()
         if all((run.folder / name / "model.json").exists() for name in ("lost", "preempted")):

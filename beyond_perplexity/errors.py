@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from beyond_perplexity.foreign_text import one_line
+from beyond_perplexity.requeue import wait_to_be_requeued
 
 _STOPPING = (signal.SIGTERM, signal.SIGHUP)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -69,16 +70,16 @@ def run_command(main: Callable[[], None]) -> None:
             _end(*_ending(error))
         except KeyboardInterrupt:
             _end("stopped by Ctrl-C", 128 + signal.SIGINT)
-        except _Stopped as stopped:  # after the progress bars are closed
+        except Stopped as stopped:  # after the progress bars are closed
             number = int(str(stopped)) - 128
-            _end(f"stopped by {signal.Signals(number).name}", 128 + number)
+            _end(f"stopped by {signal.Signals(number).name}", 128 + number, wait_to_be_requeued)
         except SystemExit:
             if _stream_fails():  # as of --help
                 _silence()
             raise
 
 
-class _Stopped(SystemExit):
+class Stopped(SystemExit):
     """A signal asks the process to end."""
 
 
@@ -152,7 +153,7 @@ def _ending(error: Exception) -> tuple[str, int]:
     return f"out of memory ({error}); give it more, or less to do at once", 1
 
 
-def _end(message: str, status: int) -> None:
+def _end(message: str, status: int, before: Callable[[], None] = lambda: None) -> None:
     try:
         if message:
             print(f"error: {one_line(message)}", file=sys.stderr, flush=True)
@@ -160,6 +161,7 @@ def _end(message: str, status: int) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if _stream_fails():
         _silence()
+    before()
     sys.exit(status)
 
 
@@ -183,7 +185,7 @@ def _stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)  # a second one would cut the clearing up short
-        raise _Stopped(128 + number)
+        raise Stopped(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
         yield

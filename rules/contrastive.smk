@@ -26,7 +26,7 @@ rule score_contrast:
     benchmark:
         "<benchmarks>/score_contrast/{corpus}/{model}/{units}-{draws}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=growing(3000),
         runtime=90,
@@ -131,7 +131,7 @@ rule score_pairs:
     benchmark:
         "<benchmarks>/score_pairs/{pairs}/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=growing(3000),
         runtime=60,
@@ -167,7 +167,7 @@ rule estimate_partition:
     benchmark:
         "<benchmarks>/estimate_partition/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=growing(3000),
         runtime=120,

@@ -63,7 +63,7 @@ rule draw:
     benchmark:
         "<benchmarks>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        "../envs/gpu.yaml"
     resources:
         mem_mb=growing(3000),
         runtime=90,
@@ -151,11 +151,11 @@ rule score_beside:
     benchmark:
         "<benchmarks>/score_beside/{model}/{beside}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(beside_gpus)
     resources:
         mem_mb=growing(2000),
         runtime=60,
-        gpu=lambda wildcards: RUN.models.gpus(wildcards.beside),
+        gpu=beside_gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/score_beside.py",

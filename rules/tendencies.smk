@@ -333,11 +333,11 @@ rule embed:
     benchmark:
         "<benchmarks>/embed/{corpus}.jsonl"
     conda:
-        "../envs/gpu.yaml"
+        environment(encoder_gpus)
     resources:
         mem_mb=growing(4000),
         runtime=120,
-        gpu=RUN.embeddings.gpus(),
+        gpu=encoder_gpus,
     params:
         code=RUN.embeddings.code("scripts/embed.py"),
         flags=lambda wildcards: RUN.embeddings.flags(wildcards.corpus),

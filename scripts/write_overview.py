@@ -1,6 +1,8 @@
-"""Write the first page of the report."""
+"""Write the first page of the report, and a table of the time and memory that jobs took."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
@@ -8,8 +10,10 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.report.contrastive_findings import read_findings
 from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
+from beyond_perplexity.report.layout import html_page, to_html_table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.report.resources import resources_table
+from beyond_perplexity.storage.outputs import write_text
 
 
 def main() -> None:
@@ -42,6 +46,10 @@ def main() -> None:
     parser.add_argument(
         "--output", type=output_file, required=True, help="reStructuredText file to write"
     )
+    parser.add_argument("--benchmarks", type=Path, help="folder of the benchmark files of the run")
+    parser.add_argument(
+        "--resources", nargs=2, type=output_file, metavar=("CSV", "HTML"), help="their table"
+    )
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     text = render_overview(
@@ -61,8 +69,12 @@ def main() -> None:
             for paper in ("contrastive", "semantics", "relations")
         },
     )
-    with atomic_path(options.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(options.output, text)
+    if options.benchmarks and options.resources:
+        table = resources_table(options.benchmarks)
+        csv, html = options.resources
+        write_text(csv, table.tidy.to_csv(index=False, lineterminator="\n"))
+        write_text(html, html_page(table.title, to_html_table(table)))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
+from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
@@ -125,6 +126,7 @@ def load_any(
         raise InputError(f"{weights}: is missing; train the model again")
     if content_hash(weights) != description["weights_sha256"]:
         raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
+    note_read(weights, description["weights_sha256"])
     try:
         tensors = safetensors.torch.load_file(weights)
         family = registry.find(description["config"].get("family"))

@@ -231,7 +231,15 @@ def scratch_path(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:
-    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes."""
+    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes.
+
+    A run record in it (``record``) is given the hash of everything else.
+    """
+    if isinstance(value, dict) and isinstance(record := value.get("record"), dict):
+        from beyond_perplexity.storage.provenance import sealed, value_hash
+
+        content = value_hash({key: held for key, held in value.items() if key != "record"})
+        value = {**value, "record": sealed(record, Path(path), {"content_hash": content})}
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 

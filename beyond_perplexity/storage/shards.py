@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
@@ -16,9 +17,12 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.contents import ContentHash
+from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.outputs import atomic_path
 
 RECORD_KEY = b"beyond_perplexity"
+CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoever reads the file
 
 
 class ShardWriter:
@@ -34,7 +38,8 @@ class ShardWriter:
     schema : pyarrow.Schema
         Of the columns; see `schemas`.
     record : dict
-        The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
+        The run record for the footer (see `provenance.run_record`); on close it is given its
+        ``end``, the hash of the content (see `contents`) and those of the files that were read.
     """
 
     def __init__(
@@ -45,7 +50,8 @@ class ShardWriter:
     ) -> None:
         self._schema = schema
         self._record = record
-        self._path = path
+        self._path = Path(path)
+        self._content = ContentHash(schema)
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ShardWriter:
@@ -74,6 +80,7 @@ class ShardWriter:
         if set(names) != set(self._schema.names):
             raise ValueError(f"columns {sorted(names)} are not {sorted(self._schema.names)}")
         table = pa.table({name: columns[name] for name in self._schema.names}, self._schema)
+        self._content.add(table)
         self._writer.write_table(table)
 
     def _finish(
@@ -82,12 +89,15 @@ class ShardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from beyond_perplexity.storage.provenance import finished
+        from beyond_perplexity.storage.provenance import sealed
 
         assert self._writer is not None
         if kind is None:
-            footer = json.dumps(finished(self._record), sort_keys=True)
-            self._writer.add_key_value_metadata({RECORD_KEY: footer.encode()})
+            held, whole = self._content, self._content.table()
+            content = {"content_hash": whole, "columns": held.columns(), "rows": held.rows}
+            footer = json.dumps(sealed(self._record, self._path, content), sort_keys=True)
+            keys = {RECORD_KEY: footer.encode(), CONTENT_KEY: whole.encode()}
+            self._writer.add_key_value_metadata(keys)
         try:
             self._writer.close()
         except Exception:
@@ -116,9 +126,22 @@ def write_shard(
 
 def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path)
+        file = pq.ParquetFile(path)
+        note_read(path, _content_of(file))
+        return file
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+
+
+def _content_of(file: pq.ParquetFile) -> str | None:
+    content: bytes | None = (file.metadata.metadata or {}).get(CONTENT_KEY)
+    return content.decode(errors="replace") if content else None
+
+
+def content_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the content hash in a footer, and count the file as read; None where it has none."""
+    with _open(path) as file:
+        return _content_of(file)
 
 
 def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetFile:
@@ -283,7 +306,9 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
     try:
-        record: dict[str, object] = json.loads(metadata[RECORD_KEY])
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: its run record is no JSON ({error}); make it anew") from error
+        record = json.loads(metadata[RECORD_KEY])
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise InputError(f"{path}: its run record is no JSON object; the file was edited")
     return record

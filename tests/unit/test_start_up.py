@@ -61,6 +61,7 @@ NEEDS = {
     "perplexity": {"torch", "scipy"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
+    "provenance": set(),
     "probe_evaluator": {"scipy"},
     "reduce_weights": set(),
     "relate_measures": {"scipy"},

@@ -16,6 +16,7 @@ from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,
     read_description,
 )
+from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash
 
 Network = TypeVar("Network", bound=TrainedModel)
@@ -52,6 +53,7 @@ def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Networ
         raise InputError(
             f"{weights}: is not the file that {EVALUATOR_FILE} describes; train it again"
         )
+    note_read(weights, held["sha256"])
     try:
         network = kind.from_tensors(held["config"], safetensors.torch.load_file(weights))
     except (SafetensorError, RuntimeError, TypeError, KeyError) as error:

@@ -18,6 +18,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.ranges import as_ranges
 
 prepare_environment(workflow.basedir)
 
@@ -124,6 +125,16 @@ def shards_of(pattern):
     return lambda wildcards: expand(
         pattern, shard=RUN.samples.shards(wildcards.model), **wildcards
     )
+
+
+def in_ranges(name=None):
+    """The input files (of a name) in few words: a command of thousands of paths is refused."""
+
+    def write(wildcards, input):
+        files = input if name is None else getattr(input, name)
+        return as_ranges([files] if isinstance(files, str) else files)
+
+    return write
 
 
 def gpus(wildcards):

@@ -44,6 +44,32 @@ def test_shards_cover_every_document_once(config, per_shard):
     assert run.samples.shards("external") == ["00000"]
 
 
+@pytest.mark.parametrize(("per_count", "n_blocks"), [(1, 9), (14, 5), (20, 5), (21, 3), (60, 2)])
+def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_count, n_blocks):
+    config["generation"]["documents_per_shard"] = 7  # nine shards
+    config["tendencies"]["documents_per_count"] = per_count
+    samples = Run(config).samples
+    blocks = samples.blocks("lstm")
+    held = [samples.block_files("lstm", "beam", block) for block in blocks]
+    shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
+    assert sum(held, []) == shards
+    assert len(blocks) == n_blocks
+    assert samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
+    config["generation"]["documents"] += 200
+    grown = Run(config).samples
+    n_full = 60 // max(1, per_count // 7) // 7
+    assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
+
+
+def test_a_body_of_text_that_one_job_counts_is_not_merged(config):
+    samples = Run(config).samples
+    for names in (("lstm", "beam"), ("external", "mine")):
+        file = samples.statistics_file(*names)
+        assert [file] == samples.counted_files(*names)
+        assert file.endswith("/00000.parquet")
+    assert len(samples.block_files("lstm", "beam", "00000")) == 2
+
+
 def test_sources_are_models_by_decodings_and_what_was_brought(config):
     run = Run(config)
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]

@@ -49,8 +49,9 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     sources = len(generation["models"]) * len(generation["decodings"])
     shards = generation["documents"] // generation["documents_per_shard"]
     jobs = checkout.planned()
-    assert jobs["generate"] == jobs["count_samples"] == sources * shards
-    assert jobs["merge_statistics"] == jobs["measure_tendencies"] == sources
+    assert jobs["generate"] == sources * shards
+    assert jobs["count_samples"] == jobs["measure_tendencies"] == sources
+    assert "merge_statistics" not in jobs  # a body of text fits into one job
     semantics = config["semantics"]
     models = {*generation["models"], *config["contrastive"]["models"], *semantics["models"]}
     assert jobs["train"] == len(models)

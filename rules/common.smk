@@ -12,9 +12,11 @@ from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS
 from beyond_perplexity.planning.report import INPUT_FLAGS
+from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -28,6 +30,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = Run(config)
+SIZES = JobSizes(Work(RUN))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -77,6 +80,21 @@ def whole(path):
 def growing(megabytes):
     """Memory that doubles with every attempt."""
     return lambda wildcards, attempt: megabytes * 2 ** (attempt - 1)
+
+
+def lasting(minutes):
+    """Run time that doubles with every attempt."""
+    return lambda wildcards, attempt: minutes * 2 ** (attempt - 1)
+
+
+def memory(rule):
+    """Memory for the models and the shard of a job; it doubles with every attempt."""
+    return lambda wildcards, attempt: SIZES.megabytes(rule, wildcards, attempt)
+
+
+def minutes(rule):
+    """Run time for the models and the shard of a job; it doubles with every attempt."""
+    return lambda wildcards, attempt: SIZES.minutes(rule, wildcards, attempt)
 
 
 def family_fingerprint(script):

@@ -28,8 +28,8 @@ rule score_contrast:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("score_contrast"),
+        runtime=minutes("score_contrast"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/score_contrast.py"),
@@ -74,7 +74,7 @@ rule measure_contrast:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_contrast.py"),
         base_level=config["contrastive"]["base_level"],
@@ -102,7 +102,7 @@ rule compare_contrast:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_contrast.py"),
         base_level=config["contrastive"]["base_level"],
@@ -133,8 +133,8 @@ rule score_pairs:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=60,
+        mem_mb=memory("score_pairs"),
+        runtime=lasting(60),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/contrast.py"),
@@ -169,8 +169,8 @@ rule estimate_partition:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=120,
+        mem_mb=memory("estimate_partition"),
+        runtime=lasting(120),
         gpu=gpus,
     params:
         code=lambda wildcards: RUN.contrastive.partition_code(wildcards.model),

@@ -27,7 +27,7 @@ rule train_evaluator:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=720,
+        runtime=lasting(720),
         gpu=lambda wildcards: JUDGES.gpus(wildcards.evaluator),
     params:
         code=lambda wildcards: fingerprint(

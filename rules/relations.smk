@@ -23,7 +23,7 @@ rule relate_measures:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/relate_measures.py", *RUN.semantics.measure_code()),
         options=RUN.relations.options(),

@@ -34,7 +34,7 @@ rule tabulate:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
         table=lambda wildcards: RUN.report.name(**wildcards),
@@ -74,7 +74,7 @@ rule plot:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
         figure=lambda wildcards: RUN.report.name(**wildcards),
@@ -111,7 +111,7 @@ rule write_overview:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
         compared=RUN.report.compared(),

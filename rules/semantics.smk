@@ -26,8 +26,8 @@ rule predict_words:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("predict_words"),
+        runtime=minutes("predict_words"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/predict_words.py"),
@@ -69,8 +69,8 @@ rule score_semantics:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("score_semantics"),
+        runtime=minutes("score_semantics"),
         gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
     params:
         code=evaluator_fingerprint("scripts/score_semantics.py"),
@@ -108,7 +108,7 @@ rule measure_semantics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_semantics.py"),
         measures=RUN.semantics.measures(),
@@ -140,7 +140,7 @@ rule compare_semantics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
         seed=config["seed"],
@@ -174,7 +174,7 @@ rule probe_evaluator:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
         gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
     params:
         code=evaluator_fingerprint("scripts/probe_evaluator.py"),

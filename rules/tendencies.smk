@@ -28,7 +28,7 @@ rule choose_words:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/choose_words.py"),
         flags=lambda wildcards: RUN.samples.unit_flags(wildcards.corpus),
@@ -62,8 +62,8 @@ rule count_samples:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=30,
+        mem_mb=memory("count_samples"),
+        runtime=minutes("count_samples"),
     params:
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
         text=in_ranges("text"),
@@ -161,7 +161,7 @@ rule merge_statistics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/merge_statistics.py"),
         files=in_ranges(),
@@ -195,8 +195,8 @@ rule measure_tendencies:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(4000),
-        runtime=240,
+        mem_mb=memory("measure_tendencies"),
+        runtime=minutes("measure_tendencies"),
     params:
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         documents=in_ranges("sample_documents"),
@@ -236,7 +236,7 @@ rule describe_reference:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         source=lambda wildcards: reference_in(wildcards.vocabulary),
@@ -268,7 +268,7 @@ rule measure_sensitivity:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(4000),
-        runtime=120,
+        runtime=lasting(120),
     params:
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
@@ -308,7 +308,7 @@ rule measure_resample:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         options=RUN.samples.fit_options(),
@@ -341,7 +341,7 @@ rule embed:
         "../envs/gpu.yaml"
     resources:
         mem_mb=growing(4000),
-        runtime=120,
+        runtime=lasting(120),
         gpu=RUN.embeddings.gpus(),
     params:
         code=RUN.embeddings.code("scripts/embed.py"),
@@ -376,7 +376,7 @@ rule measure_embeddings:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(4000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_embeddings.py"),
         flags=lambda wildcards: RUN.embeddings.measuring_flags(wildcards.corpus),

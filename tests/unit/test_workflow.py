@@ -54,7 +54,9 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
     assert sum(held, []) == shards
     assert len(blocks) == n_blocks
-    assert samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
+    assert (
+        samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
+    )
     config["generation"]["documents"] += 200
     grown = Run(config).samples
     n_full = 60 // max(1, per_count // 7) // 7

@@ -14,7 +14,7 @@ from beyond_perplexity.planning.importance import DRAW_FLAGS
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
+from beyond_perplexity.planning.summary import Expectations, summarize_jobs
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES
@@ -164,16 +164,20 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
+        expected = Expectations(RUN, SIZES)
         jobs = [
-            PlannedJob(
+            expected.plan_job(
                 job.rule.name,
-                int(job.resources.get("gpu", 0)),
-                float(job.resources.get("runtime", 0)),
+                dict(job.wildcards.items()),
+                job.resources,
+                job.benchmark,
+                job.output,
             )
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
         ]
-        print(f"\n{summarize_jobs(RUN, jobs)}", file=sys.stderr)
+        # Where Snakemake prints the plan, so that a pager or a file has it at the end.
+        print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
 
 
 LOCAL_TARGETS = {

@@ -94,4 +94,5 @@ class FileRanges(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        """Keep the paths that the words stand for."""
         setattr(namespace, self.dest, from_ranges(values))

@@ -11,16 +11,19 @@ from beyond_perplexity.figures.labels import reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS
+from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.summary import Expectations, summarize_jobs
+from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.ranges import as_ranges
+from beyond_perplexity.storage.shards import write_json
 
 prepare_environment(workflow.basedir)
 
@@ -30,7 +33,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = Run(config)
-SIZES = JobSizes(Work(RUN))
+SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -164,17 +167,21 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
-        expected = Expectations(RUN, SIZES)
-        jobs = [
-            expected.plan_job(
-                job.rule.name,
-                dict(job.wildcards.items()),
-                job.resources,
-                job.benchmark,
-                job.output,
-            )
+        planned = [
+            (job.rule.name, dict(job.wildcards.items()), job)
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
+        ]
+        if path := os.environ.get(JOBS_VARIABLE):
+            listed = (
+                list_job(*names, SIZES.work.units(*names), job.benchmark, job.output)
+                for *names, job in planned
+            )
+            write_json(path, list(listed))
+        expected = Expectations(RUN, SIZES)
+        jobs = [
+            expected.plan_job(*names, job.resources, job.benchmark, job.output)
+            for *names, job in planned
         ]
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.
         print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)

@@ -7,8 +7,10 @@ guesses, of one core or one GPU, until `planning.timings` knows better from jobs
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from beyond_perplexity.planning.timings import Timing, kind_of
 from beyond_perplexity.planning.work import Wildcards, Work
 
 DAY = 1440
@@ -78,10 +80,13 @@ class JobSizes:
     ----------
     work : Work
         How much work they are.
+    planned : mapping of str to Timing, optional
+        What `scripts.plan` has measured; the rest is guessed.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, planned: Mapping[str, Timing] | None = None) -> None:
         self.work = work
+        self.planned = planned or {}
 
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the memory that a job asks for, doubled with every attempt.
@@ -108,7 +113,9 @@ class JobSizes:
         return math.ceil(found / _ENDS) * _ENDS * 2 ** (attempt - 1)
 
     def seconds(self, rule: str, wildcards: Wildcards) -> float:
-        """Guess how long a job takes, from its units and the weights of its models."""
+        """Return how long a job takes, as was measured, or guessed by the weights of its models."""
+        if measured := self.planned.get(kind_of(rule, wildcards)):
+            return measured.total(self.work.units(rule, wildcards))
         need = NEEDS[rule]
         each = need.seconds + need.operations * self.work.weights(wildcards) / _GPU_RATE
         return need.start + each * self.work.units(rule, wildcards)

@@ -13,7 +13,8 @@ from beyond_perplexity.planning.resources import NEEDS, JobSizes
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.timings import Timings, kind_of
 
-UNKNOWN_MINUTES = 1.0  # of jobs of which nothing is known: most of these only tabulate or compare
+SUMMARY_TITLE = "This run"
+UNKNOWN_MINUTES = 0.2  # of jobs of which nothing is known: most of these only tabulate or compare
 
 
 class PlannedJob(NamedTuple):
@@ -56,7 +57,7 @@ class Expectations:
 
     def __init__(self, run: Run, sizes: JobSizes) -> None:
         self._sizes = sizes
-        self._timings = Timings(run.results)
+        self._timings = Timings(sizes.planned)
 
     def plan_job(
         self,
@@ -117,7 +118,7 @@ def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
         minutes; hours of GPUs and of other jobs, memory, disk; files that are missing.
     """
     jobs = list(jobs)
-    return "\n".join(["This run", *_subjects(run), *_jobs(jobs), *_costs(jobs), *_missing(run)])
+    return "\n".join([SUMMARY_TITLE, *_subjects(run), *_jobs(jobs), *_costs(jobs), *_missing(run)])
 
 
 def _subjects(run: Run) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 # Wildcards that only say which part of the work a job is.
 CUTS = frozenset({"shard", "block", "units", "draws", "instances", "samples", "resample"})
+_CHANCE = 0.2  # of the time of a job: other work on the machine, a slow file system
 PLAN_FILE = "plan.json"  # in the folder of the results
 
 
@@ -28,12 +29,15 @@ class Timing(NamedTuple):
         The most memory that one of them used (its resident set).
     output_bytes : float
         What a unit adds to the outputs.
+    rough : float
+        1 where the time of a unit was too short to be told from chance: it is a bound then.
     """
 
     start: float
     seconds: float
     megabytes: float
     output_bytes: float
+    rough: float = 0
 
     def total(self, units: float) -> float:
         """Return the seconds of a job of so many units."""
@@ -75,17 +79,26 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
         At least one. Of several sizes the smallest and the largest say what a unit takes.
     start : float
         Seconds of the start, where all are of one size, at most.
+
+    Returns
+    -------
+    Timing
+        A difference of less than a fifth of the time is chance: the time of a unit is then that of
+        a difference of a fifth, which it hardly exceeds.
     """
     small, large = min(jobs), max(jobs)
-    if large.units > small.units and large.seconds > small.seconds:
-        each = (large.seconds - small.seconds) / (large.units - small.units)
-        each = min(each, large.seconds / large.units)
-        begun = large.seconds - each * large.units
-    else:
+    written = sum(job.output_bytes for job in jobs) / sum(job.units for job in jobs)
+    megabytes = max(job.megabytes for job in jobs)
+    if large.units == small.units:
         begun = min(start, large.seconds)
         each = (large.seconds - begun) / large.units
-    written = sum(job.output_bytes for job in jobs) / sum(job.units for job in jobs)
-    return Timing(begun, each, max(job.megabytes for job in jobs), written)
+        return Timing(begun, each, megabytes, written, rough=float(not each))
+    least = _CHANCE * large.seconds
+    grown = large.seconds - small.seconds
+    each = max(grown, least) / (large.units - small.units)
+    each = min(each, large.seconds / large.units)
+    begun = large.seconds - each * large.units
+    return Timing(begun, each, megabytes, written, rough=float(grown < least))
 
 
 def read_benchmark(path: str | Path) -> tuple[float, float] | None:
@@ -122,12 +135,12 @@ class Timings:
 
     Parameters
     ----------
-    results : str
-        The folder of everything the run makes.
+    planned : mapping of str to Timing
+        What `scripts.plan` has measured, by the kind of the jobs.
     """
 
-    def __init__(self, results: str) -> None:
-        self.planned = read_plan(Path(results) / PLAN_FILE)
+    def __init__(self, planned: Mapping[str, Timing]) -> None:
+        self.planned = planned
         self._known: dict[str, float | None] = {}
 
     def seconds(

@@ -14,6 +14,7 @@ import yaml
 
 from beyond_perplexity.planning.resources import DAY, NEEDS, SHORTEST, JobSizes
 from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.timings import Timing
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 
@@ -68,6 +69,14 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
     each = [(seconds(n) - start) / n for n in (100, 5_000, 1_000_000)]
     assert each == pytest.approx([each[0]] * 3)
     assert paper.minutes("generate", SHARD) > SHORTEST
+
+
+def test_what_was_measured_is_asked_for_with_a_margin() -> None:
+    work = sizes("paper.yaml").work
+    known = JobSizes(work, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
+    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
+    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
+    assert known.minutes("generate", SHARD, attempt=2) == 520
 
 
 def test_a_beam_writes_all_its_hypotheses(paper) -> None:

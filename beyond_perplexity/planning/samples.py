@@ -52,7 +52,7 @@ class Samples:
     def _shards_per_count(self) -> int:
         """Return how many shards one job counts."""
         documents: int = self.config["tendencies"]["documents_per_count"]
-        return max(1, documents // int(self.config["generation"]["documents_per_shard"]))
+        return -(-documents // int(self.config["generation"]["documents_per_shard"]))
 
     def blocks(self, model: str) -> list[str]:
         """List the blocks of shards that are counted together, of each decoding of a model.

@@ -43,7 +43,7 @@ class Tendencies(Section):
     minimum_tokens : int
         Documents of fewer tokens (headings and the like) are left out, on both sides.
     documents_per_count : int
-        Documents that one job counts: so many shards together, at least one. A body of text with
+        Documents that one job counts: as many shards as hold them. A body of text with
         more is counted by several jobs, whose counts are added up; one that has grown is counted
         again from the first job on that was not full.
     resamples : int

@@ -10,7 +10,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
-from beyond_perplexity.planning.importance import DRAW_FLAGS
+from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
@@ -19,7 +19,7 @@ from beyond_perplexity.planning.summary import Expectations, summarize_jobs
 from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.ranges import as_ranges
@@ -156,6 +156,11 @@ def in_ranges(name=None):
         return as_ranges([files] if isinstance(files, str) else files)
 
     return write
+
+
+def all_in_ranges(names):
+    """The input files of every one of some names, as the parameters of the same names."""
+    return {name: in_ranges(name) for name in names}
 
 
 def gpus(wildcards):

@@ -77,10 +77,11 @@ rule measure_contrast:
         runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_contrast.py"),
+        scores=in_ranges(),
         base_level=config["contrastive"]["base_level"],
     shell:
         """
-        python -m scripts.measure_contrast {input:q} \
+        python -m scripts.measure_contrast {params.scores:q} \
             --model {wildcards.model} \
             --base-level {params.base_level} \
             --output {output:q} \
@@ -105,11 +106,12 @@ rule compare_contrast:
         runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_contrast.py"),
+        scores=in_ranges(),
         base_level=config["contrastive"]["base_level"],
         seed=config["seed"],
     shell:
         """
-        python -m scripts.compare_contrast {input:q} \
+        python -m scripts.compare_contrast {params.scores:q} \
             --base-level {params.base_level} \
             --seed {params.seed} \
             --output {output:q} \

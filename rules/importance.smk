@@ -117,6 +117,7 @@ rule reduce_weights:
         mem_mb=memory("reduce_weights"),
         runtime=minutes("reduce_weights"),
     params:
+        **all_in_ranges(REDUCED),
         code=lambda wildcards: PLAN.reduction_code(
             "scripts/reduce_weights.py", wildcards.proposal
         ),

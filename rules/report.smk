@@ -36,6 +36,7 @@ rule tabulate:
         mem_mb=growing(1000),
         runtime=lasting(10),
     params:
+        **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
         table=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
@@ -76,6 +77,7 @@ rule plot:
         mem_mb=growing(1000),
         runtime=lasting(10),
     params:
+        **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
         figure=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(FIGURES, **wildcards),

@@ -111,12 +111,14 @@ rule measure_semantics:
         runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_semantics.py"),
+        scores=in_ranges("scores"),
+        predictions=in_ranges("predictions"),
         measures=RUN.semantics.measures(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.measure_semantics {input.scores:q} \
-            --predictions {input.predictions:q} \
+        python -m scripts.measure_semantics {params.scores:q} \
+            --predictions {params.predictions:q} \
             --model {wildcards.model} \
             --measures {params.measures:q} \
             --seed {params.seed} \
@@ -143,10 +145,11 @@ rule compare_semantics:
         runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
+        scores=in_ranges(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.compare_semantics {input:q} \
+        python -m scripts.compare_semantics {params.scores:q} \
             --seed {params.seed} \
             --differences {output.differences:q} \
             --correlations {output.correlations:q} \

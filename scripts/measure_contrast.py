@@ -9,13 +9,19 @@ from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("scores", nargs="+", help="all shards of the model, in the order of their names")
+    add(
+        "scores",
+        nargs="+",
+        action=FileRanges,
+        help="all shards of the model, in the order of their names",
+    )
     add("--model", required=True, help="name of the model")
     add("--base-level", type=float, default=0.1, help="level that ratios divide by (default 0.1)")
     add("--output", required=True, help="Parquet file to write")

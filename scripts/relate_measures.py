@@ -18,6 +18,7 @@ from beyond_perplexity.schemas.relations import (
     RELATION_ORDERS,
 )
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
@@ -26,8 +27,10 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--perplexities", nargs="*", default=[], help="scores of documents of every model")
     add("--tendencies", nargs="*", default=[], help="measures of every body of text")
-    add("--contrasts", nargs="*", default=[], help="contrastive scores, all shards")
-    add("--semantics", nargs="*", default=[], help="semantic scores, all shards")
+    files = "contrastive scores, all shards"
+    add("--contrasts", nargs="*", default=[], action=FileRanges, help=files)
+    files = "semantic scores, all shards"
+    add("--semantics", nargs="*", default=[], action=FileRanges, help=files)
     add("--split", default="test", help="split of the semantic scores (default test)")
     add("--level", type=float, default=0.3, help="level of contrastive entropy (default 0.3)")
     add("--base-level", type=float, default=0.1, help="what its ratio divides by (default 0.1)")

@@ -71,8 +71,8 @@ def shrink(config: Mapping[str, Any], run: Run, size: PilotSize) -> dict[str, An
             small[section] = {**small[section], **held}
     if "importance" in small:
         samples = min(size.samples, run.config["importance"]["samples"])
-        held = {"samples": samples, "samples_per_shard": samples, "choose": "none"}
-        small["importance"] |= held
+        small["importance"] |= {"samples": samples, "samples_per_shard": samples}
+        small["importance"]["choose"] = "none"
         reduction = small["importance"].get("reduction", {})
         few = {"replicate_samples": max(1, samples // 2)}
         small["importance"]["reduction"] = {**reduction, **few}

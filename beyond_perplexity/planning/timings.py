@@ -92,7 +92,7 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
     if large.units == small.units:
         begun = min(start, large.seconds)
         each = (large.seconds - begun) / large.units
-        return Timing(begun, each, megabytes, written, rough=float(not each))
+        return Timing(begun, each, megabytes, written)
     least = _CHANCE * large.seconds
     grown = large.seconds - small.seconds
     each = max(grown, least) / (large.units - small.units)

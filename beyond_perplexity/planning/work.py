@@ -69,7 +69,7 @@ class Work:
     def weights(self, wildcards: Wildcards) -> int:
         """Return the weights of the models that a job runs, as its wildcards name them."""
         known = {**self._run.config["models"], **self._run.config["proposals"]}
-        held = (wildcards.get(key) for key in ("model", "proposal", "beside"))
+        held = (wildcards.get(key, "") for key in ("model", "proposal", "beside"))
         return sum(self._sizes.weights(name) for name in held if name in known)
 
     def counted_bytes(self, wildcards: Wildcards) -> int:

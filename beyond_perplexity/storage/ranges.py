@@ -50,7 +50,7 @@ def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
             words.append(f"{start}{first if first == last else f'{{{first}..{last}}}'}{end}")
             run.clear()
 
-    for file in map(os.fspath, files):
+    for file in (os.fspath(path) for path in files):
         parts = _split(file)
         if parts is None:
             finish()

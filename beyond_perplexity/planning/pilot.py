@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.run import Run
 
-FOLDER = "plan"  # in that of the results
+PILOT_FOLDER = "plan"  # in that of the results
 _TEXTS = 15  # times as many documents or sentences are in the larger shards as in the smaller ones
 _INSTANCES = 3
 SHARED = ("corpora", "vocabularies", "downloads", "compared_words")
@@ -56,7 +56,10 @@ def shrink(config: Mapping[str, Any], run: Run, size: PilotSize) -> dict[str, An
         How small it is.
     """
     small = copy.deepcopy(dict(config))
-    small["pathvars"] = {**small.get("pathvars", {}), "results": f"{run.results}/{FOLDER}/run"}
+    small["pathvars"] = {
+        **small.get("pathvars", {}),
+        "results": f"{run.results}/{PILOT_FOLDER}/run",
+    }
     small["pathvars"].pop("logs", None)
     small["pathvars"].pop("benchmarks", None)
     cuts = {
@@ -119,7 +122,7 @@ def link_finished(run: Run) -> Path:
     pathlib.Path
         The folder.
     """
-    folder, results = Path(run.results) / FOLDER / "run", Path(run.results)
+    folder, results = Path(run.results) / PILOT_FOLDER / "run", Path(run.results)
     if folder.exists():
         shutil.rmtree(folder)  # removes links, not what they stand for
     folder.mkdir(parents=True)

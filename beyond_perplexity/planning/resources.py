@@ -15,12 +15,12 @@ from beyond_perplexity.planning.work import Wildcards, Work
 
 DAY = 1440
 SHORTEST = 30  # minutes: less is no help to a scheduler, and a file system may be slow
-MARGIN = 3  # of what a job is expected to take
+TIME_MARGIN = 3  # of what a job is expected to take
 _GPU_RATE = 5e12  # operations a second that small batches reach on a GPU
 _ENDS = 100  # MB: requests that differ by less are of no use either
 
 
-class Need(NamedTuple):
+class Effort(NamedTuple):
     """What the jobs of a rule need.
 
     Attributes
@@ -53,21 +53,21 @@ class Need(NamedTuple):
 # In training weights, gradients, two moments, and a copy of these three while a checkpoint is
 # written; a model is read in 32 bits and held in 16 or 32.
 NEEDS = {
-    "train": Need(3000, 28, start=30, seconds=2e-5, operations=6, longest=DAY),
-    "measure_perplexity": Need(3000, 10, start=20, seconds=5e-5, operations=2),
-    "generate": Need(2000, 10, start=20, seconds=0.02, operations=2 * 200),
-    "draw": Need(3000, 10, start=20, seconds=0.005, operations=2 * 200),
-    "score_beside": Need(2000, 10),
-    "describe_latents": Need(2000, 10),
-    "score_contrast": Need(3000, 10, start=20, seconds=0.003, operations=2 * 30),
-    "score_pairs": Need(3000, 10),
-    "estimate_partition": Need(3000, 10),
-    "predict_words": Need(3000, 10, start=20, seconds=0.01, operations=2 * 30),
-    "score_semantics": Need(3000, start=20, seconds=0.03),
-    "count_samples": Need(2000, start=3, seconds=2e-4),
-    "measure_tendencies": Need(2500, bytes_per_unit=1500, start=10, seconds=1e-3),
-    "reduce_weights": Need(1500, bytes_per_unit=100, seconds=1e-5),
-    "extract_corpus": Need(2000, start=20, seconds=1.5e-5),
+    "train": Effort(3000, 28, start=30, seconds=2e-5, operations=6, longest=DAY),
+    "measure_perplexity": Effort(3000, 10, start=20, seconds=5e-5, operations=2),
+    "generate": Effort(2000, 10, start=20, seconds=0.02, operations=2 * 200),
+    "draw": Effort(3000, 10, start=20, seconds=0.005, operations=2 * 200),
+    "score_beside": Effort(2000, 10),
+    "describe_latents": Effort(2000, 10),
+    "score_contrast": Effort(3000, 10, start=20, seconds=0.003, operations=2 * 30),
+    "score_pairs": Effort(3000, 10),
+    "estimate_partition": Effort(3000, 10),
+    "predict_words": Effort(3000, 10, start=20, seconds=0.01, operations=2 * 30),
+    "score_semantics": Effort(3000, start=20, seconds=0.03),
+    "count_samples": Effort(2000, start=3, seconds=2e-4),
+    "measure_tendencies": Effort(2500, bytes_per_unit=1500, start=10, seconds=1e-3),
+    "reduce_weights": Effort(1500, bytes_per_unit=100, seconds=1e-5),
+    "extract_corpus": Effort(2000, start=20, seconds=1.5e-5),
 }
 _COUNTED_BYTES = 40  # of memory for each token of a corpus whose n-grams are counted
 _MOST_COUNTED = 64_000  # MB that they ask for at first
@@ -122,6 +122,6 @@ class JobSizes:
 
     def minutes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the run time that a job asks for, doubled with every attempt; see `megabytes`."""
-        expected = MARGIN * self.seconds(rule, wildcards) / 60
+        expected = TIME_MARGIN * self.seconds(rule, wildcards) / 60
         first = min(max(SHORTEST, math.ceil(expected / 10) * 10), NEEDS[rule].longest)
         return first * 2 ** (attempt - 1)

@@ -59,7 +59,7 @@ NEEDS = {
     "measure_tendencies": {"scipy"},
     "merge_statistics": set(),
     "perplexity": {"torch", "scipy"},
-    "plan": {"jsonschema"},
+    "plan": {"jsonschema", "pandas"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
     "probe_evaluator": {"scipy"},

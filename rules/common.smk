@@ -10,15 +10,21 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
-from beyond_perplexity.planning.importance import DRAW_FLAGS
+from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
+from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
+from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
+from beyond_perplexity.planning.summary import Expectations, summarize_jobs
+from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.planning.work import Work
+from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.ranges import as_ranges
+from beyond_perplexity.storage.shards import write_json
 
 prepare_environment(workflow.basedir)
 
@@ -30,6 +36,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = Run(config)
+SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -81,6 +88,21 @@ def growing(megabytes):
     return lambda wildcards, attempt: megabytes * 2 ** (attempt - 1)
 
 
+def lasting(minutes):
+    """Run time that doubles with every attempt."""
+    return lambda wildcards, attempt: minutes * 2 ** (attempt - 1)
+
+
+def memory(rule):
+    """Memory for the models and the shard of a job; it doubles with every attempt."""
+    return lambda wildcards, attempt: SIZES.megabytes(rule, wildcards, attempt)
+
+
+def minutes(rule):
+    """Run time for the models and the shard of a job; it doubles with every attempt."""
+    return lambda wildcards, attempt: SIZES.minutes(rule, wildcards, attempt)
+
+
 def family_fingerprint(script):
     """The code of a script with that of the family of the model that it runs."""
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
@@ -129,6 +151,21 @@ def shards_of(pattern):
     )
 
 
+def in_ranges(name=None):
+    """The input files (of a name) in few words: a command of thousands of paths is refused."""
+
+    def write(wildcards, input):
+        files = input if name is None else getattr(input, name)
+        return as_ranges([files] if isinstance(files, str) else files)
+
+    return write
+
+
+def all_in_ranges(names):
+    """The input files of every one of some names, as the parameters of the same names."""
+    return {name: in_ranges(name) for name in names}
+
+
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
     return RUN.models.gpus(wildcards.model)
@@ -163,16 +200,24 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
-        jobs = [
-            PlannedJob(
-                job.rule.name,
-                int(job.resources.get("gpu", 0)),
-                float(job.resources.get("runtime", 0)),
-            )
+        planned = [
+            (job.rule.name, dict(job.wildcards.items()), job)
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
         ]
-        print(f"\n{summarize_jobs(RUN, jobs)}", file=sys.stderr)
+        if path := os.environ.get(JOBS_VARIABLE):
+            listed = (
+                list_job(*names, SIZES.work.units(*names), job.benchmark, job.output)
+                for *names, job in planned
+            )
+            write_json(path, list(listed))
+        expected = Expectations(RUN, SIZES)
+        jobs = [
+            expected.plan_job(*names, job.resources, job.benchmark, job.output)
+            for *names, job in planned
+        ]
+        # Where Snakemake prints the plan, so that a pager or a file has it at the end.
+        print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
 
 
 LOCAL_TARGETS = {

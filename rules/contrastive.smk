@@ -28,8 +28,8 @@ rule score_contrast:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("score_contrast"),
+        runtime=minutes("score_contrast"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/score_contrast.py"),
@@ -74,13 +74,14 @@ rule measure_contrast:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_contrast.py"),
+        scores=in_ranges(),
         base_level=config["contrastive"]["base_level"],
     shell:
         """
-        python -m scripts.measure_contrast {input:q} \
+        python -m scripts.measure_contrast {params.scores:q} \
             --model {wildcards.model} \
             --base-level {params.base_level} \
             --output {output:q} \
@@ -102,14 +103,15 @@ rule compare_contrast:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_contrast.py"),
+        scores=in_ranges(),
         base_level=config["contrastive"]["base_level"],
         seed=config["seed"],
     shell:
         """
-        python -m scripts.compare_contrast {input:q} \
+        python -m scripts.compare_contrast {params.scores:q} \
             --base-level {params.base_level} \
             --seed {params.seed} \
             --output {output:q} \
@@ -133,8 +135,8 @@ rule score_pairs:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=60,
+        mem_mb=memory("score_pairs"),
+        runtime=lasting(60),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/contrast.py"),
@@ -169,8 +171,8 @@ rule estimate_partition:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=120,
+        mem_mb=memory("estimate_partition"),
+        runtime=lasting(120),
         gpu=gpus,
     params:
         code=lambda wildcards: RUN.contrastive.partition_code(wildcards.model),

@@ -29,7 +29,7 @@ rule download:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=120,
+        runtime=lasting(120),
     params:
         code=fingerprint("scripts/verify_download.py"),
         member=lambda wildcards: RUN.corpora.members(wildcards.sha256),
@@ -68,8 +68,8 @@ rule extract_corpus:
         "../envs/cpu.yaml"
     threads: 2
     resources:
-        mem_mb=growing(2000),
-        runtime=240,
+        mem_mb=memory("extract_corpus"),
+        runtime=minutes("extract_corpus"),
     params:
         code=lambda wildcards: fingerprint(
             "scripts/extract_corpus.py", *RUN.corpora.code(wildcards.corpus)
@@ -109,7 +109,7 @@ rule cut_sentences:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/cut_sentences.py"),
         unit=lambda wildcards: parameters.split_unit(config, wildcards.base),
@@ -138,7 +138,7 @@ rule build_vocabulary:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/build_vocabulary.py"),
         config=lambda wildcards: parameters.as_json(
@@ -169,7 +169,7 @@ rule build_speller:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/build_speller.py"),
     shell:

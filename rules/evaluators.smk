@@ -27,7 +27,7 @@ rule train_evaluator:
         environment(judge_gpus)
     resources:
         mem_mb=growing(3000),
-        runtime=720,
+        runtime=lasting(720),
         gpu=judge_gpus,
     params:
         code=lambda wildcards: fingerprint(

@@ -23,8 +23,8 @@ rule generate:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(2000),
-        runtime=90,
+        mem_mb=memory("generate"),
+        runtime=minutes("generate"),
         gpu=gpus,
     params:
         code=lambda wildcards: fingerprint(
@@ -73,7 +73,7 @@ rule import_samples:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=lambda wildcards: fingerprint(
             "scripts/import_samples.py", RUN.corpora.external_code(wildcards.external)

@@ -30,7 +30,7 @@ rule embed_graph:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=240,
+        runtime=lasting(240),
     params:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
@@ -65,8 +65,8 @@ rule draw:
     conda:
         "../envs/gpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("draw"),
+        runtime=minutes("draw"),
         gpu=1,
     params:
         code=pair_fingerprint("scripts/draw.py"),
@@ -114,9 +114,10 @@ rule reduce_weights:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1500),
-        runtime=120,
+        mem_mb=memory("reduce_weights"),
+        runtime=minutes("reduce_weights"),
     params:
+        **all_in_ranges(REDUCED),
         code=lambda wildcards: PLAN.reduction_code(
             "scripts/reduce_weights.py", wildcards.proposal
         ),
@@ -153,8 +154,8 @@ rule score_beside:
     conda:
         environment(beside_gpus)
     resources:
-        mem_mb=growing(2000),
-        runtime=60,
+        mem_mb=memory("score_beside"),
+        runtime=lasting(60),
         gpu=beside_gpus,
     params:
         code=lambda wildcards: fingerprint(
@@ -195,8 +196,8 @@ rule describe_latents:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=20,
+        mem_mb=memory("describe_latents"),
+        runtime=lasting(20),
     params:
         code=pair_fingerprint("scripts/describe_latents.py"),
         model=subpath(input.model, parent=True),

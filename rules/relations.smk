@@ -23,8 +23,9 @@ rule relate_measures:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
     params:
+        **all_in_ranges(["contrasts", "semantics"]),
         code=fingerprint("scripts/relate_measures.py", *RUN.semantics.measure_code()),
         options=RUN.relations.options(),
         seed=config["seed"],
@@ -33,8 +34,8 @@ rule relate_measures:
         python -m scripts.relate_measures {params.options} \
             --perplexities {input.perplexities:q} \
             --tendencies {input.tendencies:q} \
-            --contrasts {input.contrasts:q} \
-            --semantics {input.semantics:q} \
+            --contrasts {params.contrasts:q} \
+            --semantics {params.semantics:q} \
             --seed {params.seed} \
             --measures {output.measures:q} \
             --correlations {output.correlations:q} \

@@ -34,8 +34,9 @@ rule tabulate:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
+        **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
         table=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
@@ -74,8 +75,9 @@ rule plot:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
+        **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
         figure=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(FIGURES, **wildcards),
@@ -113,7 +115,7 @@ rule write_overview:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(1000),
-        runtime=10,
+        runtime=lasting(10),
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
         compared=RUN.report.compared(),

@@ -26,8 +26,8 @@ rule predict_words:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("predict_words"),
+        runtime=minutes("predict_words"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/predict_words.py"),
@@ -69,8 +69,8 @@ rule score_semantics:
     conda:
         environment(evaluator_gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=90,
+        mem_mb=memory("score_semantics"),
+        runtime=minutes("score_semantics"),
         gpu=evaluator_gpus,
     params:
         code=evaluator_fingerprint("scripts/score_semantics.py"),
@@ -108,15 +108,17 @@ rule measure_semantics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_semantics.py"),
+        scores=in_ranges("scores"),
+        predictions=in_ranges("predictions"),
         measures=RUN.semantics.measures(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.measure_semantics {input.scores:q} \
-            --predictions {input.predictions:q} \
+        python -m scripts.measure_semantics {params.scores:q} \
+            --predictions {params.predictions:q} \
             --model {wildcards.model} \
             --measures {params.measures:q} \
             --seed {params.seed} \
@@ -140,13 +142,14 @@ rule compare_semantics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
+        scores=in_ranges(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.compare_semantics {input:q} \
+        python -m scripts.compare_semantics {params.scores:q} \
             --seed {params.seed} \
             --differences {output.differences:q} \
             --correlations {output.correlations:q} \
@@ -174,7 +177,7 @@ rule probe_evaluator:
         environment(evaluator_gpus)
     resources:
         mem_mb=growing(3000),
-        runtime=60,
+        runtime=lasting(60),
         gpu=evaluator_gpus,
     params:
         code=evaluator_fingerprint("scripts/probe_evaluator.py"),

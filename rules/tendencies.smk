@@ -2,7 +2,7 @@
 #
 # requires  documents (corpus.smk), samples (generate.smk)
 # makes     <results>/compared_words/{corpus}/{vocabulary}.txt
-#           <results>/statistics/{model}/{decoding}/{shard,merged}.parquet
+#           <results>/statistics/{model}/{decoding}/{block,merged}.parquet
 #           <results>/references/{corpus}/{vocabulary}/{statistics,curves}.parquet
 #           <results>/references/{corpus}/resamples/{resample}/{statistics,measures}.parquet
 #           <results>/references/{corpus}/sensitivity.parquet
@@ -28,7 +28,7 @@ rule choose_words:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/choose_words.py"),
         flags=lambda wildcards: RUN.samples.unit_flags(wildcards.corpus),
@@ -46,26 +46,27 @@ rule choose_words:
 
 
 rule count_samples:
-    """Count one shard of samples: unigrams, types, lengths, stop words, symbols."""
+    """Count the shards of a block of samples: unigrams, types, lengths, stop words, symbols."""
     input:
-        text="<results>/samples/{model}/{decoding}/{shard}.parquet",
+        text=lambda wildcards: RUN.samples.block_files(**wildcards),
         stop_words=RUN.corpora.stop_word_files(),
         vocabulary=lambda wildcards: RUN.samples.body_vocabulary(
             wildcards.model, wildcards.decoding
         ),
     output:
-        whole("<results>/statistics/{model}/{decoding}/{shard}.parquet"),
+        whole("<results>/statistics/{model}/{decoding}/{block}.parquet"),
     log:
-        "<logs>/count_samples/{model}/{decoding}/{shard}.log",
+        "<logs>/count_samples/{model}/{decoding}/{block}.log",
     benchmark:
-        "<benchmarks>/count_samples/{model}/{decoding}/{shard}.jsonl"
+        "<benchmarks>/count_samples/{model}/{decoding}/{block}.jsonl"
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=30,
+        mem_mb=memory("count_samples"),
+        runtime=minutes("count_samples"),
     params:
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
+        text=in_ranges("text"),
         kind="samples",
         split=[],
         resample=[],
@@ -77,7 +78,7 @@ rule count_samples:
     shell:
         """
         python -m scripts.count_statistics \
-            --input {input.text:q} \
+            --input {params.text:q} \
             --kind {params.kind} \
             --split {params.split} \
             --resample {params.resample} \
@@ -109,6 +110,7 @@ use rule count_samples as count_reference with:
         "../envs/cpu.yaml"
     params:
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
+        text=in_ranges("text"),
         kind="documents",
         split="test",
         resample=[],
@@ -134,6 +136,7 @@ use rule count_samples as count_resample with:
         "../envs/cpu.yaml"
     params:
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
+        text=in_ranges("text"),
         kind="documents",
         split="train",
         resample=lambda wildcards: int(wildcards.resample),
@@ -145,9 +148,9 @@ use rule count_samples as count_resample with:
 
 
 rule merge_statistics:
-    """Add the shards of a body of text up."""
+    """Add the blocks of a body of text up, where it is counted in several."""
     input:
-        shards_of("<results>/statistics/{model}/{decoding}/{shard}.parquet"),
+        lambda wildcards: RUN.samples.counted_files(**wildcards),
     output:
         whole("<results>/statistics/{model}/{decoding}/merged.parquet"),
     log:
@@ -158,13 +161,14 @@ rule merge_statistics:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/merge_statistics.py"),
+        files=in_ranges(),
     shell:
         """
         python -m scripts.merge_statistics \
-            --inputs {input:q} \
+            --inputs {params.files:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -174,7 +178,7 @@ rule measure_tendencies:
     """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
         unpack(lambda wildcards: RUN.samples.compared_files(**wildcards)),
-        samples="<results>/statistics/{model}/{decoding}/merged.parquet",
+        samples=lambda wildcards: RUN.samples.statistics_file(**wildcards),
         stop_words=RUN.corpora.stop_word_files(),
         sample_documents=shards_of(
             "<results>/samples/{model}/{decoding}/{shard}.parquet"
@@ -191,10 +195,11 @@ rule measure_tendencies:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(4000),
-        runtime=240,
+        mem_mb=memory("measure_tendencies"),
+        runtime=minutes("measure_tendencies"),
     params:
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
+        documents=in_ranges("sample_documents"),
         stop_words=RUN.corpora.stop_words(),
         flags=lambda wildcards: RUN.samples.measuring_flags(**wildcards),
     shell:
@@ -204,7 +209,7 @@ rule measure_tendencies:
             --raw-reference-statistics {input.raw_reference:q} \
             --sample-statistics {input.samples:q} \
             --reference-documents {input.documents:q} \
-            --sample-documents {input.sample_documents:q} \
+            --sample-documents {params.documents:q} \
             --vocabulary {input.vocabulary:q} \
             --stop-words {params.stop_words:q} \
             --source {wildcards.model}/{wildcards.decoding} \
@@ -231,7 +236,7 @@ rule describe_reference:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         source=lambda wildcards: reference_in(wildcards.vocabulary),
@@ -263,7 +268,7 @@ rule measure_sensitivity:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(4000),
-        runtime=120,
+        runtime=lasting(120),
     params:
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
@@ -303,7 +308,7 @@ rule measure_resample:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         options=RUN.samples.fit_options(),
@@ -336,16 +341,17 @@ rule embed:
         environment(encoder_gpus)
     resources:
         mem_mb=growing(4000),
-        runtime=120,
+        runtime=lasting(120),
         gpu=encoder_gpus,
     params:
         code=RUN.embeddings.code("scripts/embed.py"),
+        samples=in_ranges("samples"),
         flags=lambda wildcards: RUN.embeddings.flags(wildcards.corpus),
     shell:
         """
         python -m scripts.embed \
             --reference-documents {input.documents:q} \
-            --samples {input.samples:q} \
+            --samples {params.samples:q} \
             --vocabularies {input.vocabularies:q} \
             {params.flags} \
             --output {output:q} \
@@ -370,7 +376,7 @@ rule measure_embeddings:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(4000),
-        runtime=60,
+        runtime=lasting(60),
     params:
         code=fingerprint("scripts/measure_embeddings.py"),
         flags=lambda wildcards: RUN.embeddings.measuring_flags(wildcards.corpus),

@@ -31,8 +31,8 @@ rule train:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=1440,
+        mem_mb=memory("train"),
+        runtime=minutes("train"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/train.py"),
@@ -75,8 +75,8 @@ rule measure_perplexity:
     conda:
         environment(gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=60,
+        mem_mb=memory("measure_perplexity"),
+        runtime=minutes("measure_perplexity"),
         gpu=gpus,
     params:
         code=family_fingerprint("scripts/measure_perplexity.py"),
@@ -117,7 +117,7 @@ rule compare_perplexity:
         "../envs/cpu.yaml"
     resources:
         mem_mb=growing(2000),
-        runtime=30,
+        runtime=lasting(30),
     params:
         code=fingerprint("scripts/compare_perplexity.py"),
         seed=config["seed"],

@@ -13,6 +13,7 @@ from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
@@ -31,7 +32,12 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add("scores", nargs="+", help="all shards of every model, in the order of their names")
+    add(
+        "scores",
+        nargs="+",
+        action=FileRanges,
+        help="all shards of every model, in the order of their names",
+    )
     add(
         "--base-level",
         type=real(above=0),

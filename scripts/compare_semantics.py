@@ -15,13 +15,14 @@ from beyond_perplexity.semantics.correlations import CORRELATED_SENTENCES, corre
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add("scores", nargs="+", help="shards of all models and evaluators")
+    add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
     add(
         "--flips",
         type=whole(1),

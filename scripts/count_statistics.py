@@ -10,6 +10,7 @@ from tqdm import tqdm
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import count_documents
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
@@ -32,7 +33,8 @@ def _subset_size(options: argparse.Namespace) -> int | None:
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--input", nargs="+", required=True, help="Parquet files, in order")
+    files = "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"
+    parser.add_argument("--input", nargs="+", required=True, action=FileRanges, help=files)
     parser.add_argument("--kind", choices=["documents", "samples"], required=True)
     parser.add_argument("--split", nargs="?", help="count only this split of documents")
     parser.add_argument("--resample", nargs="?", type=ITEM, help="number of a random subset")

@@ -13,6 +13,7 @@ from beyond_perplexity.schemas.embeddings import EMBEDDINGS
 from beyond_perplexity.semantics.encoders import encoder_of
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
@@ -31,7 +32,8 @@ def main() -> None:
     add("--pool-split", default="train", help="split with further human documents, for floors")
     add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
-    add("--samples", nargs="+", required=True, help="shards, {model}/{decoding}/{shard}.parquet")
+    files = "shards, {model}/{decoding}/{shard}.parquet"
+    add("--samples", nargs="+", required=True, action=FileRanges, help=files)
     add("--readings", type=json_object, default={}, help="JSON: vocabulary by model/decoding")
     add("--vocabularies", nargs="*", default=[], help="files {vocabulary}.txt, one word a line")
     add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")

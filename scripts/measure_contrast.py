@@ -8,13 +8,19 @@ from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add("scores", nargs="+", help="all shards of the model, in the order of their names")
+    add(
+        "scores",
+        nargs="+",
+        action=FileRanges,
+        help="all shards of the model, in the order of their names",
+    )
     add("--model", required=True, help="name of the model")
     add(
         "--base-level",

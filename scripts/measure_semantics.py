@@ -9,14 +9,21 @@ from beyond_perplexity.schemas.semantics import SEMANTICS
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.summary import summarize_scores
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add("scores", nargs="+", help="all shards of all evaluators, those of one in their order")
-    add("--predictions", nargs="+", required=True, help="all shards of predictions of the model")
+    add(
+        "scores",
+        nargs="+",
+        action=FileRanges,
+        help="all shards of all evaluators, those of one in their order",
+    )
+    files = "all shards of predictions of the model"
+    add("--predictions", nargs="+", required=True, action=FileRanges, help=files)
     add("--model", required=True, help="name of the model")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
     add("--seed", type=SEED, required=True, help="seed of the run, for resampled documents")

@@ -13,6 +13,7 @@ from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.comparison import Bodies, TextComparison, count_texts
@@ -40,7 +41,8 @@ def main() -> None:
     add("--training-split", help="split of the same files that the model was trained on")
     add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
-    add("--sample-documents", nargs="+", default=[], help="Parquet files of the samples")
+    files = "Parquet files of the samples"
+    add("--sample-documents", nargs="+", default=[], action=FileRanges, help=files)
     add("--sample-split", help="split of the samples, if they are documents")
     add("--vocabulary", nargs="?", help="closed vocabulary that both are read in")
     add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")

@@ -12,14 +12,17 @@ from beyond_perplexity.importance.tables import REDUCED_TABLES, gaps_table
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add("--weights", required=True, nargs="+", help="log weights, the shards of all temperatures")
-    add("--log-q", nargs="*", default=[], help="log q of the same samples at all temperatures")
+    files = "log weights, the shards of all temperatures"
+    add("--weights", required=True, nargs="+", action=FileRanges, help=files)
+    files = "log q of the same samples at all temperatures"
+    add("--log-q", nargs="*", default=[], action=FileRanges, help=files)
     add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")

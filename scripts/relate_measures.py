@@ -17,6 +17,7 @@ from beyond_perplexity.schemas.relations import (
     RELATION_ORDERS,
 )
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
@@ -25,8 +26,10 @@ def _parser() -> CommandParser:
     add = parser.add_argument
     add("--perplexities", nargs="*", default=[], help="scores of documents of every model")
     add("--tendencies", nargs="*", default=[], help="measures of every body of text")
-    add("--contrasts", nargs="*", default=[], help="contrastive scores, all shards")
-    add("--semantics", nargs="*", default=[], help="semantic scores, all shards")
+    files = "contrastive scores, all shards"
+    add("--contrasts", nargs="*", default=[], action=FileRanges, help=files)
+    files = "semantic scores, all shards"
+    add("--semantics", nargs="*", default=[], action=FileRanges, help=files)
     add("--split", default="test", help="split of the semantic scores (default test)")
     add(
         "--level",

@@ -36,7 +36,8 @@ class Corpora:
         self.results = results
         self.downloads = dict(self._remote_locations())
 
-    def _all_locations(self) -> Iterable[str | dict[str, str]]:
+    def locations(self) -> Iterable[str | dict[str, str]]:
+        """Yield every path, or address, that the configuration names."""
         for corpus in self.config["corpora"].values():
             yield from _source_locations(corpus["source"])
         yield from (external["path"] for external in self.config["external_samples"].values())
@@ -47,7 +48,7 @@ class Corpora:
         yield self.config["tendencies"]["stop_words"]
 
     def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:
-        for location in self._all_locations():
+        for location in self.locations():
             if isinstance(location, dict):
                 yield location["sha256"], location
 

@@ -13,10 +13,9 @@ from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
 
-# A flag for every way to draw, for the command of a rule whose inputs have these names.
-DRAW_FLAGS = " ".join(
-    f"--{draw.replace('_', '-')} {{input.{draw}:q}}" for draw, row in DRAWS.items() if row.reduced
-)
+REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
+# A flag for every way to draw, for the command of a rule whose parameters have these names.
+DRAW_FLAGS = " ".join(f"--{draw.replace('_', '-')} {{params.{draw}:q}}" for draw in REDUCED)
 
 
 def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -30,8 +30,8 @@ from beyond_perplexity.report import INPUTS, TABLES, Input
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 Exhibits = Mapping[str, Exhibit]
-# A flag for every kind of files, for the command of a rule whose inputs have these names.
-INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{input.{k}:q}}" for k in INPUTS)
+# A flag for every kind of files, for the command of a rule whose parameters have these names.
+INPUT_FLAGS = " ".join(f"{Input.flag(k)} {{params.{k}:q}}" for k in INPUTS)
 
 
 SENTENCE_REFERENCE = "Sentences of the test set"

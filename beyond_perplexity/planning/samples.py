@@ -49,6 +49,36 @@ class Samples:
         first = int(shard) * generation["documents_per_shard"]
         return first, min(generation["documents_per_shard"], generation["documents"] - first)
 
+    def _shards_per_count(self) -> int:
+        """Return how many shards one job counts."""
+        documents: int = self.config["tendencies"]["documents_per_count"]
+        return -(-documents // int(self.config["generation"]["documents_per_shard"]))
+
+    def blocks(self, model: str) -> list[str]:
+        """List the blocks of shards that are counted together, of each decoding of a model.
+
+        Blocks are counted by their size alone: in a larger run those that were whole are the same.
+        """
+        count = -(-len(self.shards(model)) // self._shards_per_count())
+        return [f"{block:05d}" for block in range(count)]
+
+    def block_files(self, model: str, decoding: str, block: str) -> list[str]:
+        """List the shards of samples of a block."""
+        size = self._shards_per_count()
+        shards = self.shards(model)[int(block) * size :][:size]
+        return [f"<results>/samples/{model}/{decoding}/{shard}.parquet" for shard in shards]
+
+    def counted_files(self, model: str, decoding: str) -> list[str]:
+        """List the statistics of the blocks of a body of text."""
+        folder = f"<results>/statistics/{model}/{decoding}"
+        return [f"{folder}/{block}.parquet" for block in self.blocks(model)]
+
+    def statistics_file(self, model: str, decoding: str) -> str:
+        """Return the statistics of a body of text: those of its block, where it has one alone."""
+        counted = self.counted_files(model, decoding)
+        merged = f"<results>/statistics/{model}/{decoding}/merged.parquet"
+        return counted[0] if len(counted) == 1 else merged
+
     def sources(self, corpus: str | None = None) -> list[str]:
         """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
         generation = self.config["generation"]

@@ -16,6 +16,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.report import INPUTS, Input
 from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import check_schema
 
 Paths = Sequence[str | Path]
@@ -126,7 +127,9 @@ def read_input(kind: str, paths: Paths) -> Any:
 def add_input_flags(parser: ArgumentParser) -> None:
     """Add a flag for every kind of files that tables and figures are made of."""
     for kind, row in INPUTS.items():
-        parser.add_argument(Input.flag(kind), nargs="*", default=[], help=row.help)
+        parser.add_argument(
+            Input.flag(kind), nargs="*", default=[], action=FileRanges, help=row.help
+        )
 
 
 def read_inputs(name: str, exhibit: Exhibit, options: Namespace) -> dict[str, Any]:

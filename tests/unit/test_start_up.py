@@ -59,6 +59,7 @@ NEEDS = {
     "measure_tendencies": {"scipy"},
     "merge_statistics": set(),
     "perplexity": {"torch", "scipy"},
+    "plan": {"jsonschema", "pandas"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
     "provenance": set(),

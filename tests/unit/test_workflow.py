@@ -44,6 +44,34 @@ def test_shards_cover_every_document_once(config, per_shard):
     assert run.samples.shards("external") == ["00000"]
 
 
+@pytest.mark.parametrize(("per_count", "n_blocks"), [(1, 9), (14, 5), (20, 3), (21, 3), (55, 2)])
+def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_count, n_blocks):
+    config["generation"]["documents_per_shard"] = 7  # nine shards
+    config["tendencies"]["documents_per_count"] = per_count
+    samples = Run(config).samples
+    blocks = samples.blocks("lstm")
+    held = [samples.block_files("lstm", "beam", block) for block in blocks]
+    shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
+    assert [file for files in held for file in files] == shards
+    assert len(blocks) == n_blocks
+    assert (
+        samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
+    )
+    config["generation"]["documents"] += 200
+    grown = Run(config).samples
+    n_full = 60 // (-(-per_count // 7) * 7)
+    assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
+
+
+def test_a_body_of_text_that_one_job_counts_is_not_merged(config):
+    samples = Run(config).samples
+    for names in (("lstm", "beam"), ("external", "mine")):
+        file = samples.statistics_file(*names)
+        assert [file] == samples.counted_files(*names)
+        assert file.endswith("/00000.parquet")
+    assert len(samples.block_files("lstm", "beam", "00000")) == 2
+
+
 def test_sources_are_models_by_decodings_and_what_was_brought(config):
     run = Run(config)
     expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
@@ -148,12 +176,40 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
 
 
 def test_the_summary_adds_up(config):
-    jobs = [PlannedJob("generate", 1, 90), PlannedJob("generate", 1, 90), PlannedJob("plot", 0, 10)]
+    jobs = [
+        PlannedJob("generate", 1, 90, measured=True, megabytes=5000, output_bytes=2e9),
+        PlannedJob("generate", 1, 60, measured=True, megabytes=4000, output_bytes=1e9),
+        PlannedJob("plot", 0, 50),
+    ]
     text = summarize_jobs(Run(config), jobs)
     assert "240 (4 bodies of 60)" in text
+    assert "5: lstm, trigram, kn-3, rnn, sentence-rnn" in text
     assert "3 to do" in text
-    assert "2  generate" in text
-    assert "GPU-hours    3.0" in text
+    assert "2  generate      75.0 min each\n" in text
+    assert "1  plot          50.0 min each  guessed\n" in text
+    assert "GPU-hours    2.5\n" in text
+    assert "CPU-hours    0.8 " in text
+    assert "75% of the time" in text
+    assert "5,000 MB in a job at most (generate)" in text
+    assert "3.0 GB" in text
+    assert "missing" not in text
+
+
+def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(config, tmp_path):
+    latent = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
+    config["external_samples"]["own"] = {
+        **config["external_samples"]["mine"],
+        "path": str(tmp_path / "own.txt"),
+    }
+    text = summarize_jobs(Run(config), [])
+    assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
+    (tmp_path / "own.txt").touch()
+    assert "missing" not in summarize_jobs(Run(config), [])
+    validate(latent, ROOT / "rules" / "config.schema.yaml")
+    models = Run(latent).importance.models()
+    text = summarize_jobs(Run(latent), [])
+    assert f"({len(models)} of them with latent variables): " in text
+    assert all(name in text for name in models)
 
 
 def test_the_environment_is_prepared_once(monkeypatch):

@@ -76,7 +76,7 @@ def planned_jobs(printed: str) -> dict[str, int]:
 
 
 def _is_count(words: list[str]) -> bool:
-    return len(words) == 2 and words[0].replace(",", "").isdigit()
+    return len(words) >= 2 and words[0].replace(",", "").isdigit()
 
 
 def _columns(path: Path) -> list[str]:

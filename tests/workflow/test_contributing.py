@@ -85,10 +85,10 @@ def test_a_figure_and_a_table_are_made_and_nothing_else(grown) -> None:
 
 
 def test_a_tendency_counts_and_measures_again_and_trains_nothing(grown) -> None:
-    """Two models with two decodings in two shards each; three random subsets."""
+    """Two models with two decodings, each counted by one job; three random subsets."""
     jobs = grown.plans[2]
-    counted = {"count_samples": 8, "count_reference": 2, "count_resample": 3}
-    merged = {"merge_statistics": 4, "measure_tendencies": 4, "measure_resample": 3}
+    counted = {"count_samples": 4, "count_reference": 2, "count_resample": 3}
+    merged = {"measure_tendencies": 4, "measure_resample": 3}
     once = {"describe_reference": 1, "measure_sensitivity": 1, "write_overview": 1}
     once["measure_embeddings"] = 1  # whose rows join the others; nothing is embedded again
     once["relate_measures"] = 1
@@ -141,7 +141,7 @@ def make_config(folder: Path) -> dict[str, Any]:
 RESULTS = "results/samples/toy/cut/00000.parquet"
 MADE = (
     RESULTS,
-    "results/statistics/toy/cut/merged.parquet",
+    "results/statistics/toy/cut/00000.parquet",
     "results/figures/tendencies/lines/losses.svg",
     "results/tables/tendencies/lines/epochs.csv",
     "results/estimates/bits/tagger/estimates.parquet",

@@ -5,12 +5,17 @@ Needs Snakemake; starts no job. The oracle of a count is the configuration it wa
 
 from __future__ import annotations
 
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from beyond_perplexity.planning.timings import Timing
 from tests.workflow.conftest import SMOKE
 
-COUNTED = ("trigram", "kneser-ney")
 TARGETS = [
     *("all", "corpora", "models", "perplexity", "samples", "tendencies", "contrastive"),
     "semantics",
@@ -49,8 +54,9 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     sources = len(generation["models"]) * len(generation["decodings"])
     shards = generation["documents"] // generation["documents_per_shard"]
     jobs = checkout.planned()
-    assert jobs["generate"] == jobs["count_samples"] == sources * shards
-    assert jobs["merge_statistics"] == jobs["measure_tendencies"] == sources
+    assert jobs["generate"] == sources * shards
+    assert jobs["count_samples"] == jobs["measure_tendencies"] == sources
+    assert "merge_statistics" not in jobs  # a body of text fits into one job
     semantics = config["semantics"]
     models = {*generation["models"], *config["contrastive"]["models"], *semantics["models"]}
     assert jobs["train"] == len(models)
@@ -63,21 +69,10 @@ def test_the_summary_counts_what_the_configuration_says(checkout):
     assert jobs["train_evaluator"] == len(semantics["evaluators"])
     printed = checkout.snakemake("--dry-run", *SMOKE).stdout
     assert f"documents    {sources * generation['documents']:,}" in printed
-    neural = {name for name in models if config["models"][name]["family"] not in COUNTED}
-    contrasted = neural & set(config["contrastive"]["models"])
-    scored = {name for name in neural if config["models"][name]["family"] != "sentence-rnn"}
-    blocks = -(-config["contrastive"]["sentences"] // config["contrastive"]["sentences_per_shard"])
-    generating = len(neural & set(generation["models"]))
-    hours = len(neural) * 24 + len(scored) * 1 + len(contrasted) * blocks * 1.5
-    hours += 2 * len(neural - scored)  # partition functions
-    hours += generating * len(generation["decodings"]) * shards * 1.5
-    networks = {"infersent", "skipthought"} & set(semantics["evaluators"])
-    hours += len(neural & set(semantics["models"])) * parts * 1.5  # predictions
-    hours += len(networks) * len(semantics["models"]) * parts * 1.5  # and their scores
-    hours += len(networks) * (1 + 12)  # probes and trainings
     assert jobs["embed"] == jobs["measure_embeddings"] == 1
-    hours += 2  # of the job that embeds
-    assert f"GPU-hours    {hours:,.1f}" in printed
+    last = printed[printed.index("\nThis run\n") :].rstrip().splitlines()
+    assert [line.split()[0] for line in last[-4:]] == ["GPU-hours", "CPU-hours", "known", "memory"]
+    assert f"models       {len(models)}: " in printed
     assert "embedded     20 documents of each body at most, by skipthought" in printed
     assert f"understood   {len(semantics['models'])} models on" in printed
 
@@ -98,3 +93,26 @@ def test_results_can_be_moved_by_a_path_variable(checkout):
         "--dry-run", *SMOKE, '--config=pathvars={"results":"elsewhere"}', "corpora"
     ).stdout
     assert "elsewhere/corpora/wikipedia/documents.parquet" in printed
+
+
+def test_a_plan_says_what_earlier_jobs_took_and_which_files_are_missing(checkout):
+    """Two shards of one body ran: 10 s for 30 documents each, so all of its 2 shards take 20 s."""
+    for shard in range(2):
+        path = checkout.path / f"results/benchmarks/generate/lstm/beam/{shard:05d}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"s": 10.0, "max_rss": 100.0}\n')
+        samples = checkout.path / f"results/samples/lstm/beam/{shard:05d}.parquet"
+        samples.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"doc_id": list(range(30))}), samples)
+    smoke = checkout.path / "configs" / "smoke.yaml"
+    smoke.write_text(smoke.read_text().replace("embedded:enwiki-excerpt", "away.xml"))
+    plan = {"generate/lstm/ancestral": Timing(0.0, 2.0, 500.0, 1e8)._asdict()}
+    plan |= {f"generate/trigram/{d}": Timing(0, 1, 0, 0)._asdict() for d in ("ancestral", "beam")}
+    (checkout.path / "results/plan.json").write_text(json.dumps({"timings": plan}))
+    printed = checkout.snakemake("--dry-run", *SMOKE, "--forcerun=generate", "samples").stdout
+    # 2 x 10 s, 2 x 60 s, 2 x 30 s and, with a beam of two, 2 x 60 s
+    assert "8  generate" in printed
+    minutes = (2 * 10 + 2 * 60 + 2 * 30 + 2 * 60) / 8 / 60
+    assert re.search(rf"8  generate +{minutes:.1f} min each\n", printed)
+    assert "disk         6.0 GB of what was measured" in printed
+    assert printed.endswith("\n  missing      1 of the files that it reads\n    away.xml\n")

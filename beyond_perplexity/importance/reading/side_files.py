@@ -16,6 +16,7 @@ from beyond_perplexity.importance.reading.labels import WeightLabels, read_label
 from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.schemas.draws import penalized_column
+from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 SCORES = {"log_p", "log_likelihood"}
@@ -26,7 +27,7 @@ def add_draw_flags(parser: argparse.ArgumentParser) -> None:
     """Give a parser a flag for the files of each kind of draws."""
     for kind in DRAW_READERS:
         text = f"draws of the same instances (schema {kind})"
-        parser.add_argument(f"--{kind}", nargs="*", default=[], help=text)
+        parser.add_argument(f"--{kind}", nargs="*", default=[], action=FileRanges, help=text)
 
 
 def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Tendencies(Section):
         rest of a longer one is cut off, and such documents are counted. null: none.
     minimum_tokens : int
         Documents of fewer tokens (headings and the like) are left out, on both sides.
+    documents_per_count : int
+        Documents that one job counts: as many shards as hold them. A body of text with
+        more is counted by several jobs, whose counts are added up; one that has grown is counted
+        again from the first job on that was not full.
     resamples : int
         Random subsets of the training split, as large as the reference, that Table 4's standard
         deviations come from.
@@ -59,6 +63,7 @@ class Tendencies(Section):
     count_s_symbols: bool = True
     maximum_tokens: Count | None = None
     minimum_tokens: Natural = 0
+    documents_per_count: Count = 1_000_000
     resamples: Annotated[int, Limit(minimum=2)] = 10
     measurement: MeasurementOptions = field(default_factory=MeasurementOptions)
     sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)

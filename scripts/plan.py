@@ -1,0 +1,96 @@
+"""Measure small shards of every rule and model, and say what a whole configuration takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.planning import pilot
+from beyond_perplexity.planning.planned import JOBS_VARIABLE, finished_jobs, read_jobs
+from beyond_perplexity.planning.run import Run, prepare_environment
+from beyond_perplexity.planning.shard_sizes import describe_shards, whole_shards
+from beyond_perplexity.planning.summary import SUMMARY_TITLE
+from beyond_perplexity.planning.timings import PLAN_FILE, fit_timing, plan_content
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage.shards import write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, epilog="Ends with a dry run's summary.")
+    add = parser.add_argument
+    size = pilot.PilotSize()
+    add("--configfile", default="config.yaml", help="the run that is planned (config.yaml)")
+    add("--documents", type=int, default=size.documents, help="documents of the smaller shards")
+    add("--instances", type=int, default=size.instances, help="instances of the smaller shards")
+    add("--samples", type=int, default=size.samples, help="samples of an instance, at most")
+    add("--steps", type=int, default=size.steps, help="steps of models that are not trained yet")
+    add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
+    given = parser.parse_args()
+    for name in ("documents", "instances", "samples", "steps"):
+        if getattr(given, name) < 1:
+            raise InputError(f"--{name}: is {getattr(given, name)}, expected at least 1")
+    size = pilot.PilotSize(given.documents, given.instances, given.samples, given.steps)
+    prepare_environment(ROOT)
+    options = given.snakemake or ["--cores=all"]
+    config, run = _load(given.configfile)
+    _run(given.configfile, *options, "--rerun-triggers=mtime", "--", *pilot.prerequisites(run))
+    folder = pilot.link_finished(run)
+    file = folder.parent / "config.yaml"
+    file.write_text(yaml.safe_dump(pilot.shrink(config, run, size), sort_keys=False))
+    _, small = _load(file)
+    wanted = ["--rerun-triggers=mtime", "--", *pilot.targets(small)]
+    jobs = _jobs(folder.parent / "jobs.json", file, *wanted)
+    _run(file, *options, "--keep-going", *wanted)
+    timings = {kind: fit_timing(held) for kind, held in finished_jobs(jobs).items()}
+    content = plan_content(timings, platform.node())
+    write_json(Path(run.results) / PLAN_FILE, content)
+    planned = _jobs(folder.parent / "jobs.json", given.configfile, "--forceall")
+    units = {job.kind: max(j.units for j in planned if j.kind == job.kind) for job in planned}
+    print("\n".join(describe_shards(run, whole_shards(timings, units))))
+    printed = _run(given.configfile, "--dry-run", "--quiet", shown=False)
+    print(printed[printed.index(SUMMARY_TITLE) :].rstrip())
+
+
+def _load(path: str | Path) -> tuple[dict[str, Any], Run]:
+    """Read a configuration, as it stands and with all defaults."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        config, checked = yaml.safe_load(text), yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: cannot be read as a configuration ({error})") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: is no configuration; it should be a YAML mapping")
+    validate(checked, ROOT / "rules" / "config.schema.yaml")
+    return config, Run(checked)
+
+
+def _run(config: str | Path, *options: str, shown: bool = True, **others: str) -> str:
+    command = [sys.executable, "-m", "snakemake", f"--snakefile={ROOT / 'Snakefile'}"]
+    command += [f"--configfile={config}", *options]
+    # What the user asked for is this command's own output: the plan.
+    held = sys.stderr if shown else subprocess.PIPE
+    done = subprocess.run(command, env={**os.environ, **others}, stdout=held, text=True)
+    if done.returncode:
+        raise InputError(f"{config}: Snakemake failed; its messages are above")
+    return done.stdout or ""
+
+
+def _jobs(path: Path, config: str | Path, *options: str) -> list[Any]:
+    """Return the jobs of a run, which a dry run writes to a file."""
+    first, *rest = options
+    _run(config, "--dry-run", "--quiet", first, *rest, shown=False, **{JOBS_VARIABLE: str(path)})
+    return read_jobs(json.loads(path.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    run_command(main)

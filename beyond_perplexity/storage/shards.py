@@ -22,6 +22,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.parquet_files import ParquetInput
 
 RECORD_KEY = b"beyond_perplexity"
 SILENT_SECONDS = 86_400.0
@@ -187,14 +189,7 @@ def write_shard(
         writer.write(columns)
 
 
-def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
-
-
-def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetFile:
+def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
     """Open a Parquet file after checking that it holds the columns of a schema.
 
     Raises
@@ -202,7 +197,7 @@ def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetF
     InputError
         When the file is no Parquet file or a column is missing or of another type.
     """
-    file = _open(path)
+    file = ParquetInput(path)
     held = file.schema_arrow
     for field in schema:
         if field.name not in held.names:
@@ -322,20 +317,22 @@ def read_rows(
 
 
 def _has_split(path: str | os.PathLike[str]) -> bool:
-    try:
-        return "split" in pq.read_schema(path).names
-    except (pa.ArrowInvalid, OSError):
-        check_schema(path, DOCUMENTS)
-        raise
+    with ParquetInput(path) as file:
+        return "split" in file.schema_arrow.names
 
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
+        return sum(_count_rows(path) for path in paths)
     splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
+
+
+def _count_rows(path: str | os.PathLike[str]) -> int:
+    with ParquetInput(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
@@ -344,11 +341,27 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
     Raises
     ------
     InputError
-        When the file is no Parquet file or has no run record.
+        When the file is no Parquet file, or has no run record or one that is no JSON object.
     """
-    with _open(path) as file:
+    with ParquetInput(path) as file:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
-    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    return parse_record(path, metadata[RECORD_KEY])
+
+
+def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
+    """Read the run record of a footer.
+
+    Raises
+    ------
+    InputError
+        When it is no JSON object; names the file.
+    """
+    try:
+        record = parse_json(footer)
+    except JSONTextError as error:
+        raise InputError(f"{path}: its run record is no JSON ({error}); make it again") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path}: its run record is no JSON object; make it again")
     return record

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from pathlib import Path
 
 from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.storage.inputs import check_input, copy_member
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import check_sha256
 
 
 def take(source: str, member: str | None, target: Path) -> None:
     """Copy a file, or one member of a zip archive."""
+    check_input(source)
     if member is None:
         shutil.copyfile(source, target)
         return
-    try:
-        with zipfile.ZipFile(source) as archive, archive.open(member) as inner:
-            target.write_bytes(inner.read())
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise InputError(f"{source}: no zip archive with a member '{member}' ({error})") from error
+    with open(target, "wb") as file:
+        copy_member(source, member, file)
 
 
 def main() -> None:

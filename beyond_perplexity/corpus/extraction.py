@@ -28,6 +28,7 @@ from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean
 from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
 from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus.markup_limits import MarkupError
 from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
@@ -119,10 +120,10 @@ class Extractor:
         """Parse an article, keep its triples, and return its paragraphs with all mentions."""
         try:
             article = parse_article(page.text, batch.namespaces)
-        except (ParserError, RecursionError) as error:
-            result.skips.add(
-                f"markup that cannot be parsed ({type(error).__name__})", raw.describe()
-            )
+        except (ParserError, RecursionError, MarkupError) as error:
+            reason = f"markup that cannot be parsed ({type(error).__name__})"
+            known = isinstance(error, MarkupError)
+            result.skips.add(str(error) if known else reason, raw.describe())
             return []
         result.counts["articles"] += 1
         result.counts["articles_with_infobox"] += article.infoboxes > 0

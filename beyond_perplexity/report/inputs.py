@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.report import INPUTS, Input
 from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import check_schema
 
@@ -59,10 +59,7 @@ def _owner(path: str | Path) -> str:
 
 
 def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
-    try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable JSON file ({error})") from error
+    value = read_json(path, "JSON file of a run", "make it again")
     if not isinstance(value, expected):
         raise InputError(f"{path}: holds no JSON {'object' if expected is dict else 'list'}")
     return value

@@ -18,8 +18,10 @@ from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.contents import ContentHash
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.parquet_files import ParquetInput
 
 RECORD_KEY = b"beyond_perplexity"
 CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoever reads the file
@@ -124,13 +126,10 @@ def write_shard(
         writer.write(columns)
 
 
-def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
-    try:
-        file = pq.ParquetFile(path)
-        note_read(path, _content_of(file))
-        return file
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+def _open(path: str | os.PathLike[str]) -> ParquetInput:
+    file = ParquetInput(path)
+    note_read(path, _content_of(file))
+    return file
 
 
 def _content_of(file: pq.ParquetFile) -> str | None:
@@ -144,7 +143,7 @@ def content_of(path: str | os.PathLike[str]) -> str | None:
         return _content_of(file)
 
 
-def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetFile:
+def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
     """Open a Parquet file after checking that it holds the columns of a schema.
 
     Raises
@@ -272,11 +271,8 @@ def read_rows(
 
 
 def _has_split(path: str | os.PathLike[str]) -> bool:
-    try:
-        return "split" in pq.read_schema(path).names
-    except (pa.ArrowInvalid, OSError):
-        check_schema(path, DOCUMENTS)
-        raise
+    with _open(path) as file:
+        return "split" in file.schema_arrow.names
 
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
@@ -299,16 +295,27 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
     Raises
     ------
     InputError
-        When the file is no Parquet file or has no run record.
+        When the file is no Parquet file, or has no run record or one that is no JSON object.
     """
     with _open(path) as file:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
+    return parse_record(path, metadata[RECORD_KEY])
+
+
+def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
+    """Read the run record of a footer.
+
+    Raises
+    ------
+    InputError
+        When it is no JSON object; names the file.
+    """
     try:
-        record = json.loads(metadata[RECORD_KEY])
-    except (ValueError, RecursionError):
-        record = None
+        record = parse_json(footer)
+    except JSONTextError as error:
+        raise InputError(f"{path}: its run record is no JSON ({error}); make it again") from error
     if not isinstance(record, dict):
-        raise InputError(f"{path}: its run record is no JSON object; the file was edited")
+        raise InputError(f"{path}: its run record is no JSON object; make it again")
     return record

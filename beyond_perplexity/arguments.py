@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import LARGEST
+from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.outputs import check_output, check_output_folder
 
-MOST_ITEMS = 2**62 - 1  # so that the sum of two of them is no more than `LARGEST`
+MOST_ITEMS = 2**62 - 1  # so that the sum of two of them is no more than `LARGEST_NUMBER`
 MOST_THREADS = 4_096
 _WHOLE = re.compile(r"[+-]?[0-9][0-9_]{0,40}")
 
@@ -74,7 +74,7 @@ class CommandParser(argparse.ArgumentParser):
                     yield flag, str(value)
 
 
-def whole(minimum: int = 0, maximum: int = LARGEST) -> Callable[[str], int]:
+def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:
     """Make the ``type`` of an argument that is a whole number within bounds.
 
     Parameters

@@ -3,8 +3,54 @@
 from __future__ import annotations
 
 import re
+import sys
+from html import escape
+from unicodedata import bidirectional, category
 
 LONGEST_MESSAGE = 2_000
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "[": "{[}",  # at the beginning of a row it, and *, would belong to the line end before
+    "*": "{*}",
+    "`": r"\textasciigrave{}",  # no ligature
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\N{MINUS SIGN}": "$-$",
+    "∞": r"$\infty$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "±": r"$\pm$",
+    "½": r"$\frac{1}{2}$",
+    "Σ": r"$\Sigma$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "†": r"\textdagger{}",
+    "◇": r"$\diamond$",
+    "τ": r"$\tau$",
+    "·": r"$\cdot$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "\N{REPLACEMENT CHARACTER}": "?",
+}
+
+
+_TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = re.compile(r"\s*[=+\-@\t\r].", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]inf", re.ASCII)
 
 # Control characters, line separators, marks that turn or isolate the direction of writing, and
 # surrogates, which stand for bytes that are no text.
@@ -25,3 +71,69 @@ def one_line(message: str) -> str:
         half = LONGEST_MESSAGE // 2
         text = f"{text[:half]} […] {text[-half:]}"
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escape_latex(text: str) -> str:
+    """Escape text so that LaTeX prints it as it is."""
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text))
+
+
+def printable(text: str) -> str:
+    """Replace what would act on a page or a terminal instead of being seen on it.
+
+    These are control characters but for white space (a terminal obeys some, HTML forbids others)
+    and those that turn the direction of the text after them. White space becomes blanks.
+    """
+    return "".join(
+        " " if mark.isspace() else "\N{REPLACEMENT CHARACTER}" if _acts(mark) else mark
+        for mark in text
+    )
+
+
+def _acts(mark: str) -> bool:
+    return category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
+
+
+def escape_html(text: str) -> str:
+    """Escape text so that HTML prints it as it is."""
+    return escape(printable(text))
+
+
+def escape_rst(text: str) -> str:
+    """Escape text so that reStructuredText prints it as it is, on one line."""
+    line = " ".join(printable(text).split())
+    return "".join(
+        letter if letter.isalnum() or letter == " " else f"\\{letter}" for letter in line
+    )
+
+
+def drawable(text: str) -> str:
+    """Do as `printable` does for a figure, where line ends are lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def safe_cell(cell: object) -> object:
+    """Make a cell of a CSV file text alone, to a spreadsheet and to a terminal.
+
+    An apostrophe comes before what a spreadsheet would take for a formula; numbers, and marks
+    alone, such as ``-``, stay as they are. Control characters but line ends are replaced.
+
+    References
+    ----------
+    OWASP (2024). CSV injection.
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = drawable(cell)
+    guarded = _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{text}" if guarded else text
+
+
+def say(text: str = "") -> None:
+    """Print lines to standard output; what a terminal would obey is shown instead."""
+    print(drawable(text))
+
+
+def remark(text: str) -> None:
+    """Print one line to standard error, beside results; as `say` does."""
+    print(one_line(text), file=sys.stderr, flush=True)

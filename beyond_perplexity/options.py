@@ -18,7 +18,7 @@ Parsed = TypeVar("Parsed")
 Row = TypeVar("Row")
 Rows = Mapping[str, Row]  # looked up by name at run time, so no fingerprint of code counts it
 
-LARGEST = 2**63 - 1  # that tables and tensors hold
+LARGEST_NUMBER = 2**63 - 1  # that tables and tensors hold
 OMITTED: Any = object()
 """The default of a key that a configuration may leave out and that is then not there at all."""
 
@@ -147,7 +147,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 def _is_usable(number: float) -> bool:
     """Return whether a number is finite, and no larger than tables and tensors hold."""
-    return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST
+    return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST_NUMBER
 
 
 def _describe(hint: Any) -> str:

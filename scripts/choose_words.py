@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from beyond_perplexity.arguments import ITEM, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.shared_words import shared_words
@@ -29,7 +30,7 @@ def main() -> None:
     chosen = shared_words(words, replace(test, split="train"), test)
     with atomic_path(options.output) as temporary:
         temporary.write_text("\n".join([*chosen.to_pylist(), ""]), encoding="utf-8")
-    print(f"{len(chosen):,} of {len(words):,} words are compared")
+    say(f"{len(chosen):,} of {len(words):,} words are compared")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.report.compare import run
 from beyond_perplexity.report.comparison_input import CompareOptions
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
@@ -90,8 +91,8 @@ def main() -> None:
         embedding=given.embedding,
         embedding_documents=given.embedding_documents,
     )
-    print(run(options, given.out))
-    print(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")
+    say(run(options, given.out))
+    say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")
 
 
 if __name__ == "__main__":

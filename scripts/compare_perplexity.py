@@ -15,11 +15,13 @@ from pathlib import Path
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.perplexity.paired import PairOptions, check_company, compare_scores
 from beyond_perplexity.perplexity.score_files import read_scores
+from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 
@@ -71,10 +73,9 @@ def main() -> None:
     frame = table.to_pandas().astype({"groups": "Int64"})
     called = list(names.values())
     labels = Labels(models=called, names={name: name for name in called})
-    print(describe_differences(frame, labels))
+    say(describe_differences(frame, labels))
     if given.csv:
-        with atomic_path(given.csv) as temporary:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+        write_text(given.csv, csv_text(frame))
     if given.output:
         record = run_record("scripts/compare_perplexity.py", options._asdict(), seed=given.seed)
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)

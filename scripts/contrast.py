@@ -19,6 +19,7 @@ from beyond_perplexity.contrastive.pairs import contrast_pairs, read_pairs
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.foreign_text import printable, say
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
@@ -43,7 +44,7 @@ def _describe(table: pa.Table) -> str:
     """Say in lines what was found; a phenomenon may have any name."""
     lines = []
     for row in table.to_pylist():
-        lines.append(f"{row['phenomenon']}: {row['pairs']:,} pairs")
+        lines.append(f"{printable(row['phenomenon'])}: {row['pairs']:,} pairs")
         if row["accuracy"] is not None:
             limits = _shown(row["accuracy_low"], row["accuracy_high"])
             lines.append(f"  accuracy     {row['accuracy']:.3f}{limits}")
@@ -80,7 +81,7 @@ def main() -> None:
         cleaning.apply if cleaning else None,
         given.name or Path(given.model).resolve().name,
     )
-    print(_describe(table))
+    say(_describe(table))
     if given.output:
         flags: dict[str, object] = {"pairs": str(given.pairs), "tokenized": given.tokenized}
         weights = Path(given.model, WEIGHTS)

@@ -21,6 +21,7 @@ import pyarrow.csv
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import safe_cell, say
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.side_files import add_draw_flags
@@ -55,10 +56,18 @@ def _parser() -> CommandParser:
     return parser
 
 
+def _without_formulas(table: pa.Table) -> pa.Table:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            safe = [safe_cell(cell) for cell in table.column(place).to_pylist()]
+            table = table.set_column(place, field, pa.array(safe, field.type))
+    return table
+
+
 def _write(path: Path, kind: str, table: pa.Table, given: argparse.Namespace) -> None:
     if path.suffix == ".csv":
         with atomic_path(path) as temporary:
-            pyarrow.csv.write_csv(table, temporary)
+            pyarrow.csv.write_csv(_without_formulas(table), temporary)
         return
     flags = vars(given) | {name: str(getattr(given, name) or "") for name in OUTPUTS}
     record = run_record("scripts/estimate.py", flags, seed=given.seed)
@@ -77,7 +86,7 @@ def main() -> None:
     labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     found = parse_options(WeightLabels, labels, "the flags")
     reduction = reduce_files(given, found, options)
-    print(report(estimates_table(reduction)))
+    say(report(estimates_table(reduction)))
     for name, path in wanted.items():
         kind, table = OUTPUTS[name]
         _write(path, kind, table(reduction), given)

@@ -8,6 +8,7 @@ import sys
 
 from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
@@ -54,7 +55,7 @@ def main() -> None:
     write_arpa(options.arpa, found.model, ids.words)
     summary = {"n_counts": found.model.n_counts, "discounts": found.discounts}
     json.dump(summary, sys.stdout, indent=2)
-    print()
+    say()
 
 
 if __name__ == "__main__":

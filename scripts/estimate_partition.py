@@ -33,6 +33,7 @@ from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, take_units
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import json_object, parse_options
@@ -189,7 +190,8 @@ def main() -> None:
     if given.output:
         write_shard(given.output, PARTITIONS, found.columns(given.name, name), record)
     summary = found.summary()
-    print("\n".join(describe_given_length(summary)), file=sys.stderr)
+    for line in describe_given_length(summary):
+        remark(line)
     summary |= {"model": given.name, "proposal": name, "particles": options.particles}
     summary |= {"uniform": proposal.uniform, "record": finished(record)}
     summary["proposal_perplexity_given_length"] = _perplexity_of_proposal(
@@ -199,7 +201,7 @@ def main() -> None:
         write_json(given.summary, summary)
     else:
         json.dump(summary, sys.stdout, indent=2, sort_keys=True)
-        print()
+        say()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from beyond_perplexity.arguments import CommandParser, output_file
@@ -10,6 +9,7 @@ from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import content_hash, run_record
 
@@ -31,9 +31,7 @@ def main() -> None:
     )
     source, output = Path(options.input), Path(options.output)
     found = import_texts(source, options.format, preprocessing, output, record)
-    print(
-        f"{found.kept:,} documents; {found.empty:,} without a token were left out", file=sys.stderr
-    )
+    remark(f"{found.kept:,} documents; {found.empty:,} without a token were left out")
 
 
 if __name__ == "__main__":

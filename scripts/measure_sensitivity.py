@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import run_command
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
@@ -45,7 +45,7 @@ def main() -> None:
     files = DocumentFiles(given.documents, given.split, given.first, view, given.group_column)
     groups = files.groups()
     if note := files.note_on_groups(groups):
-        print(note, file=sys.stderr)
+        remark(note)
     reference, seed = read_statistics(given.statistics), given.seed
     if groups is None:
         texts = files.drawn(how.largest_population, seed)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
@@ -88,7 +88,7 @@ def _comparison(given: Namespace) -> TextComparison:
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
     groups, training, pool = human.groups(), None, None
     if note := human.note_on_groups(groups):
-        print(note, file=sys.stderr)
+        remark(note)
     if given.training_split:
         training = human.other_split(given.training_split).texts
     if given.pool_split:
@@ -122,7 +122,7 @@ def _measure(
             rows = measure_rows(pair, options, given.seed, floors=floors, bodies=given.bodies)
             warning = star_warning(rows, options.permutations, given.bodies)
             if warning and vocabulary == main:
-                print(f"warning: {given.source}: {warning}", file=sys.stderr)
+                remark(f"warning: {given.source}: {warning}")
             told = comparison.text_rows(vocabulary, bodies)
             table = measure_table([*rows, *told], pair, given.source, vocabulary)
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}

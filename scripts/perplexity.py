@@ -17,6 +17,7 @@ from beyond_perplexity.arguments import THREADS, CommandParser, output_file, who
 from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, load_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
@@ -169,7 +170,7 @@ def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
         )
     summary["speller"] = str(speller) if speller else None
     if isinstance(vocabulary, ClosedVocabulary) and not speller:
-        print(FREE_SPELLING.format(unknown=summary["unknown"]), file=sys.stderr)
+        remark(FREE_SPELLING.format(unknown=summary["unknown"]))
     return summary
 
 
@@ -187,7 +188,7 @@ def main() -> None:
     else:
         summary = _summarize(options, _load_folder(options))
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
-    print()
+    say()
 
 
 if __name__ == "__main__":

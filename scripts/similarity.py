@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
 from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_pair_file
@@ -107,8 +108,8 @@ def print_correlations(scores: np.ndarray, gold: np.ndarray, path: Path) -> None
 
     defined = np.isfinite(scores)
     if not defined.all():
-        print(f"{path}: {int((~defined).sum())} of {len(scores)} pairs have no score and are left "
-              "out of the correlations", file=sys.stderr)  # fmt: skip
+        remark(f"{path}: {int((~defined).sum())} of {len(scores)} pairs have no score and are left "
+              "out of the correlations")  # fmt: skip
     scores, gold = scores[defined], gold[defined]
     if len(scores) < _LEAST or np.ptp(gold) == 0:
         raise InputError(
@@ -116,7 +117,7 @@ def print_correlations(scores: np.ndarray, gold: np.ndarray, path: Path) -> None
             "gold scores that differ"
         )
     for name, found in (("Pearson", pearson(scores, gold)), ("Spearman", spearman(scores, gold))):
-        print(f"{name} {_shown(found)}")
+        say(f"{name} {_shown(found)}")
 
 
 def _shown(found: CorrelationInterval) -> str:

@@ -14,10 +14,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL, Labels, Looks, is_reference, parse_source
+from beyond_perplexity.foreign_text import drawable
 from beyond_perplexity.storage.outputs import atomic_path
 
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
@@ -93,9 +95,38 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
         if path.suffix not in undated:
             raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
     for path in map(Path, paths):
-        with package_style(), _powers_of_ten(figure), atomic_path(path) as temporary:
-            metadata = undated[path.suffix]
-            figure.savefig(temporary, format=path.suffix[1:], metadata=metadata, dpi=200)
+        how: dict[str, Any] = {
+            "format": path.suffix[1:],
+            "metadata": undated[path.suffix],
+            "dpi": 200,
+        }
+        with (
+            package_style(),
+            _texts_alone(figure),
+            _powers_of_ten(figure),
+            atomic_path(path) as temporary,
+        ):
+            figure.savefig(temporary, **how)
+
+
+@contextmanager
+def _texts_alone(figure: Figure) -> Iterator[None]:
+    """Replace what no file of a figure may hold, such as control characters in names.
+
+    Ticks get their texts anew whenever they are drawn, so what gives them is replaced, too.
+    """
+    plain = Text.set_text
+
+    def set_text(text: Text, shown: Any) -> None:
+        plain(text, None if shown is None else drawable(str(shown)))
+
+    setattr(Text, "set_text", set_text)  # noqa: B010
+    try:
+        for text in figure.findobj(Text):
+            text.set_text(text.get_text())
+        yield
+    finally:
+        setattr(Text, "set_text", plain)  # noqa: B010
 
 
 @contextmanager

@@ -11,6 +11,33 @@ import numpy as np
 
 from beyond_perplexity.importance.log_space import log_sum_exp
 
+VALUES_HELD = 2**25  # log weights of all pairings that are summed over the corpus: 256 MiB
+LEAST_ORDERS = 8
+_VALUES_AT_ONCE = 2**22
+
+
+def n_orders(wanted: int, n_samples: int) -> int:
+    """Return how many random orders are drawn: fewer than `wanted` of very many samples.
+
+    Parameters
+    ----------
+    wanted : int
+        R of the options.
+    n_samples : int
+        K. Of so many that the orders would hold more than `VALUES_HELD` log weights there are
+        fewer, but `LEAST_ORDERS` at least; the means over them spread the less, the larger K is.
+
+    Returns
+    -------
+    int
+    """
+    return min(wanted, max(LEAST_ORDERS, VALUES_HELD // n_samples))
+
+
+def rows_at_once(n_samples: int) -> int:
+    """Return how many orders of K samples are held at once; changes no number."""
+    return max(1, _VALUES_AT_ONCE // n_samples)
+
 
 def subset_sizes(n_samples: int) -> np.ndarray:
     """Return 1, 2, 5, 10, 20, 50, ... below K, and K; int64."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.figures.style import save
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.comparison_input import (
     Body,
     CompareOptions,
@@ -32,7 +32,7 @@ from beyond_perplexity.report.comparison_page import (
     comparison_page,
     comparison_table,
 )
-from beyond_perplexity.report.layout import to_text
+from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
@@ -65,7 +65,7 @@ FIGURE_FILES = {
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    remark(message)
 
 
 @contextmanager
@@ -213,8 +213,7 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
 
 
 def _csv(measures: pd.DataFrame) -> bytes:
-    text: str = measures[CSV_COLUMNS].to_csv(index=False, lineterminator="\n")
-    return text.encode()
+    return csv_text(measures[CSV_COLUMNS]).encode()
 
 
 def run(options: CompareOptions, out: Path) -> str:

@@ -18,7 +18,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import escape_rst
+from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
 from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of

@@ -4,50 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 from pathlib import Path
-from unicodedata import bidirectional, category
 
 import pandas as pd
 
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.foreign_text import (
+    escape_html,
+    escape_latex,
+    printable,
+    safe_cell,
+)
+from beyond_perplexity.storage.outputs import write_text
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "\N{MINUS SIGN}": "$-$",
-    "∞": r"$\infty$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "±": r"$\pm$",
-    "½": r"$\frac{1}{2}$",
-    "Σ": r"$\Sigma$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "†": r"\textdagger{}",
-    "◇": r"$\diamond$",
-    "τ": r"$\tau$",
-    "·": r"$\cdot$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "\N{REPLACEMENT CHARACTER}": "?",
-}
-
-_TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 LATEX_COLUMNS = 10  # that a page has room for
 STYLE = """
 :root { color-scheme: light dark; }
@@ -136,40 +105,6 @@ def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """List the headings of neighbouring columns with how many columns each spans."""
     runs = groupby(enumerate(columns), key=lambda pair: pair[1].group or pair[0])
     return [(name if isinstance(name, str) else "", len(list(run))) for name, run in runs]
-
-
-def escape_latex(text: str) -> str:
-    """Escape text so that LaTeX prints it as it is."""
-    return "".join(_LATEX.get(letter, letter) for letter in printable(text))
-
-
-def printable(text: str) -> str:
-    """Replace what would act on a page or a terminal instead of being seen on it.
-
-    These are control characters but for white space (a terminal obeys some, HTML forbids others)
-    and those that turn the direction of the text after them. White space becomes blanks.
-    """
-    return "".join(
-        " " if mark.isspace() else "\N{REPLACEMENT CHARACTER}" if _acts(mark) else mark
-        for mark in text
-    )
-
-
-def _acts(mark: str) -> bool:
-    return category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
-
-
-def escape_html(text: str) -> str:
-    """Escape text so that HTML prints it as it is."""
-    return escape(printable(text))
-
-
-def escape_rst(text: str) -> str:
-    """Escape text so that reStructuredText prints it as it is, on one line."""
-    line = " ".join(printable(text).split())
-    return "".join(
-        letter if letter.isalnum() or letter == " " else f"\\{letter}" for letter in line
-    )
 
 
 def to_latex(table: Table) -> str:
@@ -298,10 +233,16 @@ def to_text(table: Table) -> str:
     return "\n".join([line(header), ruler, *(line(row) for row in rows[1:])])
 
 
+def csv_text(frame: pd.DataFrame) -> str:
+    """Write rows as CSV in full precision; no text of theirs is a formula to a spreadsheet."""
+    texts = frame.select_dtypes(["object", "string", "category"]).columns
+    safe = frame.assign(**{name: frame[name].map(safe_cell) for name in texts})
+    return str(safe.rename(columns=safe_cell).to_csv(index=False, lineterminator="\n"))
+
+
 def write_table(table: Table, csv: str | Path, latex: str | Path, html: str | Path) -> None:
     """Write a table's three files, each atomically; the CSV in full precision."""
-    numbers = table.tidy.to_csv(index=False, lineterminator="\n")
+    numbers = csv_text(table.tidy)
     page = html_page(table.title, to_html_table(table))
     for path, text in ((csv, numbers), (latex, to_latex(table)), (html, page)):
-        with atomic_path(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, text)

@@ -13,13 +13,13 @@ import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown_range, shown_share
 from beyond_perplexity.figures.verdicts import human_floors, verdict_mark
+from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.importance.finite_bounds import finite_bounds
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.importance_choice import without_choice
-from beyond_perplexity.report.layout import escape_rst
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT

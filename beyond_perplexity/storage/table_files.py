@@ -28,6 +28,8 @@ HEADER_BYTES = 1 << 16
 # pyarrow numbers the row of an error only when one thread parses
 ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
+LARGEST_LOG = 1e100  # so that sums of squares are finite
+
 
 class RowBatch(NamedTuple):
     """Some rows that follow each other.
@@ -278,9 +280,10 @@ class TableFile:
             )
 
     def check_log_p(self, batch: RowBatch, name: str = "log_p") -> None:
-        """Raise `InputError` where log p is NaN or +inf; −inf is an impossible latent."""
+        """Raise `InputError` where log p is no logarithm; −inf is an impossible latent."""
         values = batch.columns[name]
-        self.check(batch, name, np.isnan(values) | np.isposinf(values), "a number or -inf")
+        bad = ~(np.abs(values) < LARGEST_LOG) & ~np.isneginf(values)
+        self.check(batch, name, bad, f"a number or -inf, no larger than {LARGEST_LOG:g}")
 
 
 def _casts(column: pa.Array, kind: pa.DataType) -> bool:

@@ -32,7 +32,7 @@ from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_arguments import COMMANDS, actions
 from tests.unit.test_contrastive import write_documents
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))  # of each command
 WORDS = ["a", "b", "c", "."]
 NUMBERS = ["0", "1", "2", "7", "-1", str(2**31), str(2**63 - 1), str(2**64), "9" * 5_000, ""]
 NUMBERS += ["nan", "inf", "-inf", "1e308", "1e-320", "0x10", "1.5", "٣", "--"]
@@ -76,7 +76,7 @@ PLAUSIBLE = {
     **dict.fromkeys(["input", "inputs", "scores", "predictions"], "documents.parquet"),
     **dict.fromkeys(["model", "latent", "proposal", "evaluator"], "lstm"),
     **dict.fromkeys(["vocabulary", "substitutes", "vocabularies"], "words.json"),
-    **dict.fromkeys(["text", "reference", "samples", "pairs"], "text.txt"),
+    **dict.fromkeys(["text", "samples", "pairs"], "text.txt"),
     "paths": "text.txt",
     "corpus": ".",
 }
@@ -167,6 +167,8 @@ def nothing_of_the_process_changes(monkeypatch: pytest.MonkeyPatch) -> Iterator[
     with monkeypatch.context() as patched:
         patched.setattr(torch, "set_num_threads", lambda number: None)
         patched.setattr(os, "environ", dict(os.environ))
+        # A comparison draws its figures for seconds; test_compare looks at them.
+        patched.setattr("beyond_perplexity.report.compare.draw_figures", lambda found: {})
         yield
 
 

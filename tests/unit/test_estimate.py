@@ -166,6 +166,15 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
     [
         (changed("log_p", 3, np.nan), "row 4: log_p is nan, expected a number or -inf"),
         (changed("log_p", 3, np.inf), "row 4: log_p is inf, expected a number or -inf"),
+        (
+            changed("log_p", 3, 1e308),
+            "row 4: log_p is 1e+308, expected a number or -inf, no larger",
+        ),
+        (changed("log_q", 3, -1e101), "row 4: log_q is -1e+101, expected a finite number, no larg"),
+        (
+            {**MINIMAL, "n_tokens": np.full(90, 2**62)},
+            "the n_tokens of all instances sum to more than 9,223,372,036,854,775,807",
+        ),
         (changed("log_q", 62, -np.inf), "row 63: log_q is -inf, expected a finite number"),
         (changed("log_q", 62, np.nan), "row 63: log_q is nan, expected a finite number"),
         (changed("n_tokens", 5, 9), "row 6: n_tokens is 9, expected 2 as in the earlier rows of"),
@@ -379,10 +388,19 @@ def test_a_wrong_temperature_in_the_footer_is_noticed(tmp_path):
         list(WeightReader(paths))
 
 
+def test_a_probability_above_one_is_named(weights, monkeypatch, capsys):
+    """Densities are allowed, so it is a note and no error."""
+    pq.write_table(pa.table(changed("log_p", 0, 50.0)), weights)
+    run(monkeypatch, "--weights", weights, "--no-bracket")
+    said = capsys.readouterr().out
+    assert "p̂ is above 1 for 1 instances" in said
+    assert f"({MINIMAL['instance_id'][0]})" in said
+
+
 def test_wrong_flags_are_refused(weights, monkeypatch):
     with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
         run(monkeypatch, "--weights", weights, "--output", "table.txt")
-    with pytest.raises(InputError, match="unknown_types: is -1"):
+    with pytest.raises(InputError, match="unknown-types: is -1"):
         run(monkeypatch, "--weights", weights, "--unknown-types", -1)
     with pytest.raises(InputError, match=r"none\.parquet: no such file"):
         run(monkeypatch, "--weights", weights.with_name("none.parquet"))

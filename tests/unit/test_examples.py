@@ -14,6 +14,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import escape_latex, escape_rst, printable
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.examples import (
     CUT,
@@ -24,13 +25,7 @@ from beyond_perplexity.report.examples import (
     read_example_samples,
     shorten,
 )
-from beyond_perplexity.report.layout import (
-    escape_latex,
-    escape_rst,
-    printable,
-    to_html_table,
-    to_latex,
-)
+from beyond_perplexity.report.layout import to_html_table, to_latex
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard

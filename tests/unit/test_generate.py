@@ -18,7 +18,7 @@ from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.trigram import Trigram
@@ -130,9 +130,10 @@ def test_precision_is_recorded_and_memory_changes_nothing(
         ({"decoding": "{"}, "is no JSON"),
         ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
         ({"batch_size": "many"}, "batch size: is 'many'"),
-        ({"maximum_length": 0}, "maximum length: is 0"),
+        ({"maximum_length": 0}, "--maximum-length: is 0, expected at least 1"),
         ({"precision": "half"}, "precision: is 'half'"),
-        ({"first": -1}, "first, count: are -1 and 50"),
+        ({"first": -1}, "--first: is -1, expected at least 0"),
+        ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
     ],
 )
 def test_wrong_flags_are_named_and_nothing_is_written(
@@ -145,3 +146,20 @@ def test_wrong_flags_are_named_and_nothing_is_written(
     with pytest.raises(InputError, match=message):
         run(monkeypatch, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"first": -1}, "first, count: are -1 and 2"),
+        ({"count": -1}, "first, count: are 0 and -1"),
+        ({"maximum_length": 0}, "maximum length: is 0"),
+    ],
+)
+def test_a_caller_of_the_library_is_told_the_same(
+    folder: Path, changed: dict[str, int], message: str
+) -> None:
+    numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
+    model, options = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
+    with pytest.raises(InputError, match=message):
+        list(generate(model, options, purpose="x", **numbers))

@@ -9,11 +9,53 @@ from collections import Counter
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 
+from beyond_perplexity.importance import subsets
+from beyond_perplexity.importance.estimators.importance_sampling import ImportanceSampling
 from beyond_perplexity.importance.log_space import log_mean_exp
-from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
+from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.subsets import (
+    n_orders,
+    prefix_log_means,
+    random_orders,
+    rows_at_once,
+    subset_sizes,
+)
+
+
+def reduced(path):
+    found = reduce_weights(WeightReader([path])).estimators
+    return next(one for _, one in found if type(one) is ImportanceSampling)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "n_samples", "expected"),
+    [(200, 1, 200), (200, 160_000, 200), (200, 1_000_000, 33), (200, 10**8, 8), (5, 10**8, 5)],
+)
+def test_orders_of_very_many_samples_are_fewer(wanted, n_samples, expected):
+    """A million samples of one instance took 4.2 GB; no more than 2^25 weights are held now."""
+    assert n_orders(wanted, n_samples) == expected
+    assert rows_at_once(n_samples) * n_samples <= 2**22 or rows_at_once(n_samples) == 1
+
+
+@pytest.mark.parametrize("values", [1, 700, 10**9])
+def test_orders_held_at_once_change_no_number(tmp_path, monkeypatch, values):
+    """Oracle: all at once."""
+    reader, random = tmp_path / "w.parquet", np.random.default_rng(1)
+    columns = {"instance_id": np.repeat([1, 2], 60), "sample_id": np.tile(np.arange(60), 2)}
+    columns |= {"n_tokens": np.full(120, 4), "log_q": np.zeros(120)}
+    pq.write_table(pa.table({**columns, "log_p": random.normal(size=120) - 9}), reader)
+    monkeypatch.setattr(subsets, "_VALUES_AT_ONCE", 10**9)
+    whole = reduced(reader)
+    monkeypatch.setattr(subsets, "_VALUES_AT_ONCE", values)
+    again = reduced(reader)
+    assert np.array_equal(whole.ordered, again.ordered)
+    assert np.array_equal(whole.prefixes, again.prefixes)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
     stars,
 )
-from beyond_perplexity.report.layout import Column, Table, escape_latex, to_html_table, to_latex
+from beyond_perplexity.foreign_text import escape_latex
+from beyond_perplexity.report.layout import Column, Table, to_html_table, to_latex
 from beyond_perplexity.report.layout import to_text as as_text
 from beyond_perplexity.report.measured import MEASURED_TABLES, measured_table, table_3
 from beyond_perplexity.report.overview import render_overview

@@ -20,7 +20,13 @@ from beyond_perplexity.importance.estimators.contract import (
 from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
-from beyond_perplexity.importance.subsets import prefix_log_means, random_orders, subset_sizes
+from beyond_perplexity.importance.subsets import (
+    n_orders,
+    prefix_log_means,
+    random_orders,
+    rows_at_once,
+    subset_sizes,
+)
 from beyond_perplexity.importance.summary import corpus_notes, summarize_diagnostics
 
 
@@ -56,8 +62,9 @@ class ImportanceSampling(Estimator):
     def __init__(self, inputs: Inputs, labels: Fields) -> None:
         super().__init__(inputs, labels)
         assert self.group is not None
-        orders, block = inputs.options.subsets, inputs.options.replicate_samples
+        block = inputs.options.replicate_samples
         self.common = int(inputs.reader.n_samples[self.group].min())
+        orders = n_orders(inputs.options.subsets, self.common)
         self.paired = np.zeros(self.common)
         self.ordered = np.zeros((orders, self.common))
         self.sizes = subset_sizes(self.common)
@@ -82,9 +89,12 @@ class ImportanceSampling(Estimator):
         if len(self.ordered):
             purpose = f"{self.labels['temperature']}/subsets"
             random = self.inputs.random(purpose, instance.instance_id)
-            orders = random_orders(weights, len(self.ordered), random)[:, : self.common]
-            self.ordered += orders
-            self.prefixes += prefix_log_means(orders, self.sizes)
+            rows = rows_at_once(len(weights))
+            for first in range(0, len(self.ordered), rows):
+                part = slice(first, min(first + rows, len(self.ordered)))
+                orders = random_orders(weights, part.stop - first, random)[:, : self.common]
+                self.ordered[part] += orders
+                self.prefixes[part] += prefix_log_means(orders, self.sizes)
 
     def estimates(self) -> Iterator[CorpusEstimate]:
         """Estimate at the level of instances, and at that of the corpus by two kinds of pairing."""

@@ -18,8 +18,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.labels import WeightLabels, file_labels, is_of_a_run
 from beyond_perplexity.importance.reading.log_q import LogQFiles
 from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
+from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.schemas.draws import penalized_column, temperature_column
-from beyond_perplexity.storage.table_files import RowBatch, TableFile
+from beyond_perplexity.storage.table_files import LARGEST_LOG, RowBatch, TableFile
 
 BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")
@@ -148,6 +149,11 @@ class WeightReader:
                 shard.ranges.append((low, high))
         if not known:
             raise InputError(f"{self._shards[0].file.path}: there are no rows; give some samples")
+        if sum(numbers[0] for numbers in known.values()) > LARGEST_NUMBER:
+            raise InputError(
+                f"{self._shards[0].file.path}: the n_tokens of all instances sum to more than "
+                f"{LARGEST_NUMBER:,}; they are T of the instances, each counted once"
+            )
         ids = sorted(known)
         self.instance_ids = np.array(ids, np.int64)
         table = np.array([known[name] for name in ids], np.int64)  # (N, 1 or 2)
@@ -250,7 +256,9 @@ class WeightReader:
         file, columns = shard.file, batch.columns
         file.check_log_p(batch, self.log_p)
         log_q = columns["log_q"]
-        file.check(batch, "log_q", ~np.isfinite(log_q), "a finite number: the sample was drawn")
+        bad = ~(np.abs(log_q) < LARGEST_LOG)  # NaN is no number either
+        wanted = f"a finite number, no larger than {LARGEST_LOG:g}: the sample was drawn"
+        file.check(batch, "log_q", bad, wanted)
         for name in self._own_grid:
             file.check_log_p(batch, name)
         if self._own_grid and shard.labels.temperature is not None:

@@ -1,0 +1,191 @@
+"""Text of users where it is shown: on a page, in a figure, a cell, a terminal it is text alone.
+
+Needs nothing. Oracles: the parsers of the forms themselves (Python's of HTML and XML, docutils of
+reStructuredText, pandas of CSV), which must give back the text; and Unicode's categories.
+"""
+
+from __future__ import annotations
+
+import ast
+import html.parser
+import io
+import warnings
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from unicodedata import category
+
+import docutils.core
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from beyond_perplexity.figures.style import package_style, save
+from beyond_perplexity.foreign_text import (
+    LONGEST_MESSAGE,
+    drawable,
+    escape_html,
+    escape_latex,
+    escape_rst,
+    one_line,
+    printable,
+    remark,
+    safe_cell,
+    say,
+)
+from beyond_perplexity.report.layout import Column, Table, csv_text, to_latex, to_text
+from beyond_perplexity.storage.fingerprint import ROOT
+
+HOSTILE = [
+    *("\x1b]0;gone\x07", "\x9b31m", "\u202eevil", "a\nb\rc", "\x00", "\ud800", "\u2028"),
+    *("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", " =1", "-", "-5", "@-@"),
+    *("<script>x</script>", "&amp;", "'\"", "$x^{$", r"\input{/etc/passwd}", "%", "[1]", "*", "``"),
+    *(".. raw:: html", "|x|_", "`a <b>`_", "**x**", "$\\frac{$"),
+]
+texts = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12))
+examined = settings(max_examples=80, derandomize=True, deadline=None, database=None)
+
+
+def acts(text: str) -> list[str]:
+    return [mark for mark in text if category(mark) in ("Cc", "Cs", "Zl", "Zp")]
+
+
+@examined
+@given(texts)
+def test_terminals_get_text_alone(text: str) -> None:
+    assert not acts(printable(text))
+    assert not acts(one_line(text))
+    assert "\n" not in one_line(text)
+    assert not [mark for mark in acts(drawable(text)) if mark != "\n"]
+
+
+def test_a_message_is_bounded_and_keeps_both_ends() -> None:
+    found = one_line("first" + "\x1b" * 10**6 + "last")
+    assert found.startswith("first")
+    assert found.endswith("last")
+    assert len(found) < 5 * LONGEST_MESSAGE
+
+
+def test_what_commands_say(capsys) -> None:
+    say("a\x1b[31m\nb")
+    remark("c\nd\x07")
+    assert capsys.readouterr() == ("a�[31m\nb\n", "c d\\x07\n")
+
+
+class _Texts(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = ""
+
+    def handle_data(self, data: str) -> None:
+        self.found += data
+
+
+@examined
+@given(texts)
+def test_html_gives_the_text_back(text: str) -> None:
+    parser = _Texts()
+    parser.feed(f"<p title='{escape_html(text)}'>{escape_html(text)}</p>")
+    assert parser.found == printable(text)
+    element = ET.fromstring(f"<p title='{escape_html(text)}'>{escape_html(text)}</p>")
+    assert element.get("title") == printable(text)
+
+
+@examined
+@given(texts.filter(str.strip))
+def test_restructured_text_gives_the_text_back(text: str) -> None:
+    shown = " ".join(printable(text).split())
+    page = docutils.core.publish_doctree(
+        f"*{escape_rst('x')}* {escape_rst(text)}.", settings_overrides={"report_level": 2}
+    )
+    assert page.astext() == f"x {shown}."
+
+
+@examined
+@given(texts)
+def test_latex_has_no_command_of_the_user(text: str) -> None:
+    """What is left without the escapes that we write has no special character."""
+    found = escape_latex(text)
+    for ours in sorted(
+        {escape_latex(mark) for mark in printable(text) if escape_latex(mark) != mark},
+        key=len,
+        reverse=True,
+    ):
+        found = found.replace(ours, "")
+    assert not set(found) & set("\\&%$#_{}~^[*")
+
+
+def test_a_row_that_begins_with_a_bracket_is_a_row() -> None:
+    r"""LaTeX takes ``\\`` and what follows, ``[`` or ``*``, even on the next line, as one."""
+    column = Column("x", text=True)
+    table = Table("t", "t", "", [column], [["a"], ["[1pt] b"], ["* c"]], pd.DataFrame())
+    lines = to_latex(table).splitlines()
+    assert not [line for line in lines if line.startswith(("[", "*"))]
+    assert "\x1b" not in to_text(Table("t", "t", "", [column], [["\x1b[2J"]], pd.DataFrame()))
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+        ("@-@", "'@-@"),
+        ("-1+1", "'-1+1"),
+        ("\t=1", "' =1"),
+        ("\r", " "),
+        (" =1", "' =1"),
+        ("-", "-"),
+        ("-5", "-5"),
+        ("-1.5e-7", "-1.5e-7"),
+        ("a=b", "a=b"),
+        ("", ""),
+        (-5, -5),
+        (None, None),
+    ],
+)
+def test_no_cell_is_a_formula(cell: object, shown: object) -> None:
+    assert safe_cell(cell) == shown
+
+
+@examined
+@given(st.lists(texts.filter(lambda text: "\ud800" not in text), min_size=1, max_size=3))
+@example(["=1+1", "-5", ""])
+def test_csv_comes_back_but_for_the_apostrophe(cells: list[str]) -> None:
+    frame = pd.DataFrame({"=1+1": cells, "number": [-1.5] * len(cells)})
+    text = csv_text(frame)
+    back = pd.read_csv(io.StringIO(text), keep_default_na=False, dtype=str)
+    assert list(back.columns) == ["'=1+1", "number"]
+    assert set(back["number"]) == {"-1.5"}
+    if not any(mark in cell for cell in cells for mark in "\r\n\x00"):
+        assert back["'=1+1"].tolist() == [safe_cell(cell) for cell in cells]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+def test_figures_of_any_names_are_files(suffix: str, tmp_path: Path) -> None:
+    """Oracle: an XML parser reads the SVG; matplotlib writes the texts into its comments too."""
+    with package_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure = Figure()
+        panel = figure.subplots()
+        panel.set_title("\n".join(HOSTILE[:3]))
+        for text in HOSTILE:
+            panel.plot([1, 2], label=text)
+        panel.set_xticks(range(len(HOSTILE)), HOSTILE)
+        panel.legend()
+        save(figure, [tmp_path / f"a.{suffix}"])
+    if suffix == "svg":
+        ET.parse(tmp_path / "a.svg")
+
+
+def test_nothing_is_printed_past_the_one_place() -> None:
+    """`print` stands where text is made printable, and where numbers alone are printed."""
+    allowed = {"foreign_text.py": 2, "errors.py": 1, "similarity.py": 1}
+    found: dict[str, int] = {}
+    for path in [*(ROOT / "beyond_perplexity").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "print",
+                "sys.stdout.write",
+            ):
+                found[path.name] = found.get(path.name, 0) + 1
+    assert found == allowed

@@ -61,6 +61,7 @@ NEEDS = {
     "perplexity": {"torch", "scipy"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
+    "progress": set(),
     "provenance": set(),
     "probe_evaluator": {"scipy"},
     "reduce_weights": set(),

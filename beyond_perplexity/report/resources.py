@@ -18,8 +18,10 @@ RESOURCES_NOTE = (
     "Memory is that of the processes of the command (MB, sampled every 30 s and at the beginning: "
     "of short jobs it may be too small). CPUs is processor time by seconds."
 )
-_COLUMNS = ("rule", "jobs", "minutes_asked", "minutes_median", "minutes_most", "minutes_share")
-_COLUMNS += ("mb_asked", "mb_median", "mb_most", "mb_share", "cpus", "core_hours", "gpu_hours")
+_COLUMNS = [
+    *("rule", "jobs", "minutes_asked", "minutes_median", "minutes_most", "minutes_share"),
+    *("mb_asked", "mb_median", "mb_most", "mb_share", "cpus", "core_hours", "gpu_hours"),
+]
 
 
 def resources_table(folder: Path) -> Table:
@@ -38,7 +40,7 @@ def resources_table(folder: Path) -> Table:
     """
     jobs = read_benchmarks(folder)
     rows = [_row(rule, held) for rule, held in jobs.items() if held]
-    tidy = pd.DataFrame(rows, columns=list(_COLUMNS))
+    tidy = pd.DataFrame(rows, columns=_COLUMNS)
     tidy = tidy.sort_values(["core_hours", "rule"], ascending=[False, True], ignore_index=True)
     columns = [
         Column("rule", text=True),

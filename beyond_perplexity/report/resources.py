@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.report.benchmarks import number_of, read_benchmarks
 from beyond_perplexity.report.layout import Column, Table
 
 RESOURCES_NOTE = (
@@ -20,8 +18,10 @@ RESOURCES_NOTE = (
     "Memory is that of the processes of the command (MB, sampled every 30 s and at the beginning: "
     "of short jobs it may be too small). CPUs is processor time by seconds."
 )
-_COLUMNS = ("rule", "jobs", "minutes_asked", "minutes_median", "minutes_most", "minutes_share")
-_COLUMNS += ("mb_asked", "mb_median", "mb_most", "mb_share", "cpus", "core_hours", "gpu_hours")
+_COLUMNS = [
+    *("rule", "jobs", "minutes_asked", "minutes_median", "minutes_most", "minutes_share"),
+    *("mb_asked", "mb_median", "mb_most", "mb_share", "cpus", "core_hours", "gpu_hours"),
+]
 
 
 def resources_table(folder: Path) -> Table:
@@ -38,12 +38,9 @@ def resources_table(folder: Path) -> Table:
     Table
         A row a rule, those with the most core hours first; missing numbers where no file has them.
     """
-    jobs: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for path in sorted(folder.rglob("*.jsonl")):
-        rule = path.relative_to(folder).parts[0].removesuffix(".jsonl")
-        jobs[rule].extend(_read(path))
+    jobs = read_benchmarks(folder)
     rows = [_row(rule, held) for rule, held in jobs.items() if held]
-    tidy = pd.DataFrame(rows, columns=list(_COLUMNS))
+    tidy = pd.DataFrame(rows, columns=_COLUMNS)
     tidy = tidy.sort_values(["core_hours", "rule"], ascending=[False, True], ignore_index=True)
     columns = [
         Column("rule", text=True),
@@ -56,34 +53,17 @@ def resources_table(folder: Path) -> Table:
     return Table("resources", "Time and memory of jobs", RESOURCES_NOTE, columns, shown, tidy)
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the jobs of a file; a line that is no whole record of a job is left out."""
-    with open(path, encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                job = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(job, dict) and _number(job, "s") is not None:
-                yield job
-
-
-def _number(held: dict[str, Any], name: str) -> float | None:
-    value = held.get(name)
-    return float(value) if isinstance(value, int | float) and value == value else None
-
-
 def _row(rule: str, jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    seconds = [_number(job, "s") or 0.0 for job in jobs]
-    busy = [_number(job, "cpu_time") or 0.0 for job in jobs]
+    seconds = [number_of(job, "s") or 0.0 for job in jobs]
+    busy = [number_of(job, "cpu_time") or 0.0 for job in jobs]
     asked = [job["resources"] if isinstance(job.get("resources"), dict) else {} for job in jobs]
-    gpus = [_number(held, "gpu") or 0.0 for held in asked]
+    gpus = [number_of(held, "gpu") or 0.0 for held in asked]
     return {
         "rule": rule,
         "jobs": len(jobs),
-        **_compared("minutes", [s / 60 for s in seconds], [_number(a, "runtime") for a in asked]),
+        **_compared("minutes", [s / 60 for s in seconds], [number_of(a, "runtime") for a in asked]),
         **_compared(
-            "mb", [_number(j, "max_rss") for j in jobs], [_number(a, "mem_mb") for a in asked]
+            "mb", [number_of(j, "max_rss") for j in jobs], [number_of(a, "mem_mb") for a in asked]
         ),
         "cpus": sum(busy) / sum(seconds) if sum(seconds) else None,
         "core_hours": sum(busy) / 3600,

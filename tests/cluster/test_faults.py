@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -245,12 +246,17 @@ def test_trainings_end_as_without_a_fault(faulty: FaultyRun, name: str) -> None:
 def test_trainings_that_slurm_asked_to_end_went_on_from_where_they_were(
     faulty: FaultyRun, name: str
 ) -> None:
-    """The checkpoint of the signal is of a step at which none was due."""
+    """The checkpoint of the signal is of a step at which none was due.
+
+    A log is of the last attempt; that of a failed one is printed by the run.
+    """
+    steps = TRAINING["training"]["checkpoint_steps"]
     log = (faulty.folder / f"{name}.log").read_text()
-    kept = [line for line in log.splitlines() if "is kept: the same command goes on" in line]
-    assert len(kept) == 1
-    step = kept[0].split()[1]
-    assert f" {step}/" in log.partition(kept[0])[2]  # where the bar of the next attempt begins
+    first = re.findall(r"([0-9]+)/[0-9]+ \[00:00<\?", log)[0]
+    assert int(first) % steps
+    printed = (faulty.folder / "run.log").read_text()
+    said = f"step {first} is kept: the same command goes on from there"
+    assert (said in printed) or name == "preempted"  # which has not failed
 
 
 @pytest.mark.parametrize("name", ["preempted", "lost"])

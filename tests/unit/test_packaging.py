@@ -52,3 +52,19 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     names = {canonicalize_name(Requirement(r).name) for r in wanted}
     assert set(pinned) == names
     assert pinned == {n: v for n, v in locked().items() if n in names}
+
+
+def test_jobs_that_ask_for_a_gpu_have_the_environment_with_cuda():
+    """Oracle: what a rule asks for, `gpu=`, in the text of the rule itself."""
+    asking = 0
+    for path in sorted(ROOT.glob("rules/*.smk")):
+        for rule in re.split(r"^(?=(?:use )?rule )", path.read_text(), flags=re.MULTILINE)[1:]:
+            if rule.startswith("use rule") and "conda:" not in rule:
+                continue
+            asked = re.search(r"^        gpu=(.*),$", rule, re.MULTILINE)
+            (named,) = re.findall(r"^    conda:\n        (.*)$", rule, re.MULTILINE)
+            expected = {None: '"../envs/cpu.yaml"', "1": '"../envs/gpu.yaml"'}
+            asking += asked is not None
+            key = asked and asked[1]
+            assert named == expected.get(key, f"environment({key})"), rule[:40]
+    assert asking > 10

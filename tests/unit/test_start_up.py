@@ -62,6 +62,7 @@ NEEDS = {
     "plan": {"jsonschema", "pandas"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
+    "progress": set(),
     "provenance": set(),
     "probe_evaluator": {"scipy"},
     "reduce_weights": set(),

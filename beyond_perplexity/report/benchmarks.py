@@ -1,0 +1,56 @@
+"""Snakemake's benchmark files: what jobs took, by rule."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def read_benchmarks(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read what the jobs of each rule took.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        With a folder of JSON lines for each rule, or a file for a rule of one job.
+
+    Returns
+    -------
+    dict of str to list of dict
+        A job a dict, with ``s`` at least, its seconds.
+    """
+    jobs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for path in sorted(folder.rglob("*.jsonl")):
+        rule = path.relative_to(folder).parts[0].removesuffix(".jsonl")
+        jobs[rule].extend(_read(path))
+    return jobs
+
+
+def seconds_by_rule(folder: Path) -> dict[str, float]:
+    """Return the mean seconds of a job of each rule of which there is one."""
+    found = {
+        rule: [number_of(job, "s") or 0.0 for job in jobs]
+        for rule, jobs in read_benchmarks(folder).items()
+    }
+    return {rule: sum(seconds) / len(seconds) for rule, seconds in found.items() if seconds}
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the jobs of a file; a line that is no whole record of a job is left out."""
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                job = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(job, dict) and number_of(job, "s") is not None:
+                yield job
+
+
+def number_of(held: dict[str, Any], name: str) -> float | None:
+    """Return a number of a job; None where it has none (Snakemake writes NA or NaN)."""
+    value = held.get(name)
+    return float(value) if isinstance(value, int | float) and value == value else None

@@ -1,5 +1,6 @@
 # Lookups that the rules share: configuration, fingerprints, lists of targets, resources.
 import atexit
+import contextlib
 import os
 import sys
 
@@ -189,7 +190,8 @@ def print_summary():
             for *names, job in planned
         ]
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.
-        print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
+        with contextlib.suppress(BrokenPipeError):
+            print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
 
 
 LOCAL_TARGETS = {

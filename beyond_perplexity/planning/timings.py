@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# Wildcards that only say which part of the work a job is.
-CUTS = frozenset({"shard", "block", "units", "draws", "instances", "samples", "resample"})
+# Wildcards that only say which part of the work a job is; draws of another split cost the same.
+_PARTS = ("shard", "block", "units", "draws", "instances", "samples", "resample")
+CUTS = frozenset({*_PARTS, "drawn", "reduced"})
 _CHANCE = 0.2  # of the time of a job: other work on the machine, a slow file system
 PLAN_FILE = "plan.json"  # in the folder of the results
 

@@ -91,7 +91,8 @@ def prepared(checkout: Checkout) -> Checkout:  # noqa: F811
         config.replace(f"documents_per_shard: {PER_SHARD}", f"documents_per_shard: {documents}")
     )
     samples = "results/samples/trigram/ancestral/00000.parquet"
-    run(checkout, "--cores=2", f"--configfile={path}", "--", samples)
+    words = "results/compared_words/wikipedia/words.txt"
+    run(checkout, "--cores=2", f"--configfile={path}", "--", samples, words)
     (checkout.path / samples).rename(checkout.path / samples.replace("00000", "whole"))
     path.write_text(config)
     write_shards(checkout)

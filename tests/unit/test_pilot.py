@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.pilot import (
     PilotSize,
     link_finished,
@@ -28,6 +29,7 @@ from beyond_perplexity.planning.shard_sizes import (
 )
 from beyond_perplexity.planning.timings import Finished, Timing
 from beyond_perplexity.planning.validation import validate
+from scripts import plan
 
 ROOT = Path(__file__).parents[2]
 SIZE = PilotSize(documents=2, instances=1, samples=5, steps=3)
@@ -132,3 +134,24 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     assert "<1" in text  # a bound
     assert "more --documents" in text
     assert [rounded(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--documents", "0"], "--documents: is 0, expected at least 1"),
+        (["--configfile", "{folder}/away.yaml"], "away.yaml: cannot be read as a configuration"),
+        (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
+        (["--configfile", "{folder}/odd.yaml"], "config: "),
+    ],
+)
+def test_what_cannot_be_planned_is_said_before_anything_runs(
+    given, said, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "list.yaml").write_text("[1]")
+    (tmp_path / "odd.yaml").write_text("sead: 1")
+    options = [word.format(folder=tmp_path) for word in given]
+    monkeypatch.setattr("sys.argv", ["plan", *options])
+    monkeypatch.setattr(plan.subprocess, "run", None)
+    with pytest.raises(InputError, match=said):
+        plan.main()

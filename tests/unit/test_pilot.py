@@ -62,6 +62,10 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
     for model in run.config["generation"]["models"]:
         assert len(pilot.samples.shards(model)) == 2
         assert pilot.samples.shard_range("00000")[1] == 15 * pilot.samples.shard_range("00001")[1]
+    for name in run.config["evaluators"]:
+        held = pilot.config["evaluators"][name].get("training", {})
+        networks = run.evaluators.is_trained(name) and run.evaluators.row(name).network
+        assert (held.get("maximum_steps") == 3) == networks
     for name in (*run.config["models"], *run.config["proposals"]):
         steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
         assert (steps == 3) == (

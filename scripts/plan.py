@@ -15,7 +15,12 @@ import yaml
 
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.planning import pilot
-from beyond_perplexity.planning.planned import JOBS_VARIABLE, finished_jobs, read_jobs
+from beyond_perplexity.planning.planned import (
+    JOBS_VARIABLE,
+    finished_jobs,
+    largest_units,
+    read_jobs,
+)
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.shard_sizes import describe_shards, whole_shards
 from beyond_perplexity.planning.summary import SUMMARY_TITLE
@@ -55,8 +60,7 @@ def main() -> None:
     content = plan_content(timings, platform.node())
     write_json(Path(run.results) / PLAN_FILE, content)
     planned = _jobs(folder.parent / "jobs.json", given.configfile, "--forceall")
-    units = {job.kind: max(j.units for j in planned if j.kind == job.kind) for job in planned}
-    print("\n".join(describe_shards(run, whole_shards(timings, units))))
+    print("\n".join(describe_shards(run, whole_shards(timings, largest_units(planned)))))
     printed = _run(given.configfile, "--dry-run", "--quiet", shown=False)
     print(printed[printed.index(SUMMARY_TITLE) :].rstrip())
 

@@ -19,7 +19,13 @@ from beyond_perplexity.planning.pilot import (
     shrink,
     targets,
 )
-from beyond_perplexity.planning.planned import ListedJob, finished_jobs, list_job, read_jobs
+from beyond_perplexity.planning.planned import (
+    ListedJob,
+    finished_jobs,
+    largest_units,
+    list_job,
+    read_jobs,
+)
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.shard_sizes import (
     SizedKind,
@@ -111,6 +117,8 @@ def test_jobs_are_written_and_read_and_those_that_ended_are_told(tmp_path) -> No
     row = list_job("generate", wildcards, 12.0, benchmark, [output])
     jobs = read_jobs([row, list_job("plot", {}, 1.0, None, [])])
     assert jobs[0] == ListedJob("generate/m/d", 12.0, str(benchmark), (str(output),))
+    smaller = list_job("generate", {**wildcards, "shard": "00002"}, 7.0, None, [])
+    assert largest_units([*jobs, *read_jobs([smaller])]) == {"generate/m/d": 12.0, "plot": 1.0}
     assert finished_jobs(jobs) == {}
     benchmark.write_text('{"s": 3, "max_rss": 40}')
     assert finished_jobs(jobs) == {}  # its output is not there

@@ -4,7 +4,9 @@
 
 Needs the models of the default run (`snakemake importance`). The loops are those that the tests
 take as oracles, written the way the published programs work: one sample of one instance at a time.
-They draw (or are given) few samples, and are checked to give the same log p and log q.
+They draw (or are given) few samples, and are checked to give the same log p and log q. Both are as
+the paper has it: samples at six temperatures, and log q of each at all six, which the package finds
+in a second pass that draws the latents again. Both have warmed up on an instance.
 The second table is the peak memory of a process that weighs one instance K times.
 """
 
@@ -23,15 +25,16 @@ import numpy as np
 import torch
 
 from beyond_perplexity.importance.drawing.job import take_instances
+from beyond_perplexity.importance.drawing.log_q import score_temperatures
 from beyond_perplexity.importance.drawing.pair import Pair, load_pair
 from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.options import WeightOptions
+from beyond_perplexity.importance.options import LogQOptions, WeightOptions
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.kglm.instances import SPELLINGS
 from beyond_perplexity.models.latent import FILLING
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
-GRID = (1.0,)
+GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
 PAIRS = {"rnng": "rnng-crf", "entitynlm": "entitynlm-peeking", "kglm": "kglm-peeking"}
 LOOPED = 2  # samples of an instance that the plain loop weighs
 Looped = tuple[np.ndarray, np.ndarray, list[list[int]]]  # log p, log q, latents
@@ -109,13 +112,23 @@ LOOPS: dict[str, Callable[..., Looped]] = {
 }
 
 
+def weigh_all(pair: Pair, instances: Sequence[Instance], samples: int) -> None:
+    """Draw and weigh samples at all temperatures, then log q of each at all of them."""
+    for temperature in GRID:
+        for _ in weigh(pair, instances, WeightOptions(temperature), range(samples)):
+            pass
+    for _ in score_temperatures(pair, instances, LogQOptions(GRID), range(samples)):
+        pass
+
+
 @torch.inference_mode()
 def compare(pair: Pair, instances: Sequence[Instance], samples: int, loop: Any) -> str:
     """Time both and check that they agree; return a row of the table."""
+    weigh_all(pair, instances[:1], samples)
     start = time.process_time()
-    for _ in weigh(pair, instances, WeightOptions(1.0), range(samples)):
-        pass
-    ours = samples * len(instances) / (time.process_time() - start)
+    weigh_all(pair, instances, samples)
+    ours = samples * len(GRID) * len(instances) / (time.process_time() - start)
+    loop(pair, instances[0], *draw(pair, instances[0]))
     seconds = 0.0
     for instance in instances:
         uniforms, latents = draw(pair, instance)

@@ -1,9 +1,41 @@
-"""The one error that bad input raises, and the one place where scripts turn it into a message."""
+"""The one error that bad input raises, and the one place where commands end.
+
+The status of a command is 0 when all is well, 1 for bad input or a failed resource, 2 for a wrong
+use of its options (argparse), and 128 + the number of the signal that stopped it: 130 for Ctrl-C,
+143 for SIGTERM, 141 when nobody reads its output any more.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from beyond_perplexity.foreign_text import one_line
+from beyond_perplexity.requeue import wait_to_be_requeued
+
+_STOPPING = (signal.SIGTERM, signal.SIGHUP)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ADVICE = {
+    **dict.fromkeys(_FULL, "make room, or name another folder"),
+    errno.EACCES: "check its permissions and those of its folder",
+    errno.EPERM: "check its permissions and those of its folder",
+    errno.EROFS: "name a folder that can be written to",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ENOTDIR: "a part of the path is a file; name another folder",
+    errno.EISDIR: "name a file",
+    errno.ENOENT: "check the path",
+    errno.EBADF: "open it, or redirect it",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENOMEM: "give it more memory, or less to do at once",
+    errno.ELOOP: "its symbolic links go around; name the file itself",
+}
 
 
 class InputError(Exception):
@@ -14,18 +46,159 @@ class InputError(Exception):
 
 
 def run_command(main: Callable[[], None]) -> None:
-    """Run the main function of a command; an `InputError` ends it with one line and status 2.
+    """Run the main function of a command; what the user can mend ends it with one line.
+
+    SIGTERM, and the end of a terminal, leave it by `SystemExit`, so that what is half written is
+    removed.
 
     Parameters
     ----------
     main : callable
         The command's main function, without arguments.
+
+    Raises
+    ------
+    SystemExit
+        Unless all went well; with the status that the module's docstring lists.
     """
+    open_streams()
+    with _stopped_by_signals():
+        try:
+            main()
+            sys.stdout.flush()
+        except (InputError, OSError, MemoryError) as error:
+            _end(*_ending(error))
+        except KeyboardInterrupt:
+            _end("stopped by Ctrl-C", 128 + signal.SIGINT)
+        except Stopped as stopped:  # after the progress bars are closed
+            number = int(str(stopped)) - 128
+            _end(f"stopped by {signal.Signals(number).name}", 128 + number, wait_to_be_requeued)
+        except SystemExit:
+            if _stream_fails():  # as of --help
+                _silence()
+            raise
+
+
+class Stopped(SystemExit):
+    """A signal asks the process to end."""
+
+
+def prepare_process() -> None:
+    """Do what must come before a command's imports, which take seconds and open files."""
+    open_streams()
+    # Ctrl-C while they last ends the process at once, without a traceback out of their midst; in
+    # the background of a shell it is ignored, and stays so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def open_streams() -> None:
+    """Put a file that refuses to be used where a standard stream is closed.
+
+    Otherwise the next file that is opened would get its number, and what a library prints would
+    end in it.
+    """
+    for name, how, refusing in _STREAMS:
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, refusing)
+            stream = open(number, how, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+_STREAMS = (
+    ("stdin", "r", os.O_WRONLY),
+    ("stdout", "w", os.O_RDONLY),
+    ("stderr", "w", os.O_WRONLY),  # an error that nobody can read is no second error
+)
+
+
+def describe_os_error(error: OSError) -> str:
+    """Say in one clause which file the system refused, why, and what to do.
+
+    Parameters
+    ----------
+    error : OSError
+        Of the system or of a library, which often leaves out the name of the file.
+
+    Returns
+    -------
+    str
+    """
+    number = error.errno or 0
+    reason = os.strerror(number) if number else str(error).rstrip(".")
+    parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
+    advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
+    return ": ".join(filter(None, parts)) + advice
+
+
+def _unnamed(number: int) -> str:
+    """Say what it may be that the system refused."""
+    if number in _FULL:
+        return f"an output, standard output or the temporary folder {tempfile.gettempdir()}"
+    return "standard input or output" if number == errno.EBADF else ""
+
+
+def _file_name(name: object) -> str:
+    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else str(name)
+
+
+def _ending(error: Exception) -> tuple[str, int]:
+    """Return the message and the status that an error ends a command with."""
+    if isinstance(error, InputError):
+        return str(error), 1
+    if isinstance(error, BrokenPipeError):  # the reader of a filter, such as head, has seen enough
+        return "", 128 + signal.SIGPIPE
+    if isinstance(error, OSError):
+        return describe_os_error(error), 1
+    return f"out of memory ({error}); give it more, or less to do at once", 1
+
+
+def _end(message: str, status: int, before: Callable[[], None] = lambda: None) -> None:
     try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader of a filter, such as head, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
+        if message:
+            print(f"error: {one_line(message)}", file=sys.stderr, flush=True)
+    except OSError:  # then the status alone must tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if _stream_fails():
+        _silence()
+    before()
+    sys.exit(status)
+
+
+def _stream_fails() -> bool:
+    """Return whether what was printed cannot be written."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return True
+    return False
+
+
+def _silence() -> None:
+    """Let the interpreter flush what it holds of standard output to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Turn the signals that stop a process into `SystemExit`; a handler that is set stays."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would cut the clearing up short
+        raise Stopped(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in _STOPPING if signal.getsignal(number) == signal.SIG_DFL]
+    interrupts = signal.getsignal(signal.SIGINT)
+    if interrupts == signal.SIG_DFL:  # as while a command is imported
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, interrupts)

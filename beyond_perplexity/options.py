@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import operator
 import types
 import typing
@@ -17,6 +18,7 @@ Parsed = TypeVar("Parsed")
 Row = TypeVar("Row")
 Rows = Mapping[str, Row]  # looked up by name at run time, so no fingerprint of code counts it
 
+LARGEST = 2**63 - 1  # that tables and tensors hold
 OMITTED: Any = object()
 """The default of a key that a configuration may leave out and that is then not there at all."""
 
@@ -91,6 +93,11 @@ class Section(Limited):
     left_out: ClassVar[tuple[str, ...]] = ()  # fields whose defaults stay out all the same
 
 
+def _refuse(constant: str) -> None:
+    """Refuse what Python adds to JSON, since no option is NaN or infinite."""
+    raise ValueError(f"{constant} is no number of JSON")
+
+
 def json_object(text: str) -> dict[str, Any]:
     """Read a JSON object from a command line; use it as the ``type`` of an argument.
 
@@ -100,8 +107,8 @@ def json_object(text: str) -> dict[str, Any]:
         When the text is no JSON, or no object.
     """
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{text!r} is no JSON ({error}); give an object of options") from error
     if not isinstance(value, dict):
         raise InputError(f"{text!r} is no JSON object; give an object of options")
@@ -132,11 +139,15 @@ def _fits(value: object, hint: Any) -> bool:
     if origin is dict:
         part = typing.get_args(hint)[1]
         return isinstance(value, dict) and all(_fits(item, part) for item in value.values())
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (int, float):
+        kinds = (int,) if hint is int else (int, float)
+        return isinstance(value, kinds) and not isinstance(value, bool) and _is_usable(value)
     return isinstance(value, hint)
+
+
+def _is_usable(number: float) -> bool:
+    """Return whether a number is finite, and no larger than tables and tensors hold."""
+    return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST
 
 
 def _describe(hint: Any) -> str:
@@ -150,6 +161,13 @@ def _describe(hint: Any) -> str:
     if typing.get_origin(hint) is dict:
         return f"an object of {_describe(typing.get_args(hint)[1])}"
     return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python shows no integers of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
@@ -175,14 +193,15 @@ def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
     """
     assert dataclasses.is_dataclass(kind)
     if not isinstance(values, Mapping):
-        raise InputError(f"{where}: is {values!r}, expected an object of options")
+        raise InputError(f"{where}: is {_shown(values)}, expected an object of options")
     hints = typing.get_type_hints(kind, include_extras=True)
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key, value in values.items():
         if key not in allowed:
             raise InputError(f"{where}.{key}: unknown key; allowed are {', '.join(allowed)}")
         if not _fits(value, hints[key]):
-            raise InputError(f"{where}.{key}: is {value!r}, expected {_describe(hints[key])}")
+            text = _shown(value)
+            raise InputError(f"{where}.{key}: is {text}, expected {_describe(hints[key])}")
     try:
         return kind(**values)
     except ValueError as error:

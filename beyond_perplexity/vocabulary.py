@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -23,8 +22,9 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, parse_options
+from beyond_perplexity.storage.json_text import brief_repr, read_json
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
-from beyond_perplexity.storage.shards import write_json
 
 # Rust threads do not survive a fork, so they are used only where a script asks for them.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -168,7 +168,12 @@ class ClosedVocabulary(Vocabulary):
     @classmethod
     def from_description(cls, held: Mapping[str, Any]) -> ClosedVocabulary:
         """Make the vocabulary that `describe` described."""
-        return cls(held["words"], held["unknown_types"])
+        words, unknown = held["words"], held["unknown_types"]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise InputError("its words are no list of strings")
+        if type(unknown) is not int or not 0 <= unknown < 1 << 63:
+            raise InputError("unknown_types is no number of types")
+        return cls(words, unknown)
 
 
 class BPEVocabulary(Vocabulary):
@@ -379,12 +384,14 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     InputError
         When the file is missing or is no vocabulary.
     """
+    held = read_json(path, "vocabulary file", "build the vocabulary again")
+    kind = held.get("kind") if isinstance(held, dict) else None
+    if not isinstance(kind, str):
+        raise InputError(f"{path}: is no vocabulary file (it has no kind); build it again")
+    if kind not in VOCABULARY_KINDS:
+        raise InputError(f"{path}: unknown kind of vocabulary {kind!r:.80}; build it again")
     try:
-        held = json.loads(Path(path).read_text(encoding="utf-8"))
-        if held["kind"] in VOCABULARY_KINDS:
-            return VOCABULARY_KINDS[held["kind"]].load().from_description(held)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        return VOCABULARY_KINDS[kind].load().from_description(held)
     except Exception as error:  # tokenizers raises plain Exception for a foreign description
-        raise InputError(f"{path}: is no vocabulary file ({error}); build it again") from error
-    raise InputError(f"{path}: unknown kind of vocabulary {held['kind']!r}")
+        reason = brief_repr(error if isinstance(error, KeyError) else str(error))
+        raise InputError(f"{path}: is no vocabulary file ({reason}); build it again") from error

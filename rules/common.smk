@@ -22,11 +22,14 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.ranges import as_ranges
 from beyond_perplexity.storage.shards import write_json
 
 prepare_environment(workflow.basedir)
+
+shell.prefix(SHELL_PREFIX)
 
 try:
     validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
@@ -167,6 +170,31 @@ def all_in_ranges(names):
 def gpus(wildcards):
     """One GPU for a neural model, none for an n-gram model."""
     return RUN.models.gpus(wildcards.model)
+
+
+def beside_gpus(wildcards):
+    """GPUs of the model that is scored beside another."""
+    return RUN.models.gpus(wildcards.beside)
+
+
+def judge_gpus(wildcards):
+    """GPUs for the training of an evaluator."""
+    return JUDGES.gpus(wildcards.evaluator)
+
+
+def evaluator_gpus(wildcards):
+    """GPUs of the evaluator that compares texts."""
+    return RUN.semantics.evaluator_gpus(wildcards.evaluator)
+
+
+def encoder_gpus(wildcards):
+    """GPUs of the encoder of documents."""
+    return RUN.embeddings.gpus()
+
+
+def environment(asked):
+    """The environment of a job: with CUDA where it asks for a GPU."""
+    return lambda wildcards: f"../envs/{'gpu' if asked(wildcards) else 'cpu'}.yaml"
 
 
 def print_summary():

@@ -26,7 +26,7 @@ rule score_contrast:
     benchmark:
         "<benchmarks>/score_contrast/{corpus}/{model}/{units}-{draws}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("score_contrast"),
         runtime=minutes("score_contrast"),
@@ -133,7 +133,7 @@ rule score_pairs:
     benchmark:
         "<benchmarks>/score_pairs/{pairs}/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("score_pairs"),
         runtime=lasting(60),
@@ -169,7 +169,7 @@ rule estimate_partition:
     benchmark:
         "<benchmarks>/estimate_partition/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("estimate_partition"),
         runtime=lasting(120),

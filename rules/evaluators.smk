@@ -24,11 +24,11 @@ rule train_evaluator:
     benchmark:
         "<benchmarks>/train_evaluator/{evaluator}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(judge_gpus)
     resources:
         mem_mb=growing(3000),
         runtime=lasting(720),
-        gpu=lambda wildcards: JUDGES.gpus(wildcards.evaluator),
+        gpu=judge_gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/train_evaluator.py",

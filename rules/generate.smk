@@ -21,7 +21,7 @@ rule generate:
     benchmark:
         "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("generate"),
         runtime=minutes("generate"),

@@ -63,7 +63,7 @@ rule draw:
     benchmark:
         "<benchmarks>/{drawn}/{draw}/{model}/{proposal}/{setting}/{instances}-{samples}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        "../envs/gpu.yaml"
     resources:
         mem_mb=memory("draw"),
         runtime=minutes("draw"),
@@ -152,11 +152,11 @@ rule score_beside:
     benchmark:
         "<benchmarks>/score_beside/{model}/{beside}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(beside_gpus)
     resources:
         mem_mb=memory("score_beside"),
         runtime=lasting(60),
-        gpu=lambda wildcards: RUN.models.gpus(wildcards.beside),
+        gpu=beside_gpus,
     params:
         code=lambda wildcards: fingerprint(
             "scripts/score_beside.py",

@@ -6,7 +6,7 @@
 #           what compares them (semantics.smk), relations of all measures (relations.smk)
 # makes     <results>/tables/{group}/{exhibit}.{csv,tex,html}
 #           <results>/figures/{group}/{exhibit}.{svg,pdf}
-#           <results>/overview/overview.rst
+#           <results>/overview/overview.rst, <benchmarks>/resources.{csv,html}
 #           a group is a paper and what its tables and figures are of: tendencies/{corpus}, contrastive/{corpus}, semantics/{corpus},
 #           relations/{corpus}, importance
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
@@ -94,7 +94,7 @@ rule plot:
 
 
 rule write_overview:
-    """Write the first page of the report."""
+    """Write the first page of the report, and what the jobs of the run asked for and used."""
     input:
         **FINDINGS,
         extractions=EXTRACTIONS,
@@ -104,7 +104,9 @@ rule write_overview:
         estimates=PLAN.estimate_files("estimates"),
         figures=MAIN_FIGURES,
     output:
-        ensure("<results>/overview/overview.rst", non_empty=True),
+        text=ensure("<results>/overview/overview.rst", non_empty=True),
+        csv="<benchmarks>/resources.csv",
+        html=report("<benchmarks>/resources.html", category="Time and memory"),
     log:
         "<logs>/write_overview.log",
     benchmark:
@@ -117,6 +119,7 @@ rule write_overview:
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
         compared=RUN.report.compared(),
+        benchmarks=subpath(output.csv, parent=True),
     shell:
         """
         python -m scripts.write_overview \
@@ -130,6 +133,8 @@ rule write_overview:
             --contrastive {input.contrastive:q} \
             --semantics {input.semantics:q} \
             --relations {input.relations:q} \
-            --output {output:q} \
+            --benchmarks {params.benchmarks:q} \
+            --resources {output.csv:q} {output.html:q} \
+            --output {output.text:q} \
             2>&1 | tee -a {log:q}
         """

@@ -24,7 +24,7 @@ rule predict_words:
     benchmark:
         "<benchmarks>/predict_words/{model}/{block}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("predict_words"),
         runtime=minutes("predict_words"),
@@ -67,11 +67,11 @@ rule score_semantics:
     benchmark:
         "<benchmarks>/score_semantics/{corpus}/{model}/{evaluator}/{block}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(evaluator_gpus)
     resources:
         mem_mb=memory("score_semantics"),
         runtime=minutes("score_semantics"),
-        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+        gpu=evaluator_gpus,
     params:
         code=evaluator_fingerprint("scripts/score_semantics.py"),
         options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
@@ -174,11 +174,11 @@ rule probe_evaluator:
     benchmark:
         "<benchmarks>/probe_evaluator/{corpus}/{evaluator}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(evaluator_gpus)
     resources:
         mem_mb=growing(3000),
         runtime=lasting(60),
-        gpu=lambda wildcards: RUN.semantics.evaluator_gpus(wildcards.evaluator),
+        gpu=evaluator_gpus,
     params:
         code=evaluator_fingerprint("scripts/probe_evaluator.py"),
         text=lambda wildcards: RUN.semantics.probe_flags(wildcards.corpus),

@@ -338,11 +338,11 @@ rule embed:
     benchmark:
         "<benchmarks>/embed/{corpus}.jsonl"
     conda:
-        "../envs/gpu.yaml"
+        environment(encoder_gpus)
     resources:
         mem_mb=growing(4000),
         runtime=lasting(120),
-        gpu=RUN.embeddings.gpus(),
+        gpu=encoder_gpus,
     params:
         code=RUN.embeddings.code("scripts/embed.py"),
         samples=in_ranges("samples"),

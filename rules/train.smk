@@ -29,7 +29,7 @@ rule train:
     benchmark:
         "<benchmarks>/train/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("train"),
         runtime=minutes("train"),
@@ -73,7 +73,7 @@ rule measure_perplexity:
     benchmark:
         "<benchmarks>/measure_perplexity/{model}.jsonl"
     conda:
-        "../envs/cpu.yaml"
+        environment(gpus)
     resources:
         mem_mb=memory("measure_perplexity"),
         runtime=minutes("measure_perplexity"),

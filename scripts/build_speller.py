@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.perplexity.speller.building import build_speller
 from beyond_perplexity.storage.shards import read_texts
@@ -11,11 +10,11 @@ from beyond_perplexity.vocabulary import ClosedVocabulary, count_words, load_voc
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and valid")
     add("--vocabulary", required=True, help="closed vocabulary of its training split (JSON)")
-    add("--output", required=True, help="speller file (JSON) to write")
+    add("--output", type=output_file, required=True, help="speller file (JSON) to write")
     options = parser.parse_args()
     vocabulary = load_vocabulary(options.vocabulary)
     if not isinstance(vocabulary, ClosedVocabulary):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
+from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with a split train")
     add(
@@ -20,8 +20,8 @@ def main() -> None:
         help='JSON: {"kind": "closed", "minimum_count": 1, "maximum_size": null} or '
         '{"kind": "bpe", "size": 4000}',
     )
-    add("--threads", type=int, default=1, help="CPU threads, used by BPE (default 1)")
-    add("--output", required=True, help="vocabulary file (JSON) to write")
+    add("--threads", type=THREADS, default=1, help="CPU threads, used by BPE (default 1)")
+    add("--output", type=output_file, required=True, help="vocabulary file (JSON) to write")
     options = parser.parse_args()
     # Read by the tokenizers library when it is imported.
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 
+from beyond_perplexity.arguments import ITEM, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.shared_words import shared_words
 from beyond_perplexity.tendencies.views import TextView, vocabulary_words
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and test")
     add("--vocabulary", required=True, help="closed vocabulary of its training split (JSON)")
     add("--group-column", help="column with the name of what is in one split as a whole")
-    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
-    add("--output", required=True, help="file of words to write, one a line")
+    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
+    add("--output", type=output_file, required=True, help="file of words to write, one a line")
     options = parser.parse_args()
     words = vocabulary_words(options.vocabulary)
     if words is None:

@@ -8,8 +8,8 @@ a column "text". The folder of --out gets tendencies.csv, the figures, and compa
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.report.compare import run
@@ -17,13 +17,13 @@ from beyond_perplexity.report.comparison_input import CompareOptions
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandParser:
+    parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--reference", required=True, help="human text, or what to compare with")
     parser.add_argument("--samples", required=True, help="generated text, or what to compare")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the results")
+    parser.add_argument("--out", type=output_folder, required=True, help="folder for the results")
     parser.add_argument(
         "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
     )
@@ -34,9 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--language", default="en", help="of the tokenizer (default: en)")
     parser.add_argument("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
-    parser.add_argument("--permutations", type=int, default=1999, help="draws of each test")
-    parser.add_argument("--bootstrap", type=int, default=1000, help="draws of the intervals")
-    parser.add_argument("--seed", type=int, default=1, help="seed of all draws (default: 1)")
+    parser.add_argument("--permutations", type=whole(), default=1999, help="draws of each test")
+    parser.add_argument("--bootstrap", type=whole(), default=1000, help="draws of the intervals")
+    parser.add_argument("--seed", type=SEED, default=1, help="seed of all draws (default: 1)")
     parser.add_argument(
         "--vocabulary",
         help="vocabulary.json of a model's folder, or a file with one word a line: both texts are "
@@ -48,9 +48,11 @@ def _parser() -> argparse.ArgumentParser:
         "the reference has it; '' for none)",
     )
     parser.add_argument(
-        "--minimum-tokens", type=int, default=0, help="documents of fewer tokens are left out"
+        "--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out"
     )
-    parser.add_argument("--maximum-tokens", type=int, help="tokens that are read of a document")
+    parser.add_argument(
+        "--maximum-tokens", type=whole(1), help="tokens that are read of a document"
+    )
     parser.add_argument(
         "--embedding",
         help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
@@ -58,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--embedding-documents",
-        type=int,
+        type=whole(20, 4_000),
         default=EmbeddingOptions.documents,
         help=f"documents of each text for it, at random (default: {EmbeddingOptions.documents})",
     )

@@ -5,9 +5,9 @@ The shards of a model are in a folder that has its name.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from beyond_perplexity.arguments import SEED, CommandParser, output_file, real, whole
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
 from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import InputError, run_command
@@ -30,7 +30,7 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add(
         "scores",
@@ -38,13 +38,18 @@ def main() -> None:
         action=FileRanges,
         help="all shards of every model, in the order of their names",
     )
-    add("--base-level", type=float, default=0.1, help="level that ratios divide by (default 0.1)")
-    add("--flips", type=int, default=9_999, help="drawn sign-flips of each test (default 9999)")
-    add("--seed", type=int, default=1, help="seed of the flips (default 1)")
-    add("--output", required=True, help="Parquet file to write")
+    add(
+        "--base-level",
+        type=real(above=0),
+        default=0.1,
+        help="level that ratios divide by (default 0.1)",
+    )
+    add(
+        "--flips", type=whole(1), default=9_999, help="drawn sign-flips of each test (default 9999)"
+    )
+    add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
+    add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
-    if given.flips < 1:
-        raise InputError(f"--flips: is {given.flips}, expected at least 1")
     sums = {name: read_sums(held) for name, held in _by_model(given.scores).items()}
     tests = ContrastTests(given.base_level, given.flips, given.seed)
     table = compare_contrasts(sums, tests)

@@ -12,24 +12,28 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.perplexity.paired import PairOptions, check_company, compare_scores
 from beyond_perplexity.perplexity.score_files import read_scores
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import atomic_path, write_shard
+from beyond_perplexity.storage.shards import write_shard
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandParser:
+    parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("scores", nargs="+", help="scores of one model each, of the same documents")
-    add("--flips", type=int, default=9_999, help="drawn sign-flips of each test (default 9999)")
-    add("--seed", type=int, default=1, help="seed of the flips (default 1)")
+    add(
+        "--flips", type=whole(1), default=9_999, help="drawn sign-flips of each test (default 9999)"
+    )
+    add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
     add(
         "--no-count-eos",
         action="store_true",
@@ -40,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="name models that find a document impossible, and compare the others",
     )
-    add("--csv", type=Path, help="table to write, in full precision")
-    add("--output", type=Path, help="the same as Parquet; then one model alone is no error")
+    add("--csv", type=output_path, help="table to write, in full precision")
+    add("--output", type=output_path, help="the same as Parquet; then one model alone is no error")
     return parser
 
 
@@ -58,8 +62,6 @@ def main() -> None:
     for path in paths:
         if paths.count(path) > 1:
             raise InputError(f"{path}: is given twice; give each model's scores once")
-    if given.flips < 1:
-        raise InputError(f"--flips: is {given.flips}, expected at least 1")
     files = [scores for path in paths for scores in read_scores(path)]
     if not given.output:
         check_company(files)

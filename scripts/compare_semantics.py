@@ -5,9 +5,8 @@ Shards lie in `{model}/{evaluator}/`; block n of each model and evaluator is of 
 
 from __future__ import annotations
 
-import argparse
-
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.arguments import SEED, CommandParser, output_file, whole
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.semantic_comparisons import (
     SEMANTIC_CORRELATIONS,
     SEMANTIC_DIFFERENCES,
@@ -21,27 +20,26 @@ from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
-    add("--flips", type=int, default=49_999, help="drawn sign-flips of each test (default 49999)")
+    add(
+        "--flips",
+        type=whole(1),
+        default=49_999,
+        help="drawn sign-flips of each test (default 49999)",
+    )
     add(
         "--correlated-sentences",
-        type=int,
+        type=whole(1),
         default=CORRELATED_SENTENCES,
         help="sentences of each split that measures are correlated over, at most "
         f"(default {CORRELATED_SENTENCES})",
     )
-    add("--seed", type=int, default=1, help="seed of the flips (default 1)")
-    add("--differences", required=True, help="Parquet file to write")
-    add("--correlations", required=True, help="Parquet file to write")
+    add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
+    add("--differences", type=output_file, required=True, help="Parquet file to write")
+    add("--correlations", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
-    if given.flips < 1:
-        raise InputError(f"--flips: is {given.flips}, expected at least 1")
-    if given.correlated_sentences < 1:
-        raise InputError(
-            f"--correlated-sentences: is {given.correlated_sentences}, expected at least 1"
-        )
     paired = read_paired_scores(given.scores, given.correlated_sentences)
     tests = SemanticTests(given.flips, given.seed)
     record = run_record(

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.contrastive.pairs import contrast_pairs, read_pairs
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -58,7 +59,7 @@ def _describe(table: pa.Table) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
@@ -66,9 +67,9 @@ def main() -> None:
     add("--pairs", required=True, type=Path, help="file of pairs: .jsonl, or TSV")
     add("--tokenized", action="store_true", help="the sentences are cleaned already")
     add("--name", help="name of the model (default: that of its folder)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", help="Parquet file to write, a row a phenomenon")
+    add("--output", type=output_file, help="Parquet file to write, a row a phenomenon")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     model, vocabulary, description = load_any(given.model, given.device)

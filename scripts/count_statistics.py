@@ -7,6 +7,7 @@ import argparse
 import pyarrow as pa
 from tqdm import tqdm
 
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.ranges import FileRanges
@@ -31,26 +32,30 @@ def _subset_size(options: argparse.Namespace) -> int | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     files = "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"
     parser.add_argument("--input", nargs="+", required=True, action=FileRanges, help=files)
     parser.add_argument("--kind", choices=["documents", "samples"], required=True)
     parser.add_argument("--split", nargs="?", help="count only this split of documents")
-    parser.add_argument("--resample", nargs="?", type=int, help="number of a random subset")
-    parser.add_argument("--size", type=int, help="documents of the random subset")
+    parser.add_argument("--resample", nargs="?", type=ITEM, help="number of a random subset")
+    parser.add_argument("--size", type=ITEM, help="documents of the random subset")
     parser.add_argument(
         "--size-of-split",
         nargs="?",
         help="split that the random subset is as large as; at most half of the documents are drawn",
     )
     parser.add_argument(
-        "--first", nargs="?", type=int, help="only so many documents; a random subset: at most"
+        "--first", nargs="?", type=ITEM, help="only so many documents; a random subset: at most"
     )
     parser.add_argument("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
-    parser.add_argument("--maximum-tokens", type=int, help="tokens that are read of a document")
-    parser.add_argument("--minimum-tokens", type=int, default=0, help="of a document to be counted")
     parser.add_argument(
-        "--seed", nargs="?", type=int, const=0, default=0, help="seed of the random subset"
+        "--maximum-tokens", type=whole(1), help="tokens that are read of a document"
+    )
+    parser.add_argument(
+        "--minimum-tokens", type=ITEM, default=0, help="of a document to be counted"
+    )
+    parser.add_argument(
+        "--seed", nargs="?", type=SEED, const=0, default=0, help="seed of the random subset"
     )
     parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     parser.add_argument(
@@ -59,7 +64,9 @@ def main() -> None:
         default=True,
         help="whether Unicode's category S* counts as symbol",
     )
-    parser.add_argument("--output", required=True, help="statistics file to write")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="statistics file to write"
+    )
     options = parser.parse_args()
     if options.split and options.kind == "samples":
         raise InputError("--split: samples have no split; leave it out")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.corpus.tree_sentences import sentence_documents
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.corpora import DOCUMENTS
@@ -12,13 +11,13 @@ from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--documents", required=True, help="documents of the corpus, Parquet")
     parser.add_argument("--trees", required=True, help="trees of the corpus, Parquet")
     parser.add_argument(
         "--split-unit", required=True, choices=("document", "page"), help="what was split"
     )
-    parser.add_argument("--output", required=True, help="Parquet file to write")
+    parser.add_argument("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     record = run_record("scripts/cut_sentences.py", {"split_unit": given.split_unit})
     with ShardWriter(given.output, DOCUMENTS, record) as writer:

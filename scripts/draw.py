@@ -7,11 +7,11 @@ shard.
 
 from __future__ import annotations
 
-import argparse
 from pkgutil import resolve_name
 
 from tqdm import tqdm
 
+from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.drawing.costs import Costs
 from beyond_perplexity.importance.drawing.draws import DRAWS
@@ -23,7 +23,7 @@ from beyond_perplexity.storage.shards import ShardWriter, write_shard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m scripts.draw", description=__doc__)
+    parser = CommandParser(prog="python -m scripts.draw", description=__doc__)
     add = parser.add_argument
     add("--draw", required=True, choices=list(DRAWS), help="the way to draw")
     add("--model", required=True, help="folder of the latent model")
@@ -31,14 +31,14 @@ def main() -> None:
     add("--corpus", required=True, help="folder with the tables of the corpus")
     add("--split", required=True, help="train, valid or test")
     add("--name", required=True, help="MODEL/PROPOSAL: keys the random streams")
-    add("--seed", type=int, required=True, help="seed of the run")
+    add("--seed", type=SEED, required=True, help="seed of the run")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
-    add("--instances", type=int, nargs=2, required=True, help="first, number; in a random order")
-    add("--samples", type=int, nargs="*", help="first, number; empty where there are none")
-    add("--threads", type=int, default=1, help="CPU threads")
+    add("--instances", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
+    add("--samples", type=ITEM, nargs="*", help="first, number; empty where there are none")
+    add("--threads", type=THREADS, default=1, help="CPU threads")
     add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", required=True, help="Parquet shard to write")
-    add("--costs", help="Parquet file for the seconds of each instance")
+    add("--output", type=output_file, required=True, help="Parquet shard to write")
+    add("--costs", type=output_file, help="Parquet file for the seconds of each instance")
     given = parser.parse_args()
     row = DRAWS[given.draw]
     options = parse_options(resolve_name(row.options), given.options, "options")

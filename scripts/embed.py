@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.embeddings import EMBEDDINGS
@@ -24,24 +24,24 @@ from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_wo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--encoder", type=json_object, required=True, help="JSON object: an evaluator with vectors")
     add("--reference-documents", nargs="+", required=True, help="Parquet files of the corpus")
     add("--reference-split", default="test", help="split that is the reference")
     add("--pool-split", default="train", help="split with further human documents, for floors")
-    add("--first", type=int, help="documents of the reference: so many, the first ones")
+    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
     files = "shards, {model}/{decoding}/{shard}.parquet"
     add("--samples", nargs="+", required=True, action=FileRanges, help=files)
     add("--readings", type=json_object, default={}, help="JSON: vocabulary by model/decoding")
     add("--vocabularies", nargs="*", default=[], help="files {vocabulary}.txt, one word a line")
-    add("--maximum-tokens", type=int, help="tokens that are read of a document")
-    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
-    add("--documents", type=int, required=True, help="documents of each text, at most")
-    add("--seed", type=int, default=0, help="seed of the choice of documents")
+    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
+    add("--documents", type=whole(1), required=True, help="documents of each text, at most")
+    add("--seed", type=SEED, default=0, help="seed of the choice of documents")
     add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", required=True, help="vectors to write")
+    add("--output", type=output_file, required=True, help="vectors to write")
     given = parser.parse_args()
     evaluator = load_evaluator(given.encoder, device=given.device)
     record = run_record("scripts/embed.py", vars(given), seed=given.seed)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
 
+from beyond_perplexity.arguments import SEED, CommandParser, output_path
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.instances.store import CorpusFiles
@@ -16,7 +16,7 @@ from beyond_perplexity.storage.provenance import run_record
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--corpus", type=Path, required=True, help="folder of the corpus' tables (Parquet)")
     add("--options", type=json_object, default={}, help="JSON: dimension, epochs, cutoff, ...")
@@ -26,8 +26,8 @@ def main() -> None:
         default={},
         help="JSON: how the documents were cleaned; aliases are cleaned likewise",
     )
-    add("--seed", type=int, default=1, help="seed of vectors, order and negatives (default 1)")
-    add("--output", type=Path, required=True, help="safetensors file to write")
+    add("--seed", type=SEED, default=1, help="seed of vectors, order and negatives (default 1)")
+    add("--output", type=output_path, required=True, help="safetensors file to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # the steps are small
     options = parse_options(GraphOptions, arguments.options, "options")

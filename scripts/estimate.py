@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
+from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
@@ -27,27 +28,30 @@ from beyond_perplexity.importance.reduction import reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.options import json_object, parse_options
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import atomic_path, write_shard
+from beyond_perplexity.storage.shards import write_shard
 
 OUTPUTS = {"output": REDUCED_TABLES["estimates"], "diagnostics": REDUCED_TABLES["diagnostics"]}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandParser:
+    parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("--weights", required=True, nargs="+", help="files of samples, cut in any way")
     add("--log-q", nargs="*", default=[], help="log q at all temperatures (schema log_q)")
     add_draw_flags(parser)
-    add("--unknown-types", type=int, help="training types that read <unk>, to charge for them")
+    add("--unknown-types", type=whole(), help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
     add("--no-bracket", action="store_true", help="leave out the bounds from both sides")
-    add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
-    add("--output", type=Path, help="table to write as well: .csv or .parquet")
-    add("--diagnostics", type=Path, help="table of every instance to write: .csv or .parquet")
+    add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
+    add("--output", type=output_path, help="table to write as well: .csv or .parquet")
+    add(
+        "--diagnostics", type=output_path, help="table of every instance to write: .csv or .parquet"
+    )
     return parser
 
 

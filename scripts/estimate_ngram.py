@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
@@ -18,14 +19,19 @@ discounts (D1, D2, D3+) of every order."""
 
 
 def _read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, epilog=NOTES)
+    parser = CommandParser(description=__doc__, epilog=NOTES)
     add = parser.add_argument
     add("--text", nargs="+", required=True, help="text files, plain or .gz: a sentence a line")
-    add("--arpa", required=True, help="ARPA file to write; .gz means gzip, any other plain")
-    add("--order", type=int, default=5, help="words of the longest n-grams (default 5)")
+    add(
+        "--arpa",
+        type=output_file,
+        required=True,
+        help="ARPA file to write; .gz means gzip, any other plain",
+    )
+    add("--order", type=whole(1, 100), default=5, help="words of the longest n-grams (default 5)")
     add(
         "--prune",
-        type=int,
+        type=whole(),
         nargs="+",
         default=[0],
         metavar="COUNT",
@@ -39,8 +45,6 @@ def _read_options() -> argparse.Namespace:
 
 def main() -> None:
     options = _read_options()
-    if options.order < 1:
-        raise InputError(f"--order: is {options.order}; give 1 or more")
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)
     counts = count_parts(read_sentences(options.text, ids), options.order)

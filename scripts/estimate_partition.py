@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
 from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
@@ -36,8 +37,9 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
-from beyond_perplexity.storage.shards import write_json, write_shard
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import Vocabulary
 
 UNIFORM = "uniform"  # the name of a proposal that is no model
@@ -45,8 +47,8 @@ AT_ONCE = 100_000  # sentences of a split that are held
 UNDETERMINING = ("output", "summary", "threads")  # flags that do not change a number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="folder of the model of sentences")
     add("--proposal", nargs="*", default=[], help="folder of a model; none: words are uniform")
@@ -60,16 +62,16 @@ def _parser() -> argparse.ArgumentParser:
         default="document",
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
-    add("--sentences", type=int, default=500, help="at most so many of a split (default 500)")
+    add("--sentences", type=whole(1), default=500, help="at most so many of a split (default 500)")
     add("--tokenized", action="store_true", help="the text is cleaned already")
     add("--whole", action="store_true", help="every document is one sentence")
     add("--options", type=json_object, default={}, help="JSON: samples, particles, uniform")
     add("--name", default="model", help="what the table calls the model (default model)")
-    add("--seed", type=int, default=1, help="seed of the run (default 1)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, default=1, help="seed of the run (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", help="Parquet file to write, one row a length")
-    add("--summary", help="JSON file to write (default: to standard output)")
+    add("--output", type=output_file, help="Parquet file to write, one row a length")
+    add("--summary", type=output_file, help="JSON file to write (default: to standard output)")
     return parser
 
 
@@ -104,8 +106,6 @@ def _load_proposal(
 
 def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterable[CutDocument]:
     if given.documents:
-        if given.sentences < 1:
-            raise InputError(f"--sentences: is {given.sentences}, expected at least 1")
         return (
             unit
             for first in range(0, given.sentences, AT_ONCE)

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_path
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--config", required=True, type=json_object, help="options of the corpus")
     parser.add_argument("--paths", nargs="+", help="files to read instead of source.paths")
-    parser.add_argument("--seed", type=int, required=True, help="seed of the shuffle")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--seed", type=SEED, required=True, help="seed of the shuffle")
+    parser.add_argument("--workers", type=THREADS, default=1, help="processes (default: 1)")
     for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees", "raw"):
-        parser.add_argument(f"--{name}", type=Path, required=True, help="Parquet file to write")
-    parser.add_argument("--report", type=Path, required=True, help="JSON file of counts and skips")
+        parser.add_argument(
+            f"--{name}", type=output_path, required=True, help="Parquet file to write"
+        )
+    parser.add_argument(
+        "--report", type=output_path, required=True, help="JSON file of counts and skips"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse_arguments()
     config = arguments.config
-    if arguments.workers < 1:
-        raise InputError(f"--workers: is {arguments.workers}, expected at least 1")
     if arguments.paths and isinstance(config.get("source"), dict):
         config["source"]["paths"] = arguments.paths
     options = ExtractionOptions.from_config(config)

@@ -8,10 +8,9 @@ sampling is all that it can, and log p of its words alone is not known (null).
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 
+from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file, whole
 from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples, write_simulated
@@ -27,20 +26,20 @@ FULL = "float32"  # latents are drawn in full precision
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m scripts.generate", description=__doc__)
+    parser = CommandParser(prog="python -m scripts.generate", description=__doc__)
     parser.add_argument("--model", required=True, help="folder of the trained model")
     parser.add_argument("--decoding", required=True, type=json_object, help='{"kind": ..., ...}')
     parser.add_argument("--name", required=True, help="MODEL/DECODING: keys the random streams")
-    parser.add_argument("--seed", type=int, required=True, help="seed of the run")
-    parser.add_argument("--first", type=int, default=0, help="id of the first document")
-    parser.add_argument("--count", type=int, required=True, help="number of documents")
-    parser.add_argument("--maximum-length", type=int, required=True, help="tokens at most")
+    parser.add_argument("--seed", type=SEED, required=True, help="seed of the run")
+    parser.add_argument("--first", type=ITEM, default=0, help="id of the first document")
+    parser.add_argument("--count", type=ITEM, required=True, help="number of documents")
+    parser.add_argument("--maximum-length", type=whole(1), required=True, help="tokens at most")
     parser.add_argument("--batch-size", default="auto", help="rows; auto: what the memory holds")
-    parser.add_argument("--memory-mb", type=int, help="of the job, for auto on a CPU")
+    parser.add_argument("--memory-mb", type=whole(1), help="of the job, for auto on a CPU")
     parser.add_argument("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--threads", type=THREADS, default=1, help="CPU threads")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--output", required=True, help="Parquet shard to write")
+    parser.add_argument("--output", type=output_file, required=True, help="Parquet shard to write")
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
@@ -15,13 +15,15 @@ from beyond_perplexity.storage.provenance import content_hash, run_record
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--input", required=True, help="file with one document a line")
     parser.add_argument("--format", required=True, choices=TEXT_FORMATS)
     parser.add_argument(
         "--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON"
     )
-    parser.add_argument("--output", required=True, help="shard of samples to write")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="shard of samples to write"
+    )
     options = parser.parse_args()
     preprocessing = Preprocessing.from_config(options.preprocessing)
     record = run_record(

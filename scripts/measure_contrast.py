@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file, real
 from beyond_perplexity.contrastive.entropy import measure_contrasts
 from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import run_command
@@ -14,7 +13,7 @@ from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add(
         "scores",
@@ -23,8 +22,13 @@ def main() -> None:
         help="all shards of the model, in the order of their names",
     )
     add("--model", required=True, help="name of the model")
-    add("--base-level", type=float, default=0.1, help="level that ratios divide by (default 0.1)")
-    add("--output", required=True, help="Parquet file to write")
+    add(
+        "--base-level",
+        type=real(above=0),
+        default=0.1,
+        help="level that ratios divide by (default 0.1)",
+    )
+    add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     table = measure_contrasts(read_sums(given.scores), given.model, given.base_level)
     record = run_record("scripts/measure_contrast.py", {"base_level": given.base_level})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from beyond_perplexity.arguments import SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
@@ -31,17 +31,22 @@ from beyond_perplexity.tendencies.sensitivity import shift_table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--embeddings", required=True, help="vectors of all bodies of text of a corpus")
     add("--measures", nargs="+", required=True, help="measures of these bodies")
     add("--sensitivity", help="smallest shifts of the other tendencies of the corpus")
-    add("--bodies", type=int, default=1, help="bodies of text that share one family of tests")
+    add("--bodies", type=whole(1), default=1, help="bodies of text that share one family of tests")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=int, default=0, help="seed of all draws")
-    add("--output", required=True, help="measures of all bodies, with those of embeddings")
-    add("--output-sensitivity", help="smallest shifts, with those of embeddings")
+    add("--seed", type=SEED, default=0, help="seed of all draws")
+    add(
+        "--output",
+        type=output_file,
+        required=True,
+        help="measures of all bodies, with those of embeddings",
+    )
+    add("--output-sensitivity", type=output_file, help="smallest shifts, with those of embeddings")
     given = parser.parse_args()
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
     tables = _read(given.measures, TENDENCY_MEASURES)

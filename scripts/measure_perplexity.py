@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
+from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.perplexity.documents import texts_of_split, write_rows
 from beyond_perplexity.perplexity.speller.speller import load_speller
 from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
-from beyond_perplexity.storage.shards import ShardWriter, write_json
+from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
@@ -38,10 +39,15 @@ def main() -> None:
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
     add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="JSON file to write")
-    add("--per-document", required=True, help="Parquet file to write, one row a document")
+    add("--output", type=output_file, required=True, help="JSON file to write")
+    add(
+        "--per-document",
+        type=output_file,
+        required=True,
+        help="Parquet file to write, one row a document",
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import SEMANTICS
@@ -15,7 +14,7 @@ from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add(
         "scores",
@@ -27,8 +26,8 @@ def main() -> None:
     add("--predictions", nargs="+", required=True, action=FileRanges, help=files)
     add("--model", required=True, help="name of the model")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
-    add("--seed", type=int, required=True, help="seed of the run, for resampled documents")
-    add("--output", required=True, help="Parquet file to write")
+    add("--seed", type=SEED, required=True, help="seed of the run, for resampled documents")
+    add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     options = parse_options(MeasureOptions, given.measures, "measures")
     record = run_record(

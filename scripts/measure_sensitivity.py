@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
@@ -20,22 +21,22 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_wo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--statistics", required=True, help="statistics of the reference")
     add("--documents", nargs="+", required=True, help="Parquet files of the reference")
     add("--split", help="split of the reference's documents")
-    add("--first", type=int, help="documents of the reference: so many, the first ones")
+    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
     add("--stop-words", default="gensim", help="with groups: gensim, nltk, or a file of words")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
-    add("--maximum-tokens", type=int, help="tokens that are read of a document")
-    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
+    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--source", default="reference", help="name of the reference in the table")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=int, default=0, help="seed of all draws")
-    add("--output", required=True, help="table to write")
+    add("--seed", type=SEED, default=0, help="seed of all draws")
+    add("--output", type=output_file, required=True, help="table to write")
     given = parser.parse_args()
     options = MeasurementOptions.from_config(given.options)
     how = SensitivityOptions.from_config(given.sensitivity_options)

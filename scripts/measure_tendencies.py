@@ -8,6 +8,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
@@ -29,7 +30,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_wo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--reference-statistics", required=True, help="statistics of the reference")
     add("--raw-reference-statistics", help="statistics of the reference without a vocabulary")
@@ -38,25 +39,29 @@ def main() -> None:
     add("--reference-split", help="split of the reference's documents")
     add("--pool-split", help="split of the same files with further human documents, for floors")
     add("--training-split", help="split of the same files that the model was trained on")
-    add("--first", type=int, help="documents of the reference: so many, the first ones")
+    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
     files = "Parquet files of the samples"
     add("--sample-documents", nargs="+", default=[], action=FileRanges, help=files)
     add("--sample-split", help="split of the samples, if they are documents")
     add("--vocabulary", nargs="?", help="closed vocabulary that both are read in")
-    add("--maximum-tokens", type=int, help="tokens that are read of a document")
-    add("--minimum-tokens", type=int, default=0, help="of a document to be read")
+    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--source", required=True, help="name of the samples in the tables")
-    add("--bodies", type=int, default=1, help="bodies of text that share one family of tests")
+    add("--bodies", type=whole(1), default=1, help="bodies of text that share one family of tests")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sample-size-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=int, default=0, help="seed of all draws")
-    add("--measures", help="table of measures to write")
-    add("--raw", help="table of measures without a vocabulary to write")
-    add("--sample-size", help="table of measures of random subsets to write; needs --measures")
-    add("--curves", help="table of curves to write")
+    add("--seed", type=SEED, default=0, help="seed of all draws")
+    add("--measures", type=output_file, help="table of measures to write")
+    add("--raw", type=output_file, help="table of measures without a vocabulary to write")
+    add(
+        "--sample-size",
+        type=output_file,
+        help="table of measures of random subsets to write; needs --measures",
+    )
+    add("--curves", type=output_file, help="table of curves to write")
     given = parser.parse_args()
     options = MeasurementOptions.from_config(given.options)
     check_inputs(given, options)

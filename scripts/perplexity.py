@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from beyond_perplexity.arguments import THREADS, CommandParser, output_file, whole
 from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, run_command
@@ -54,7 +55,7 @@ def _choose_cleaning(
 
 
 def _read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, epilog=TEXTS)
+    parser = CommandParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="model folder")
@@ -71,8 +72,16 @@ def _read_options() -> argparse.Namespace:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--cleaned", action="store_true", help="clean the text as the model's corpus")
     form.add_argument("--tokenized", action="store_true", help="the text is cleaned already")
-    add("--context-length", type=int, help="tokens that a prediction sees (default: the model's)")
-    add("--stride", type=int, help="predictions that each window adds (default: half the context)")
+    add(
+        "--context-length",
+        type=whole(1),
+        help="tokens that a prediction sees (default: the model's)",
+    )
+    add(
+        "--stride",
+        type=whole(1),
+        help="predictions that each window adds (default: half the context)",
+    )
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
     add("--no-count-eos", action="store_true", help="leave </s> out of log P and of every N")
     add(
@@ -81,8 +90,8 @@ def _read_options() -> argparse.Namespace:
         "folder, or that of the run which the folder is of)",
     )
     add("--group-column", help="field of the documents that belong together (default: group)")
-    add("--per-document", help="Parquet file to write, one row a document")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--per-document", type=output_file, help="Parquet file to write, one row a document")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     return parser.parse_args()
 

@@ -27,7 +27,7 @@ from beyond_perplexity.planning.summary import SUMMARY_TITLE
 from beyond_perplexity.planning.timings import PLAN_FILE, fit_timing, plan_content
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.shards import write_json
+from beyond_perplexity.storage.outputs import write_json
 
 
 def main() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
@@ -12,11 +11,13 @@ from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--figure", required=True, choices=list(FIGURES), help="which figure")
     add_input_flags(parser)
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
-    parser.add_argument("--output", nargs="+", required=True, help="files: .svg, .pdf, .png")
+    parser.add_argument(
+        "--output", type=output_file, nargs="+", required=True, help="files: .svg, .pdf, .png"
+    )
     options = parser.parse_args()
     given = read_inputs(options.figure, FIGURES[options.figure], options)
     labels = Labels.from_json(options.labels)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.corpus.sentences import CutDocument, take_units
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import run_command
@@ -29,8 +30,8 @@ DOCUMENTS_AT_ONCE = 1024  # changes no number
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
@@ -42,13 +43,13 @@ def _parser() -> argparse.ArgumentParser:
         help="what a split keeps whole: of pages, the documents of a title are a group",
     )
     add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=int, nargs=2, required=True, help="first, number; of each split")
-    add("--limit", type=int, nargs="*", default=[], help="sentences of all shards, for the last")
+    add("--sentences", type=ITEM, nargs=2, required=True, help="first, number; of each split")
+    add("--limit", type=ITEM, nargs="*", default=[], help="sentences of all shards, for the last")
     add("--options", type=json_object, default={}, help="samples, continuation; JSON object")
-    add("--seed", type=int, required=True, help="seed of the run")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, required=True, help="seed of the run")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="Parquet shard to write")
+    add("--output", type=output_file, required=True, help="Parquet shard to write")
     return parser
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
 from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
@@ -30,8 +31,8 @@ from beyond_perplexity.storage.shards import ShardWriter, write_shard
 UNDETERMINING = ("output", "correlations", "pair_scores", "threads")  # change no number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet)")
     add("--split", default="test", help="split whose sentences are changed (default test)")
@@ -42,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
     add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=int, required=True, help="how many at most, in the random order")
+    add("--sentences", type=whole(1), required=True, help="how many at most, in the random order")
     add("--evaluator", required=True, help=f"name of the evaluator; {WORDS_EVALUATOR} needs none")
     add("--options", type=json_object, default={}, help="of the evaluator, JSON object")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
@@ -52,12 +53,22 @@ def _parser() -> argparse.ArgumentParser:
         default={},
         help='files of pairs that people scored: {"name": ["path", "column of scores"], ...}',
     )
-    add("--seed", type=int, required=True, help="seed of the run")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, required=True, help="seed of the run")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="Parquet file of what is noticed")
-    add("--correlations", required=True, help="Parquet file of correlations with people")
-    add("--pair-scores", required=True, help="Parquet file of the scores of these pairs")
+    add("--output", type=output_file, required=True, help="Parquet file of what is noticed")
+    add(
+        "--correlations",
+        type=output_file,
+        required=True,
+        help="Parquet file of correlations with people",
+    )
+    add(
+        "--pair-scores",
+        type=output_file,
+        required=True,
+        help="Parquet file of the scores of these pairs",
+    )
     return parser
 
 

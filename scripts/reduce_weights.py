@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
@@ -18,7 +17,7 @@ from beyond_perplexity.storage.shards import write_shard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     files = "log weights, the shards of all temperatures"
     add("--weights", required=True, nargs="+", action=FileRanges, help=files)
@@ -27,12 +26,20 @@ def main() -> None:
     add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
-    add("--seed", type=int, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
-    add("--estimates", help="table of estimates to write")
-    add("--curves", help="table of perplexity against the number of samples to write")
-    add("--replicates", help="table of independent replicates to write")
-    add("--diagnostics", help="table of diagnostics per instance to write")
-    add("--gaps", help="table of simulated documents estimated from both sides to write")
+    add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
+    add("--estimates", type=output_file, help="table of estimates to write")
+    add(
+        "--curves",
+        type=output_file,
+        help="table of perplexity against the number of samples to write",
+    )
+    add("--replicates", type=output_file, help="table of independent replicates to write")
+    add("--diagnostics", type=output_file, help="table of diagnostics per instance to write")
+    add(
+        "--gaps",
+        type=output_file,
+        help="table of simulated documents estimated from both sides to write",
+    )
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)

@@ -6,9 +6,8 @@ tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic
 
 from __future__ import annotations
 
-import argparse
-
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.arguments import SEED, CommandParser, output_file, real, whole
+from beyond_perplexity.errors import run_command
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import RelatedFiles, RelationOptions, gather_measures
 from beyond_perplexity.relations.orders import compare_orders
@@ -22,8 +21,8 @@ from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import write_shard
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--perplexities", nargs="*", default=[], help="scores of documents of every model")
     add("--tendencies", nargs="*", default=[], help="measures of every body of text")
@@ -32,27 +31,33 @@ def _parser() -> argparse.ArgumentParser:
     files = "semantic scores, all shards"
     add("--semantics", nargs="*", default=[], action=FileRanges, help=files)
     add("--split", default="test", help="split of the semantic scores (default test)")
-    add("--level", type=float, default=0.3, help="level of contrastive entropy (default 0.3)")
-    add("--base-level", type=float, default=0.1, help="what its ratio divides by (default 0.1)")
+    add(
+        "--level",
+        type=real(above=0),
+        default=0.3,
+        help="level of contrastive entropy (default 0.3)",
+    )
+    add(
+        "--base-level",
+        type=real(above=0),
+        default=0.1,
+        help="what its ratio divides by (default 0.1)",
+    )
     add(
         "--confidence",
-        type=float,
+        type=real(above=0.5, below=1),
         default=0.95,
         help="of the upper limits of tendencies (default 0.95)",
     )
-    add("--resamples", type=int, default=1_999, help="resamples of documents (default 1999)")
-    add("--seed", type=int, default=1, help="seed of the resamples (default 1)")
+    add("--resamples", type=whole(1), default=1_999, help="resamples of documents (default 1999)")
+    add("--seed", type=SEED, default=1, help="seed of the resamples (default 1)")
     for name in ("measures", "correlations", "orders"):
-        add(f"--{name}", required=True, help="Parquet file to write")
+        add(f"--{name}", type=output_file, required=True, help="Parquet file to write")
     return parser
 
 
 def main() -> None:
     given = _parser().parse_args()
-    if given.resamples < 1:
-        raise InputError(f"--resamples: is {given.resamples}, expected at least 1")
-    if not 0.5 < given.confidence < 1:
-        raise InputError(f"--confidence: is {given.confidence:g}, expected above 0.5 and below 1")
     files = RelatedFiles(given.perplexities, given.tendencies, given.contrasts, given.semantics)
     options = RelationOptions(
         given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.beside import group_instances, score_beside
 from beyond_perplexity.importance.drawing.job import take_instances
@@ -18,7 +17,7 @@ from beyond_perplexity.storage.shards import ShardWriter
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m scripts.score_beside", description=__doc__)
+    parser = CommandParser(prog="python -m scripts.score_beside", description=__doc__)
     add = parser.add_argument
     add("--latent", required=True, help="folder of the latent model")
     add("--model", required=True, help="folder of the model without latent variables")
@@ -26,11 +25,11 @@ def main() -> None:
     add("--split", required=True, help="train, valid or test")
     add("--split-unit", required=True, choices=("document", "page"), help="what was split")
     add("--names", required=True, nargs=2, help="names of the latent model and of the other")
-    add("--seed", type=int, required=True, help="seed of the run: it chooses the instances")
-    add("--instances", type=int, required=True, help="number of the instances")
-    add("--threads", type=int, default=1, help="CPU threads")
+    add("--seed", type=SEED, required=True, help="seed of the run: it chooses the instances")
+    add("--instances", type=whole(1), required=True, help="number of the instances")
+    add("--threads", type=THREADS, default=1, help="CPU threads")
     add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", required=True, help="Parquet file to write")
+    add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
     latent, words, description = load_any(given.latent, "cpu")
@@ -54,8 +53,8 @@ def main() -> None:
     named = {"model": given.names[0], "beside": given.names[1]}
     with ShardWriter(given.output, INSTANCE_SCORES, record) as writer:
         for row in score_beside(latent, model, taken):
-            whole = {**named, **row, "group": groups[row["instance_id"]]}
-            writer.write({name: [value] for name, value in whole.items()})
+            one = {**named, **row, "group": groups[row["instance_id"]]}
+            writer.write({name: [value] for name, value in one.items()})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import argparse
 
 import torch
 
+from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
@@ -24,8 +25,8 @@ from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _parser() -> CommandParser:
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
@@ -37,8 +38,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
     add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=int, nargs=2, required=True, help="first, number; in a random order")
-    add("--limit", type=int, nargs="*", default=[], help="sentences of all shards, for the last")
+    add("--sentences", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
+    add("--limit", type=ITEM, nargs="*", default=[], help="sentences of all shards, for the last")
     add(
         "--substitutes",
         nargs="*",
@@ -47,10 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--distortion", type=json_object, default={}, help="options, JSON object")
     add("--versions", type=json_object, required=True, help='{"level": [first draw, number], ...}')
-    add("--seed", type=int, required=True, help="seed of the run")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, required=True, help="seed of the run")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="Parquet shard to write")
+    add("--output", type=output_file, required=True, help="Parquet shard to write")
     return parser
 
 

@@ -6,8 +6,7 @@ target and against an unrelated sentence, which gives the floor.
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import PREDICTIONS, SEMANTIC_SCORES, WORDS_EVALUATOR
@@ -20,16 +19,16 @@ UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--predictions", required=True, help="shard of predictions (Parquet)")
     add("--model", required=True, help="name of the model that predicted")
     add("--evaluator", required=True, help=f"name of the evaluator; {WORDS_EVALUATOR} needs none")
     add("--options", type=json_object, default={}, help="of the evaluator, JSON object")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="Parquet shard to write")
+    add("--output", type=output_file, required=True, help="Parquet shard to write")
     given = parser.parse_args()
     evaluator = open_evaluator(given.evaluator, given.options, given.measures, given.device)
     set_threads(given.threads)

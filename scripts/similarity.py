@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.arguments import THREADS, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
 from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_pair_file
 from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 if TYPE_CHECKING:
     from beyond_perplexity.semantics.associations import CorrelationInterval
@@ -124,7 +125,7 @@ def _shown(found: CorrelationInterval) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
@@ -137,13 +138,13 @@ def main() -> None:
     )
     add("--pairs", required=True, type=Path, help="TSV or CSV with a line of names; texts first")
     add("--gold", help="column with scores that people gave: correlations are printed")
-    add("--output", type=Path, help="file for the scores: .csv or .parquet")
+    add("--output", type=output_path, help="file for the scores: .csv or .parquet")
     add("--measure", help="of an evaluator with several, such as wmd of word vectors")
     add("--tokenized", action="store_true", help="the texts are tokens: they are not cleaned")
     add("--vectors", help="word vectors that official InferSent weights read: glove or a path")
-    add("--layers", type=int, default=2, help="upper layers of a Transformer (default 2)")
+    add("--layers", type=whole(1), default=2, help="upper layers of a Transformer (default 2)")
     add("--config", type=Path, default=Path("config.yaml"), help="of the run (default config.yaml)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     given = parser.parse_args()
     if given.output and given.output.suffix not in _SUFFIXES:
@@ -159,11 +160,11 @@ def main() -> None:
         gold.append(people)
         if given.gold is None:
             print(*(repr(float(value)) for value in found), sep="\n")
-    whole, scored = np.concatenate(scores), np.concatenate(gold)
+    every, scored = np.concatenate(scores), np.concatenate(gold)
     if given.output:
-        write_scores(given.output, whole, scored if given.gold else None)
+        write_scores(given.output, every, scored if given.gold else None)
     if given.gold is not None:
-        print_correlations(whole, scored, given.pairs)
+        print_correlations(every, scored, given.pairs)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import TABLES, tabulate
@@ -12,13 +11,17 @@ from beyond_perplexity.report.layout import write_table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
     add_input_flags(parser)
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
-    parser.add_argument("--csv", required=True, help="full precision, one number a row")
-    parser.add_argument("--latex", required=True, help="rounded, for booktabs")
-    parser.add_argument("--html", required=True, help="rounded, a page of its own")
+    parser.add_argument(
+        "--csv", type=output_file, required=True, help="full precision, one number a row"
+    )
+    parser.add_argument("--latex", type=output_file, required=True, help="rounded, for booktabs")
+    parser.add_argument(
+        "--html", type=output_file, required=True, help="rounded, a page of its own"
+    )
     options = parser.parse_args()
     given = read_inputs(options.table, TABLES[options.table], options)
     table = tabulate(options.table, given, Labels.from_json(options.labels))

@@ -7,11 +7,11 @@ Line i of the output belongs to line i of the input. The cleaning steps are off 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError, run_command
@@ -35,7 +35,7 @@ def decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def parse_arguments() -> Preprocessing:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = CommandParser(description=__doc__.splitlines()[0])
     parser.add_argument("--language", default="en", help=f"one of {', '.join(LANGUAGES)} (en)")
     parser.add_argument("--tokenizer", default="moses", help="moses, or none: clean only (moses)")
     for name, meaning in STEPS.items():

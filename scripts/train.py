@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_folder
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import choose_device
@@ -15,7 +15,7 @@ from beyond_perplexity.training.fitting import fit_files
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and valid")
     add("--vocabulary", nargs="?", help="its file; none for a model that brings its own")
@@ -29,11 +29,21 @@ def main() -> None:
     add(
         "--wake", nargs="*", default=[], help="model.json that a proposal learns from after its fit"
     )
-    add("--seed", type=int, default=1, help="seed of weights, order and dropout (default 1)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, default=1, help="seed of weights, order and dropout (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, help="folder for the model and its training curve")
-    add("--checkpoints", required=True, help="folder for what an interrupted training resumes from")
+    add(
+        "--output",
+        type=output_folder,
+        required=True,
+        help="folder for the model and its training curve",
+    )
+    add(
+        "--checkpoints",
+        type=output_folder,
+        required=True,
+        help="folder for what an interrupted training resumes from",
+    )
     options = parser.parse_args()
     Preprocessing.from_config(options.preprocessing)
     torch.set_num_threads(options.threads)

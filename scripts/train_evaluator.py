@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_folder
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
@@ -15,7 +15,7 @@ from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--options", required=True, type=json_object, help="JSON: family and its options")
     add("--documents", nargs="?", type=Path, help="documents file (Parquet) to train on")
@@ -26,14 +26,14 @@ def main() -> None:
         default={},
         help="JSON: how the documents were cleaned; other texts will be, likewise",
     )
-    add("--seed", type=int, default=1, help="seed of weights, order and draws (default 1)")
-    add("--threads", type=int, default=1, help="CPU threads (default 1)")
+    add("--seed", type=SEED, default=1, help="seed of weights, order and draws (default 1)")
+    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", required=True, type=Path, help="folder for the evaluator")
+    add("--output", type=output_folder, required=True, help="folder for the evaluator")
     add(
         "--checkpoints",
+        type=output_folder,
         required=True,
-        type=Path,
         help="folder for what an interrupted training resumes from",
     )
     given = vars(parser.parse_args())

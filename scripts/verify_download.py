@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import zipfile
 from pathlib import Path
 
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.arguments import CommandParser, output_file
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.storage.inputs import check_input, copy_member
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import check_sha256
-from beyond_perplexity.storage.shards import atomic_path
 
 
 def take(source: str, member: str | None, target: Path) -> None:
     """Copy a file, or one member of a zip archive."""
+    check_input(source)
     if member is None:
         shutil.copyfile(source, target)
         return
-    try:
-        with zipfile.ZipFile(source) as archive, archive.open(member) as inner:
-            target.write_bytes(inner.read())
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise InputError(f"{source}: no zip archive with a member '{member}' ({error})") from error
+    with open(target, "wb") as file:
+        copy_member(source, member, file)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--input", required=True, help="the downloaded file")
     parser.add_argument("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
     parser.add_argument(
         "--member", nargs="?", help="path in a zip archive; the sum is of this file"
     )
-    parser.add_argument("--output", required=True, help="where the verified file goes")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="where the verified file goes"
+    )
     options = parser.parse_args()
     with atomic_path(options.output) as temporary:
         take(options.input, options.member, temporary)

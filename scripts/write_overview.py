@@ -1,20 +1,23 @@
-"""Write the first page of the report."""
+"""Write the first page of the report, and a table of the time and memory that jobs took."""
 
 from __future__ import annotations
 
-import argparse
+from pathlib import Path
 
+from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.report.contrastive_findings import read_findings
 from beyond_perplexity.report.findings import by_corpus
 from beyond_perplexity.report.inputs import read_descriptions, read_input
+from beyond_perplexity.report.layout import html_page, to_html_table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.report.resources import resources_table
+from beyond_perplexity.storage.outputs import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         "--extractions", nargs="+", required=True, help="extraction.json of every corpus"
     )
@@ -40,9 +43,15 @@ def main() -> None:
         parser.add_argument(
             f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus"
         )
-    parser.add_argument("--output", required=True, help="reStructuredText file to write")
+    parser.add_argument(
+        "--output", type=output_file, required=True, help="reStructuredText file to write"
+    )
+    parser.add_argument("--benchmarks", type=Path, help="folder of the benchmark files of the run")
+    parser.add_argument(
+        "--resources", nargs=2, type=output_file, metavar=("CSV", "HTML"), help="their table"
+    )
     options = parser.parse_args()
-    extractions = read_descriptions(options.extractions, named_by_folder=True)
+    extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     text = render_overview(
         extractions,
         read_input("perplexities", options.perplexities),
@@ -60,8 +69,12 @@ def main() -> None:
             for paper in ("contrastive", "semantics", "relations")
         },
     )
-    with atomic_path(options.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(options.output, text)
+    if options.benchmarks and options.resources:
+        table = resources_table(options.benchmarks)
+        csv, html = options.resources
+        write_text(csv, table.tidy.to_csv(index=False, lineterminator="\n"))
+        write_text(html, html_page(table.title, to_html_table(table)))
 
 
 if __name__ == "__main__":

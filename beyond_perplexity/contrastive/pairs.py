@@ -7,7 +7,6 @@ as guessing would. Pairs that are identical to the model's reader are counted an
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from beyond_perplexity.corpus.readers import read_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.tendencies.notes import joined_facts
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
@@ -51,8 +51,8 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
     Parameters
     ----------
     path : path
-        ``.jsonl`` (or ``.ndjson``) with an object a line, else TSV with a line of names; gzip and
-        bz2 are recognized. Fields: ``sentence_good`` and ``sentence_bad``, or ``good`` and
+        ``.jsonl`` (or ``.ndjson``) with an object a line, else TSV with a line of names; packed or
+        not. Fields: ``sentence_good`` and ``sentence_bad``, or ``good`` and
         ``bad``; where there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
 
     Raises
@@ -86,8 +86,8 @@ def _json_rows(
     for number, line in lines:
         place = f"{path}: line {number}"
         try:
-            row = json.loads(line)
-        except ValueError as error:
+            row = parse_json(line)
+        except JSONTextError as error:
             raise InputError(f"{place}: is no JSON ({error}); repair or remove it") from error
         if not isinstance(row, dict):
             raise InputError(f"{place}: is no JSON object; give one with both sentences")

@@ -16,6 +16,7 @@ from beyond_perplexity.corpus.links import Mention
 from beyond_perplexity.corpus.normalization import Preprocessing, lower_case, remove_accents
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.storage.inputs import PACKED
 
 PLACEHOLDER = "_"
 
@@ -118,5 +119,6 @@ def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
 
 def document_name(path: Path) -> str:
     """Name the document that a whole file is: the file's name without its endings of packing."""
-    name = path.name.removesuffix(".gz").removesuffix(".bz2")
-    return Path(name).stem
+    while path.suffix.lower() in PACKED:
+        path = path.with_suffix("")
+    return path.stem

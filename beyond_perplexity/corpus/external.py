@@ -15,11 +15,11 @@ from beyond_perplexity.corpus.readers import Problems, Record
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.inputs import PACKED, check_input
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
 FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
-COMPRESSED = (".gz", ".bz2")
 
 
 class GroupField(NamedTuple):
@@ -58,7 +58,7 @@ class StrictProblems(Problems):
 
 def guess_format(path: Path) -> str:
     """Tell the format by the suffix, before that of a compression: text, jsonl or parquet."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSED]
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
     return FORMAT_BY_SUFFIX.get(suffixes[-1], "text") if suffixes else "text"
 
 
@@ -72,9 +72,8 @@ def check_file(path: Path) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give a file with one document a line")
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    if path.stat().st_size == 0:
+    check_input(path)
+    if path.is_file() and path.stat().st_size == 0:
         raise InputError(f"{path}: is empty; give a file with one document a line")
 
 
@@ -86,7 +85,7 @@ def read_cleaned(
     Parameters
     ----------
     path : pathlib.Path
-        Text, JSONL or Parquet with one document a line or row; gzip and bz2 are recognized.
+        Text, JSONL or Parquet with one document a line or row; packed or not.
     preprocessing : Preprocessing or None
         The cleaning steps; None: no blank and no line feed of a document is changed.
     kind : str

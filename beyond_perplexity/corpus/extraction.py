@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import json
 import multiprocessing
+import signal
 import tempfile
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +28,14 @@ from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean
 from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
 from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus.markup_limits import MarkupError
 from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.corpus.readers import Problems, Record, Skips, resolve_path
 from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
+from beyond_perplexity.errors import InputError
 
 BATCH_ITEMS = 1000
 BATCH_CHARACTERS = 1 << 18
@@ -116,10 +120,10 @@ class Extractor:
         """Parse an article, keep its triples, and return its paragraphs with all mentions."""
         try:
             article = parse_article(page.text, batch.namespaces)
-        except (ParserError, RecursionError) as error:
-            result.skips.add(
-                f"markup that cannot be parsed ({type(error).__name__})", raw.describe()
-            )
+        except (ParserError, RecursionError, MarkupError) as error:
+            reason = f"markup that cannot be parsed ({type(error).__name__})"
+            known = isinstance(error, MarkupError)
+            result.skips.add(str(error) if known else reason, raw.describe())
             return []
         result.counts["articles"] += 1
         result.counts["articles_with_infobox"] += article.infoboxes > 0
@@ -289,7 +293,9 @@ def _map_ordered(
         yield from map(extractor, batches)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    # Ctrl-C reaches all processes of a terminal; the one that began the others ends them.
+    ignored = signal.SIGINT, signal.SIG_IGN
+    with ProcessPoolExecutor(workers, context, signal.signal, ignored) as pool:
         waiting: deque[Future[Extracted]] = deque()
         try:
             for batch in batches:
@@ -298,6 +304,11 @@ def _map_ordered(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise InputError(
+                "--workers: a process was killed, most likely for want of memory; give the job "
+                "more, or fewer workers"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

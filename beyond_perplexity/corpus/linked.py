@@ -10,19 +10,20 @@ The format is that of Logan, Liu, Peters, Gardner and Singh 2019.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, single_word
 from beyond_perplexity.corpus.overlaps import outermost
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
@@ -83,14 +84,20 @@ def _annotation(value: object, n_tokens: int) -> _Annotation:
     entity, source, span = (value.get(name) for name in ("id", "source", "span"))
     for name, text in (("id", entity), ("source", source)):
         if not isinstance(text, str) or not text or _UNUSABLE.search(text):
-            raise _UnusableError(f"field '{name}' of an annotation is {text!r}, expected a string")
+            raise _UnusableError(
+                f"field '{name}' of an annotation is {brief_repr(text)}, expected a string"
+            )
     assert isinstance(entity, str)
     assert isinstance(source, str)
     if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
-        raise _UnusableError(f"the span of {entity} is {span!r}, expected two whole numbers")
+        raise _UnusableError(
+            f"the span of {entity:.80} is {brief_repr(span)}, expected two whole numbers"
+        )
     start, end = span
     if not 0 <= start < end <= n_tokens:
-        raise _UnusableError(f"the span of {entity} is {span}, outside the {n_tokens} tokens")
+        raise _UnusableError(
+            f"the span of {entity:.80} is {brief_repr(span)}, outside the {n_tokens} tokens"
+        )
     return _Annotation(start, end, entity, source.lower(), _kind(value.get("relation")))
 
 
@@ -138,13 +145,17 @@ def derive_kinds(
     str
         ``"new"``, ``"related"`` or ``"ongoing"``.
     """
-    last: dict[str, int] = {}
+    last: dict[str, int] = {}  # in the order of their last mentions
     for start, end, entity in mentions:
-        recent = {other for other, at in last.items() if start - at <= RECENT_TOKENS}
-        if entity in recent:
+        while last and start - last[oldest := next(iter(last))] > RECENT_TOKENS:
+            del last[oldest]
+        if entity in last and start - last.pop(entity) <= RECENT_TOKENS:
             yield "ongoing"
         else:
-            yield "new" if recent.isdisjoint(heads.get(entity, ())) else "related"
+            known = heads.get(entity, frozenset())
+            few, many = (known, last) if len(known) < len(last) else (last, known)
+            near = (one for one in few if one in many and one in last)
+            yield "related" if any(start - last[one] <= RECENT_TOKENS for one in near) else "new"
         last[entity] = end
 
 
@@ -173,8 +184,8 @@ class Reader(AnnotatedReader):
                 self.problems.skips.add("empty line", place)
                 continue
             try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                value = parse_json(line)
+            except JSONTextError as error:
                 self.problems.report("not JSON", place, str(error))
                 continue
             try:
@@ -249,7 +260,7 @@ class Reader(AnnotatedReader):
         graph: dict[str, list[tuple[str, str]]] = {}
         for head, edges in _dictionary(path):
             place = f"{path}: entity {head}"
-            if not isinstance(edges, list | tuple | set | frozenset):
+            if not _is_list(edges):
                 raise InputError(f"{place}: holds {type(edges).__name__}, expected a list of pairs")
             pairs = [_edge(place, edge) for edge in edges]
             known = [pair for pair in pairs if self._is_known(place, head, pair)]
@@ -305,17 +316,30 @@ def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
         raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
     for entity in found:
         if not isinstance(entity, str) or _UNUSABLE.search(entity):
-            raise InputError(f"{path}: has the key {entity!r}, expected the name of an entity")
+            raise InputError(
+                f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
+            )
+    # An object takes a byte of the file at least, so more come of lists that stand in many places.
+    total, most = sum(len(held) for held in found.values() if _is_list(held)), path.stat().st_size
+    if total > most:
+        raise InputError(
+            f"{path}: has {total:,} entries in a file of {most:,} bytes: it names the same lists "
+            "again and again, so it is no such file"
+        )
     return found.items()
 
 
+def _is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]]:
+    return isinstance(value, list | tuple | set | frozenset)
+
+
 def _strings(path: Path, entity: str, names: object) -> list[str]:
-    strings = isinstance(names, list | tuple | set | frozenset) and all(
+    strings = _is_list(names) and all(
         isinstance(name, str) and not _UNUSABLE.search(name) for name in names
     )
     if not strings:
         raise InputError(f"{path}: entity {entity}: expected a list of strings as its aliases")
-    assert isinstance(names, list | tuple | set | frozenset)
+    assert _is_list(names)
     return sorted(names) if isinstance(names, set | frozenset) else list(names)
 
 
@@ -327,4 +351,4 @@ def _edge(place: str, edge: object) -> tuple[str, str]:
             pair = (str(relation), str(tail))
             if not any(_UNUSABLE.search(part) for part in pair):
                 return pair
-    raise InputError(f"{place}: holds {edge!r:.80}, expected pairs (relation, entity)")
+    raise InputError(f"{place}: holds {brief_repr(edge)}, expected pairs (relation, entity)")

@@ -26,16 +26,21 @@ from mwparserfromhell.nodes import (
 )
 from mwparserfromhell.wikicode import Wikicode
 
+from beyond_perplexity.corpus.markup_limits import check_elements, check_markup
+
 # A mark is OPEN index MIDDLE anchor CLOSE; INDENTED is the blank that begins a preformatted line.
 OPEN, MIDDLE, CLOSE, INDENTED = "\x01", "\x02", "\x03", "\x04"
 _MARK = re.compile(f"{OPEN}(\\d+){MIDDLE}([^{CLOSE}]*){CLOSE}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 # These go before the parser sees them: it is the slow part, and references alone are a quarter.
+_UNSEEN_TAGS = (
+    "ref|math|chem|ce|gallery|timeline|score|source|syntaxhighlight|pre|hiero|imagemap|graph"
+    "|mapframe|templatedata|references|style|script"
+)
 _UNSEEN = re.compile(
     r"(<nowiki>.*?</nowiki>)|<!--.*?(?:-->|\Z)"
-    r"|<(ref|math|chem|ce|gallery|timeline|score|source|syntaxhighlight|pre|hiero|imagemap|graph"
-    r"|mapframe|templatedata|references|style|script)\b[^<>]*?(?:/>|>.*?</\2\s*>)",
+    rf"|<({_UNSEEN_TAGS})\b[^<>]*?(?:/>|>.*?</\2\s*>)",
     re.DOTALL | re.IGNORECASE,
 )
 _DROPPED_TAGS = frozenset(
@@ -329,10 +334,14 @@ def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Ar
 
     Raises
     ------
+    MarkupError
+        When too much of its markup is never closed; see `markup_limits`.
     mwparserfromhell.parser.ParserError
         When the parser gives up; also `RecursionError` for markup nested absurdly deep.
     """
+    check_elements(wikitext, ("nowiki", *_UNSEEN_TAGS.split("|")))
     source = _UNSEEN.sub(lambda found: found[1] or "", wikitext)
+    check_markup(source)
     # quotes are cleaned here: the parser's own handling of unbalanced ones is slow
     code = mwparserfromhell.parse(source, skip_style_tags=True)
     flattener = _Flattener(namespaces)

@@ -21,7 +21,8 @@ MAXIMUM_PAGE_BYTES = 1 << 26
 
 _NAMESPACE = re.compile(rb'<namespace key="(-?\d+)"[^>]*>([^<]+)</namespace>')
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
-_REDIRECT = re.compile(r"\s*#[^\W\d_]+\s*:?\s*\[\[([^\]|]+)")
+_REDIRECT = re.compile(r"\s*#[^\W\d_]+\s*(?::\s*)?\[\[([^\]|]+)")
+_NUMBER = re.compile(r"-?\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class PageStream:
     Parameters
     ----------
     path : pathlib.Path
-        The dump: plain, gzip or bz2.
+        The dump: plain or packed.
     problems : Problems
         Where a dump that ends early is reported.
 
@@ -174,7 +175,7 @@ def parse_page(raw: RawPage) -> Page:
     namespace = page.findtext("ns") or ""
     revisions = page.findall("revision")
     text = revisions[-1].find("text") if revisions else None
-    if not title or text is None or not re.fullmatch(r"-?\d+", namespace):
+    if not title or text is None or not _NUMBER.fullmatch(namespace):
         raise PageError("page without title, namespace or text")
     if "deleted" in text.attrib:
         raise PageError("page with deleted text")

@@ -6,24 +6,22 @@ where the configuration says so, a skip that is counted and listed.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import importlib.resources
-import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import DamagedError, check_input, open_input
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
 
+LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
 LISTED = 20
 
@@ -155,20 +153,8 @@ def resolve_path(name: str) -> Path:
         package, inside = EMBEDDED_CORPORA[known]
         # The package is installed as plain files, so that the resource is a path.
         path = Path(str(importlib.resources.files(package).joinpath(inside)))
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; check source.paths")
+    check_input(name if "://" in name else path)
     return path
-
-
-def _open(path: Path) -> IO[bytes]:
-    """Open a file for reading, decompressing what its first bytes say is bz2 or gzip."""
-    with open(path, "rb") as file:
-        magic = file.read(3)
-    if magic == b"BZh":
-        return cast("IO[bytes]", bz2.open(path, "rb"))
-    if magic.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    return open(path, "rb")
 
 
 def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
@@ -177,7 +163,7 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
     Parameters
     ----------
     path : pathlib.Path
-        Plain, gzip or bz2 (several streams in one file too); recognized by the first bytes.
+        Plain or packed; see `inputs.open_input`.
     problems : Problems
         A truncated or damaged archive is reported here, after all that could be read.
 
@@ -185,30 +171,66 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
     ------
     bytes
         At most `CHUNK_BYTES`.
+
+    Raises
+    ------
+    InputError
+        When the system does not give the file, whatever `problems` says.
     """
-    position = 0
     try:
-        with _open(path) as file:
-            # read1: a plain read loses what it has gathered when the archive breaks off
-            while chunk := file.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+        with open_input(path) as file:
+            while chunk := file.read1(CHUNK_BYTES):
                 yield chunk
-                position += len(chunk)
-    except (EOFError, OSError, zlib.error) as error:
-        place = f"{path}: decompressed byte {position}"
-        problems.report("truncated or damaged archive", place, str(error))
+    except DamagedError as error:
+        problems.report(error.reason, error.place, error.detail)
+
+
+class _Line:
+    """A line as it comes in pieces; what is beyond the limit is not held."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self._path, self.number = path, number
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes, problems: Problems) -> None:
+        if not part or self._size > LONGEST_LINE_BYTES:
+            return
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > LONGEST_LINE_BYTES:
+            self._parts.clear()
+            place, most = f"{self._path}: line {self.number}", f"{LONGEST_LINE_BYTES:,} bytes"
+            problems.report("line too long", place, f"it has more than {most}")
+
+    @property
+    def is_begun(self) -> bool:
+        return self._size > 0
+
+    def decoded(self, problems: Problems) -> Iterator[NumberedLine]:
+        if self._size <= LONGEST_LINE_BYTES:
+            yield from _decode(self._path, self.number, b"".join(self._parts), problems)
 
 
 def read_lines(path: Path, problems: Problems) -> Iterator[NumberedLine]:
-    """Give the decoded lines of a UTF-8 file with their numbers, which start at 1."""
-    rest = b""
-    number = 0
+    """Give the decoded lines of a UTF-8 file with their numbers, which start at 1.
+
+    A line of more than `LONGEST_LINE_BYTES` is reported; see `read_chunks` for the parameters.
+    """
+    waiting = _Line(path, 1)
     for chunk in read_chunks(path, problems):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            number += 1
+        first, *others = chunk.split(b"\n")
+        waiting.add(first, problems)
+        if not others:
+            continue
+        yield from waiting.decoded(problems)
+        *lines, rest = others
+        for number, line in enumerate(lines, waiting.number + 1):
             yield from _decode(path, number, line, problems)
-    if rest:
-        yield from _decode(path, number + 1, rest, problems)
+        waiting = _Line(path, waiting.number + len(others))
+        waiting.add(rest, problems)
+    if waiting.is_begun:
+        yield from waiting.decoded(problems)
 
 
 def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[NumberedLine]:
@@ -262,6 +284,8 @@ def _fields(place: str, value: object, group_key: str | None = None) -> Record |
     text = value.get("text")
     if not isinstance(text, str):
         return "field 'text' is missing" if text is None else "field 'text' is no string"
+    if len(text) > LONGEST_LINE_BYTES:
+        return f"field 'text' has more than {LONGEST_LINE_BYTES:,} characters"
     title = value.get("title")
     if title is not None and not isinstance(title, str):
         return "field 'title' is no string"
@@ -287,8 +311,8 @@ def read_jsonl(path: Path, problems: Problems, group_key: str | None = None) -> 
             problems.skips.add("empty line", place)
             continue
         try:
-            record = _fields(place, json.loads(line), group_key)
-        except (json.JSONDecodeError, RecursionError) as error:
+            record = _fields(place, parse_json(line), group_key)
+        except JSONTextError as error:
             problems.report("not JSON", place, str(error))
             continue
         if isinstance(record, str):
@@ -335,16 +359,28 @@ def read_parquet(path: Path, problems: Problems, group_key: str | None = None) -
     """
     row = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with ParquetInput(path) as file:
             columns = _text_columns(path, file.schema_arrow, group_key)
-            for batch in file.iter_batches(batch_size=4096, columns=columns):
-                for value in batch.to_pylist():
-                    place = f"{path}: row {row}"
-                    row += 1
+            for batch in file.raw_batches(batch_size=4096, columns=columns):
+                for place, value in _rows(path, row, batch, problems):
                     record = _fields(place, value, group_key)
                     if isinstance(record, str):
                         problems.report("unusable row", place, record)
                     else:
                         yield record
-    except (pa.ArrowException, OSError) as error:
-        problems.report("not a readable Parquet file", f"{path}: row {row}", str(error))
+                row += batch.num_rows
+    except DamagedError as error:
+        problems.report(error.reason, f"{path}: row {row}", error.detail)
+
+
+def _rows(
+    path: Path, first: int, batch: pa.RecordBatch, problems: Problems
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Give the place and the values of each row; those that are no UTF-8 are reported."""
+    while wrong := wrong_row(batch):
+        count, name = wrong
+        sound = batch.slice(0, count).to_pylist()
+        yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(sound))
+        problems.report("not UTF-8", f"{path}: row {first + count}", f"column '{name}'")
+        first, batch = first + count + 1, batch.slice(count + 1)
+    yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(batch.to_pylist()))

@@ -7,16 +7,38 @@ and numbers, and refuses every class but sets by its name.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import check_input, unreadable
+from beyond_perplexity.storage.json_text import brief_repr
+
+_SIMPLE = (str, bytes, int, float, type(None))
+
+
+def _hashable(value: Any) -> Any:
+    """Pass on what may be a key or in a set: a tuple of tuples can take for ever to hash."""
+    parts = value if type(value) is tuple else (value,)
+    if not all(isinstance(part, _SIMPLE) for part in parts):
+        raise InputError(f"has {brief_repr(value)} as a key or in a set")
+    return value
+
+
+def _set(items: Iterable[object] = ()) -> set[object]:
+    return {_hashable(item) for item in items}
+
+
+def _frozenset(items: Iterable[object] = ()) -> frozenset[object]:
+    return frozenset(_set(items))
+
 
 # The pickles of sets name the class; all other containers have opcodes of their own.
-_CLASSES = {
-    (module, kind.__name__): kind
+_CLASSES: dict[tuple[str, str], Callable[..., object]] = {
+    (module, name): make
     for module in ("builtins", "__builtin__")
-    for kind in (set, frozenset)
+    for name, make in (("set", _set), ("frozenset", _frozenset))
 }
 
 
@@ -39,8 +61,8 @@ class _BoundedFile:
 
 # The implementation in Python: that in C allocates whatever memo index a file names.
 class _Unpickler(pickle._Unpickler):
-    def find_class(self, module: str, name: str) -> type:
-        """Give a set's class; refuse anything else.
+    def find_class(self, module: str, name: str) -> Callable[..., object]:
+        """Give what makes a set; refuse anything else.
 
         Raises
         ------
@@ -53,7 +75,45 @@ class _Unpickler(pickle._Unpickler):
 
     def persistent_load(self, identifier: object) -> object:
         """Refuse references to objects outside the file."""
-        raise InputError(f"refers to an object outside the file ({identifier!r})")
+        raise InputError(f"refers to an object outside the file ({brief_repr(identifier)})")
+
+    def _check_keys(self, first: int) -> None:
+        for key in self.stack[first::2]:
+            _hashable(key)
+
+    def _load_item(self) -> None:
+        self._check_keys(len(self.stack) - 2)
+        super().load_setitem()
+
+    def _load_items(self) -> None:
+        self._check_keys(0)
+        super().load_setitems()
+
+    def _load_dict(self) -> None:
+        self._check_keys(0)
+        super().load_dict()
+
+    def _add_items(self) -> None:
+        for item in self.stack:
+            _hashable(item)
+        super().load_additems()
+
+    def _load_frozenset(self) -> None:
+        for item in self.stack:
+            _hashable(item)
+        super().load_frozenset()
+
+    def _refuse_state(self) -> None:
+        raise InputError("gives an object a state")
+
+    dispatch = pickle._Unpickler.dispatch | {
+        pickle.SETITEM[0]: _load_item,
+        pickle.SETITEMS[0]: _load_items,
+        pickle.DICT[0]: _load_dict,
+        pickle.ADDITEMS[0]: _add_items,
+        pickle.FROZENSET[0]: _load_frozenset,
+        pickle.BUILD[0]: _refuse_state,
+    }
 
 
 def load(path: Path) -> object:
@@ -72,8 +132,10 @@ def load(path: Path) -> object:
     Raises
     ------
     InputError
-        When the file cannot be read, is no whole pickle, or holds an object of another class.
+        When the file cannot be read, is no whole pickle, or holds an object of another class, or a
+        key that is no string, number or tuple of them.
     """
+    check_input(path, again=True)
     try:
         with open(path, "rb") as file:
             size = path.stat().st_size
@@ -84,6 +146,8 @@ def load(path: Path) -> object:
         advice = "only dictionaries, lists, strings and numbers are read from a pickle"
         raise InputError(f"{path}: {error}; {advice}") from error
     except Exception as error:  # malformed opcodes raise anything
-        detail = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from error
+        detail = f"{type(error).__name__}: {brief_repr(str(error))}"
         raise InputError(f"{path}: not a readable pickle ({detail}); fetch it again") from error
     return found

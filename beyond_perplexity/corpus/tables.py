@@ -25,7 +25,8 @@ from beyond_perplexity.schemas.corpora import (
     RAW,
     TREES,
 )
-from beyond_perplexity.storage.shards import ShardWriter, atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.shards import ShardWriter
 
 ROWS = 16_384
 CHARACTERS = 1 << 24

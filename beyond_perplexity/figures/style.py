@@ -18,7 +18,7 @@ from matplotlib.ticker import LogFormatter
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL, Labels, Looks, is_reference, parse_source
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
 PAGE_WIDTH = 6.8  # inches, both columns

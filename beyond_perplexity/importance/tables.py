@@ -38,7 +38,7 @@ Columns that do not apply are null.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -173,10 +173,10 @@ def _clean(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _charged(reduction: Reduction) -> list[list[Fields]] | None:
+def _charged(reduction: Reduction) -> Sequence[Sequence[Fields] | None]:
     """Give the numbers of every estimator with unknown words penalized, if they are estimated."""
     if reduction.penalized is None:
-        return None
+        return [None] * len(reduction.estimators)
     measures = _Measures(reduction.penalized.inputs)
     held = reduction.penalized.estimators
     return [[measures.uncharged(one) for one in estimator.estimates()] for _, estimator in held]
@@ -188,12 +188,12 @@ def estimates_table(reduction: Reduction) -> pa.Table:
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
     measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
-    charged = _charged(reduction) or [None] * len(reduction.estimators)
+    charged: Sequence[Sequence[Fields] | None] = _charged(reduction)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
     for (method, estimator), numbers in zip(reduction.estimators, charged, strict=True):
         group = last if estimator.group is None else estimator.group
         estimates = list(estimator.estimates())
-        own = numbers or [None] * len(estimates)
+        own: Sequence[Fields | None] = [None] * len(estimates) if numbers is None else numbers
         for estimate, penalized in zip(estimates, own, strict=True):
             level = estimator.levels.index(estimate.labels["aggregation"])
             rows = [{"method": method, **row} for row in measures.rows(estimate, penalized)]

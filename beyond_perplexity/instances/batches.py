@@ -15,7 +15,8 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.storage.shards import atomic_path, read_texts
+from beyond_perplexity.storage.outputs import atomic_path, scratch_path
+from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 # Not a target: the position holds no prediction (the end of a row shorter than its batch).
@@ -61,14 +62,14 @@ class TokenStore:
         )
         if not ends_path.exists():
             lengths: list[np.ndarray] = []
-            raw = Path(folder) / f".{split}.{os.getpid()}.raw"
-            raw.parent.mkdir(parents=True, exist_ok=True)
-            with open(raw, "wb") as file:
-                for texts in read_texts([documents], split):
-                    encoded = vocabulary.encode(texts.to_pylist())
-                    lengths.append(np.array([len(ids) for ids in encoded], np.int64))
-                    file.write(np.concatenate(encoded).astype(np.int32).tobytes())
-            save_raw(raw, tokens_path, np.int32)
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with scratch_path(Path(folder) / f".{split}.{os.getpid()}.raw") as raw:
+                with open(raw, "wb") as file:
+                    for texts in read_texts([documents], split):
+                        encoded = vocabulary.encode(texts.to_pylist())
+                        lengths.append(np.array([len(ids) for ids in encoded], np.int64))
+                        file.write(np.concatenate(encoded).astype(np.int32).tobytes())
+                save_raw(raw, tokens_path, np.int32)
             if not lengths:
                 raise InputError(f"{documents}: the split '{split}' has no documents")
             with atomic_path(ends_path) as temporary:
@@ -97,14 +98,13 @@ class TokenStore:
 
 
 def save_raw(raw: Path, target: Path, kind: type[np.integer[Any]]) -> None:
-    """Turn a file of raw integers into an .npy file without holding it in memory; remove it."""
+    """Turn a file of raw integers into an .npy file without holding it in memory."""
     count = raw.stat().st_size // np.dtype(kind).itemsize
     with atomic_path(target) as temporary:
         held = np.lib.format.open_memmap(temporary, "w+", kind, (count,))
         if count:
             held[:] = np.memmap(raw, kind, "r")
         held.flush()
-    raw.unlink()
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import BatchSource, save_raw
 from beyond_perplexity.schemas.corpora import SENTENCES_OF_A_DOCUMENT
-from beyond_perplexity.storage.shards import atomic_path, write_json
+from beyond_perplexity.storage.outputs import atomic_path, scratch_path, write_json
 
 TOKENS, LATENTS = "tokens", "latents"
 
@@ -235,22 +236,22 @@ class InstanceStore:
 def _write_arrays(base: Path, name: str, instances: Iterable[Instance]) -> int:
     ids: list[int] = []
     lengths: dict[str, list[int]] = {}
-    raw: dict[str, Any] = {}
-    try:
-        for instance in instances:
-            ids.append(instance.instance_id)
-            for key, values in instance.arrays.items():
-                if key not in raw:
-                    raw[key] = open(base / f".{name}.{key}.raw", "wb")  # noqa: SIM115
-                raw[key].write(np.asarray(values, np.int64).tobytes())
-                lengths.setdefault(key, []).append(len(values))
-    finally:
-        for file in raw.values():
-            file.close()
-    for key, counts in lengths.items():
-        source = base / f".{name}.{key}.raw"
-        save_raw(source, base / f"{name}.{key}.values.npy", np.int64)
-        _save(base / f"{name}.{key}.ends.npy", np.cumsum(counts))
+    raw: dict[str, Path] = {}
+    with ExitStack() as scratch:
+        with ExitStack() as opened:
+            files: dict[str, IO[bytes]] = {}
+            for instance in instances:
+                ids.append(instance.instance_id)
+                for key, values in instance.arrays.items():
+                    if key not in raw:
+                        own = base / f".{name}.{key}.{os.getpid()}.raw"
+                        raw[key] = scratch.enter_context(scratch_path(own))
+                        files[key] = opened.enter_context(own.open("wb"))
+                    files[key].write(np.asarray(values, np.int64).tobytes())
+                    lengths.setdefault(key, []).append(len(values))
+        for key, counts in lengths.items():
+            save_raw(raw[key], base / f"{name}.{key}.values.npy", np.int64)
+            _save(base / f"{name}.{key}.ends.npy", np.cumsum(counts))
     _save(base / f"{name}.ids.npy", np.array(ids, np.int64))
     return len(ids)
 

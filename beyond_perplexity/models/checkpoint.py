@@ -5,23 +5,26 @@ The folder needs nothing else; ``model.json`` is written last: where it is, the 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
+from beyond_perplexity.models.read_tensors import check_all_tables
+from beyond_perplexity.storage.json_text import brief_repr, read_json
+from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import atomic_path, write_json
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
+
+_Model = TypeVar("_Model", bound=TrainedModel)
 
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
 
@@ -120,32 +123,74 @@ def load_any(
     vocabulary = load_vocabulary(folder / VOCABULARY)
     if vocabulary.hash != description["vocabulary"]["sha256"]:
         raise InputError(f"{folder / VOCABULARY}: is not the vocabulary the model was trained with")
+    _check_size(folder, description, vocabulary)
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise InputError(f"{weights}: is missing; train the model again")
     if content_hash(weights) != description["weights_sha256"]:
         raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
+    note_read(weights, description["weights_sha256"])
     try:
-        tensors = safetensors.torch.load_file(weights)
         family = registry.find(description["config"].get("family"))
-        model = family.from_tensors(description["config"], tensors)
-    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
-        raise InputError(f"{weights}: does not fit {DESCRIPTION} ({error})") from error
+    except InputError as error:
+        raise InputError(f"{folder / DESCRIPTION}: {error}") from error
+    model = read_weights(weights, family, description["config"], DESCRIPTION)
     check_finite(model, weights)
     return model.to(choose_device(device)).eval(), vocabulary, description
 
 
+def read_weights(
+    path: Path, kind: type[_Model], config: Mapping[str, Any], description: str
+) -> _Model:
+    """Read the weights of a model that somebody else may have written.
+
+    Parameters
+    ----------
+    path : Path
+        A safetensors file.
+    kind : type
+        The class of the model.
+    config : mapping
+        What builds it.
+    description : str
+        The name of the file that `config` is from.
+
+    Raises
+    ------
+    InputError
+        When the file is damaged or does not fit the description, in one line.
+    """
+    try:
+        model = kind.from_tensors(config, safetensors.torch.load_file(path))
+        check_all_tables(model)
+    except Exception as error:  # whatever a foreign description makes torch raise
+        reason = str(error) if isinstance(error, InputError) else brief_repr(error)
+        raise InputError(f"{path}: does not fit {description} ({reason}); make it again") from error
+    return model
+
+
+def _check_size(folder: Path, description: Mapping[str, Any], vocabulary: Vocabulary) -> None:
+    """Refuse another number of ids than the vocabulary has, before anything so large is made."""
+    size = description["config"].get("vocabulary_size")
+    if type(size) is not int or size != vocabulary.size:
+        raise InputError(
+            f"{folder / DESCRIPTION}: config.vocabulary_size is {brief_repr(size)}, but "
+            f"{VOCABULARY} has {vocabulary.size} ids; train the model again"
+        )
+
+
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
-    try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        description["vocabulary"]["sha256"], description["weights_sha256"]
-        dict(description["config"])
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no model folder, it has no {DESCRIPTION}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not describe a model ({error!r})") from error
-    return description
+    if not path.exists():
+        raise InputError(f"{folder}: is no model folder, it has no {DESCRIPTION}")
+    found = read_json(path, "description of a model", "train the model again")
+    held: dict[str, Any] = found if isinstance(found, dict) else {}
+    vocabulary, config = held.get("vocabulary"), held.get("config")
+    named = isinstance(vocabulary, dict) and isinstance(vocabulary.get("sha256"), str)
+    if not (named and isinstance(config, dict) and isinstance(held.get("weights_sha256"), str)):
+        wanted = "config, weights_sha256 and vocabulary.sha256"
+        raise InputError(f"{path}: does not describe a model, it lacks {wanted}; train it again")
+    return held
 
 
 def choose_device(device: str | torch.device) -> torch.device:

@@ -21,11 +21,20 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.counted import CountedModel
+from beyond_perplexity.models.read_tensors import (
+    TableHolder,
+    check_log_probs,
+    check_rising,
+    check_whole,
+)
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.vocabulary import BOS, UNK
+
+ROUNDING = 1e-6  # what the logarithm of a probability may be above 0
+LARGEST_WEIGHT = 700.0  # the logarithm of a back-off weight; the exponential of more is infinite
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class NGramState(State):
         return NGramState(self.places.masked_fill(mask[:, None], -1))
 
 
-class KneserNey(CountedModel):
+class KneserNey(CountedModel, TableHolder):
     """A back-off model in tensors; see the module.
 
     Parameters
@@ -182,6 +191,34 @@ class KneserNey(CountedModel):
         model = cls(**arguments)
         model._set_tensors(tensors)
         return model
+
+    def check_tables(self) -> None:
+        """Look through the tables that were read; see `TableHolder`."""
+        wanted = {f"keys_{order}" for order in range(2, self.order + 1)}
+        wanted |= {f"log_probs_{order}" for order in range(1, self.order + 1)}
+        wanted |= {f"backoffs_{order}" for order in range(1, self.order)}
+        if not self.order or wanted != set(self._buffers):
+            odd = min(wanted ^ set(self._buffers), default="log_probs_1")
+            raise InputError(f"table '{odd:.80}' is missing, or belongs to no order")
+        below = 0
+        for order in range(1, self.order + 1):
+            size = self.vocabulary_size if order == 1 else len(self._table("keys", order))
+            name = f"log_probs_{order}"
+            check_log_probs(name, self._table("log_probs", order), (size,), ROUNDING)
+            if order < self.order:
+                name = f"backoffs_{order}"
+                check_log_probs(name, self._table("backoffs", order), (size,), LARGEST_WEIGHT)
+            if order > 1:
+                self._check_keys(order, below)
+            below = size
+
+    def _check_keys(self, order: int, below: int) -> None:
+        """Check that n-grams name places of the level below, and words."""
+        name, keys = f"keys_{order}", self._table("keys", order)  # (M,)
+        check_whole(name, keys, 0, below << WORD_BITS, tuple(keys.shape))
+        check_rising(name, keys, strictly=True)
+        words = keys & ((1 << WORD_BITS) - 1)  # (M,)
+        check_whole(f"{name} (words)", words, 0, self.vocabulary_size, tuple(keys.shape))
 
     @property
     def config(self) -> dict[str, Any]:

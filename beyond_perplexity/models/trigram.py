@@ -22,6 +22,12 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.counted import SparseCountedModel
+from beyond_perplexity.models.read_tensors import (
+    TableHolder,
+    check_offsets,
+    check_rising,
+    check_whole,
+)
 from beyond_perplexity.ngrams.counts import (
     count_parts,
     join_sentences,
@@ -30,6 +36,7 @@ from beyond_perplexity.ngrams.counts import (
 )
 from beyond_perplexity.vocabulary import BOS
 
+LARGEST_SUM = 1 << 62  # of counts
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
 
 
@@ -56,7 +63,7 @@ class TrigramState(State):
         return (self.previous,)
 
 
-class Trigram(SparseCountedModel):
+class Trigram(SparseCountedModel, TableHolder):
     """Trigram counts; see the module.
 
     Parameters
@@ -159,6 +166,24 @@ class Trigram(SparseCountedModel):
         for name in ("contexts", "offsets", "successors", "counts"):
             model.register_buffer(name, tensors[name])
         return model
+
+    def check_tables(self) -> None:
+        """Look through the tables that were read; see `TableHolder`."""
+        size, entries, contexts = self.vocabulary_size, len(self.counts), len(self.contexts)
+        if not entries:
+            raise InputError("table 'counts' is empty")
+        check_whole("counts", self.counts, 1, LARGEST_SUM, (entries,))
+        if float(self.counts.sum(dtype=torch.float64)) > LARGEST_SUM:
+            raise InputError(f"table 'counts' adds up to more than {LARGEST_SUM:,}")
+        check_whole("successors", self.successors, 0, size, (entries,))
+        check_whole("contexts", self.contexts, 0, size * size, (contexts,))
+        check_rising("contexts", self.contexts, strictly=True)
+        check_offsets("offsets", self.offsets, contexts, entries)
+        check_rising("offsets", self.offsets, strictly=True)
+        first = torch.zeros(entries, dtype=torch.bool)
+        first[self.offsets[:-1]] = True  # of its context
+        if bool((~first[1:] & (self.successors.diff() <= 0)).any()):
+            raise InputError("table 'successors' does not rise in each context")
 
     @property
     def config(self) -> dict[str, Any]:

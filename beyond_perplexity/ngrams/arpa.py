@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import last_words, prefix_places
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.vocabulary import BOS
 
 IMPOSSIBLE = -99.0  # SRILM's logarithm of zero

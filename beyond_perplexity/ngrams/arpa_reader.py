@@ -142,7 +142,7 @@ class _Reading:
 
     def _mark(self, text: str, number: int) -> None:
         """Begin a section, or end the last."""
-        section = re.fullmatch(r"\\(\d+)-grams:", text)
+        section = re.fullmatch(r"\\(\d{1,3})-grams:", text)
         if self.done or (self._order < 0 and text != "\\data\\"):
             return
         if self._order < 0:
@@ -159,7 +159,7 @@ class _Reading:
     def _take_rows(self, lines: _Lines) -> None:
         if self._order == 0:
             for line, number in enumerate(lines.numbers):
-                found = re.fullmatch(r"ngram (\d+) ?= ?(\d+)", lines.text(line))
+                found = re.fullmatch(r"ngram (\d{1,3}) ?= ?(\d{1,18})", lines.text(line))
                 if not found or int(found[1]) != len(self._declared) + 1:
                     following = f"ngram {len(self._declared) + 1}=..."
                     self._fail(int(number), f"is {lines.text(line)!r}, expected {following}")
@@ -303,7 +303,7 @@ def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> A
     Parameters
     ----------
     path : path
-        The suffix ``.gz`` means gzip, any other plain.
+        Plain or packed; see `inputs.open_input`.
     block_bytes : int
         Read at once, about; without effect on the result.
 

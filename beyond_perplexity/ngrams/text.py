@@ -7,22 +7,21 @@ and ``<unk>`` have a meaning for a model, so a text must not hold them, unless i
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import DamagedError, open_input
 from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK
 
 READ_BYTES = 1 << 24
+LONGEST_BYTES = 1 << 26  # of a line
 _RESERVED = dict(zip(SPECIAL_TOKENS, (-1, -2, -3), strict=True))
 
 
@@ -100,26 +99,10 @@ class WordIds(dict[bytes, int]):
         return held
 
 
-def open_by_suffix(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file to read bytes: the suffix ``.gz`` means gzip, any other plain.
-
-    Raises
-    ------
-    InputError
-        When it cannot be opened.
-    """
-    try:
-        if Path(path).suffix == ".gz":
-            return cast(IO[bytes], gzip.open(path))
-        return Path(path).open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give a file") from error
-
-
 def _count_lines(path: str | os.PathLike[str]) -> int:
     """Count the whole lines of a file that cannot be read to its end."""
     whole = 0
-    with suppress(EOFError, OSError, zlib.error), open_by_suffix(path) as file:
+    with suppress(InputError), open_input(path) as file:
         for _ in file:
             whole += 1
     return whole
@@ -133,7 +116,7 @@ def read_line_blocks(
     Parameters
     ----------
     path : path
-        Plain, or gzip; see `open_by_suffix`.
+        Plain or packed; see `inputs.open_input`.
     size : int
         Bytes of a block, about.
 
@@ -147,18 +130,25 @@ def read_line_blocks(
     Raises
     ------
     InputError
-        When the file cannot be read, or ends before its compression does.
+        When the file cannot be read, ends before its compression does, or has a line that is longer
+        than `LONGEST_BYTES`.
     """
     number = 1
-    with open_by_suffix(path) as file:
+    with open_input(path) as file:
         while True:
             try:
-                block = file.read(size) + file.readline()
-            except (EOFError, OSError, zlib.error) as error:
+                block, rest = file.read(size), file.readline(LONGEST_BYTES)
+            except DamagedError as error:
                 raise InputError(
                     f"{path}: line {_count_lines(path) + 1}: the file is damaged or cut off here "
-                    f"({error}); make it again"
+                    f"({error.detail}); make it again"
                 ) from error
+            if len(rest) == LONGEST_BYTES:
+                line = number + block.count(b"\n")
+                raise InputError(
+                    f"{path}: line {line}: has more than {LONGEST_BYTES:,} bytes; cut it"
+                )
+            block += rest
             if not block:
                 return
             yield number, block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,6 +27,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
+from beyond_perplexity.planning.foreign_values import check_path, check_paths, check_values
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.semantics import check_semantics
@@ -44,8 +46,18 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _filling_validator() -> type[Draft202012Validator]:
-    """Extend the validator so that it writes the defaults of the schema into the instance."""
+    """Extend the validator: it writes the defaults of the schema, and ``$`` is the end of a text.
+
+    As in the language of JSON schema; Python's also stands before a last line feed.
+    """
     check = Draft202012Validator.VALIDATORS["properties"]
+
+    def match(
+        validator: Draft202012Validator, pattern: str, instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        whole = f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
+        if isinstance(instance, str) and not re.search(whole, instance):
+            yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
     def fill(
         validator: Draft202012Validator, properties: Mapping[str, Any], instance: Any, schema: Any
@@ -56,7 +68,7 @@ def _filling_validator() -> type[Draft202012Validator]:
                     instance.setdefault(name, json.loads(json.dumps(definition["default"])))
         yield from check(validator, properties, instance, schema)
 
-    return extend(Draft202012Validator, {"properties": fill})
+    return extend(Draft202012Validator, {"properties": fill, "pattern": match})
 
 
 def _key(path: Iterable[str | int]) -> str:
@@ -257,6 +269,8 @@ def _matching(key: str, location: Any) -> list[Any]:
     found = sorted(glob.glob(location, recursive=True))
     if not found:
         raise InputError(f"config: {key}: no file matches {location}; check the path")
+    for path in found:
+        check_path(key, path)
     return found
 
 
@@ -299,11 +313,13 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     text = Path(schema_path).read_text(encoding="utf-8")
     schema = yaml.load(text, Loader=_Loader)
     validator = _filling_validator()(schema)
+    check_values(config)
     _settle_preprocessing(config)
     errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
     if errors:
         raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
     _check_folders(config)
+    check_paths(config)
     _expand_patterns(config)
     _check_sources(config)
     _check_splits(config)

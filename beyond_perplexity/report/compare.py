@@ -34,8 +34,8 @@ from beyond_perplexity.report.comparison_page import (
 )
 from beyond_perplexity.report.layout import to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import atomic_path
 from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.inference.floors import reference_floors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.report import INPUTS, Input
 from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import check_schema
 
@@ -59,16 +59,15 @@ def _owner(path: str | Path) -> str:
 
 
 def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
-    try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable JSON file ({error})") from error
+    value = read_json(path, "JSON file of a run", "make it again")
     if not isinstance(value, expected):
         raise InputError(f"{path}: holds no JSON {'object' if expected is dict else 'list'}")
     return value
 
 
-def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[str, Any]]:
+def read_descriptions(
+    paths: Paths, *, named_by_folder: bool, keys: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
     """Read JSON objects by the name of their model.
 
     Parameters
@@ -77,15 +76,21 @@ def read_descriptions(paths: Paths, *, named_by_folder: bool) -> dict[str, dict[
         JSON files.
     named_by_folder : bool
         Whether the folder names the model (``lstm/model.json``) or the file (``lstm.json``).
+    keys : sequence of str
+        What each of them has; objects themselves.
 
     Raises
     ------
     InputError
-        When a file is missing or holds no JSON object.
+        When a file is missing or holds no JSON object with the keys.
     """
     found = {}
     for path in paths:
-        found[_owner(path) if named_by_folder else Path(path).stem] = _read_json(path, dict)
+        held = _read_json(path, dict)
+        for key in keys:
+            if not isinstance(held.get(key), dict):
+                raise InputError(f"{path}: has no object '{key}'; give what the workflow wrote")
+        found[_owner(path) if named_by_folder else Path(path).stem] = held
     return found
 
 

@@ -11,7 +11,7 @@ from unicodedata import bidirectional, category
 
 import pandas as pd
 
-from beyond_perplexity.storage.shards import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path
 
 _LATEX = {
     "\\": r"\textbackslash{}",

@@ -28,7 +28,7 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
     ----------
     path : path
         Separated by tabs where the line of names has one, and then without quotes; else by commas,
-        with texts in double quotes where they have commas. gzip and bz2 are recognized. The first
+        with texts in double quotes where they have commas. packed or not. The first
         two columns are the texts; a quoted text keeps to its line.
     gold : str, optional
         Name of the column of scores; None: there is none.

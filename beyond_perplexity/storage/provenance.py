@@ -12,7 +12,11 @@ from pathlib import Path
 
 import beyond_perplexity
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.gpu_use import gpus_used, watch_gpu
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
+from beyond_perplexity.storage.lineage import inputs_of, note_read
+
+LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record has the hash alone
 
 
 @cache
@@ -90,6 +94,7 @@ def run_record(
         The script that runs, e.g. ``"scripts/generate.py"``.
     options : dict
         Every option that determines the result; JSON-serializable. Its hash is ``config_hash``.
+        Kept in the record up to `LONGEST_OPTIONS`.
     seed : int, optional
         The seed of the random streams, for steps that draw.
     device : str
@@ -102,12 +107,19 @@ def run_record(
     dict
         JSON-serializable; `finished` adds the end.
     """
+    checkpoint_hash = content_hash(checkpoint) if checkpoint else None
+    if checkpoint:
+        note_read(checkpoint, checkpoint_hash)
+    watch_gpu(device)
+    short = len(json.dumps(options)) <= LONGEST_OPTIONS
     return {
+        "script": script,
+        "options": dict(options) if short else None,
         "package_version": beyond_perplexity.__version__,
         "git_commit": git_commit(),
         "code_fingerprint": fingerprint(script),
         "config_hash": value_hash(options),
-        "checkpoint_hash": content_hash(checkpoint) if checkpoint else None,
+        "checkpoint_hash": checkpoint_hash,
         "seed": seed,
         "host": socket.gethostname(),
         "device": device,
@@ -116,5 +128,30 @@ def run_record(
 
 
 def finished(record: dict[str, object]) -> dict[str, object]:
-    """Return the run record with its end time."""
-    return {**record, "end": _now()}
+    """Return the run record with its end, and with what was used of GPUs (``gpus``) if any was."""
+    gpus = gpus_used()
+    return {**record, "end": _now(), **({"gpus": gpus} if gpus else {})}
+
+
+def sealed(
+    record: dict[str, object], output: str | Path, content: dict[str, object]
+) -> dict[str, object]:
+    """Return the run record as it goes into an output.
+
+    Parameters
+    ----------
+    record : dict
+        Of `run_record`.
+    output : path
+        The file that it goes into.
+    content : dict
+        What is known of what the file holds: ``content_hash`` at least.
+
+    Returns
+    -------
+    dict
+        The record with its end, the file's name, and the hash of every file that was read
+        (``inputs``).
+    """
+    named = {"output": str(output), "inputs": inputs_of(output), **content}
+    return {**finished(record), **named}

@@ -1,16 +1,11 @@
-"""Parquet shards: the one home of atomic writing, footers and streaming reads."""
+"""Parquet shards: the one home of writing, footers and streaming reads."""
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-import platform
-import re
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -22,91 +17,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.contents import ContentHash
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.parquet_files import ParquetInput
 
 RECORD_KEY = b"beyond_perplexity"
-SILENT_SECONDS = 86_400.0
-_HOST = re.sub(r"\W", "-", platform.node()) or "host"
-
-
-@contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
-
-    Several processes may write the same file: the last one to finish is right. What a killed
-    process left of it is removed.
-
-    Parameters
-    ----------
-    path : path
-        The final path; its folder is made when it is missing.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty file, in the same folder and with the same suffix, to be written to or replaced.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target)
-    writer = f"{os.getpid()}-{threading.get_native_id()}"
-    temporary = target.with_name(f".{target.name}.{_HOST}.{writer}.partial{target.suffix}")
-    try:
-        temporary.write_bytes(b"")
-        mode = temporary.stat().st_mode
-        yield temporary
-        if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
-            temporary.chmod(mode)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of a target whose processes are no more.
-
-    Of another machine's processes nothing is known: a file of theirs counts as left when nothing
-    was written to it for `SILENT_SECONDS`.
-    """
-    start, end = f".{target.name}.", f".partial{target.suffix}"
-    for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
-        writer = left.name.removeprefix(start).removesuffix(end)
-        found = re.fullmatch(r"([^.]+)\.(\d+)-\d+", writer)
-        if found is None:
-            continue
-        if found[1] == _HOST:
-            dead = not _is_running(int(found[2]))
-        else:
-            dead = _silent_seconds(left) > SILENT_SECONDS
-        if dead:
-            left.unlink(missing_ok=True)
-
-
-def _silent_seconds(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # its writer has just finished
-        return 0.0
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
-
-
-def write_json(path: str | os.PathLike[str], value: object) -> None:
-    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoever reads the file
 
 
 class ShardWriter:
@@ -122,7 +40,8 @@ class ShardWriter:
     schema : pyarrow.Schema
         Of the columns; see `schemas`.
     record : dict
-        The run record for the footer (see `provenance.run_record`); its ``end`` is set on close.
+        The run record for the footer (see `provenance.run_record`); on close it is given its
+        ``end``, the hash of the content (see `contents`) and those of the files that were read.
     """
 
     def __init__(
@@ -133,11 +52,16 @@ class ShardWriter:
     ) -> None:
         self._schema = schema
         self._record = record
-        self._atomic = atomic_path(path)
+        self._path = Path(path)
+        self._content = ContentHash(schema)
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ShardWriter:
-        self._writer = pq.ParquetWriter(self._atomic.__enter__(), self._schema, compression="zstd")
+        with ExitStack() as stack:
+            temporary = stack.enter_context(atomic_path(self._path))
+            self._writer = pq.ParquetWriter(temporary, self._schema, compression="zstd")
+            stack.push(self._finish)
+            self._stack = stack.pop_all()  # where the writer cannot be made, the file goes
         return self
 
     def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
@@ -158,7 +82,29 @@ class ShardWriter:
         if set(names) != set(self._schema.names):
             raise ValueError(f"columns {sorted(names)} are not {sorted(self._schema.names)}")
         table = pa.table({name: columns[name] for name in self._schema.names}, self._schema)
+        self._content.add(table)
         self._writer.write_table(table)
+
+    def _finish(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        from beyond_perplexity.storage.provenance import sealed
+
+        assert self._writer is not None
+        if kind is None:
+            held, whole = self._content, self._content.table()
+            content = {"content_hash": whole, "columns": held.columns(), "rows": held.rows}
+            footer = json.dumps(sealed(self._record, self._path, content), sort_keys=True)
+            keys = {RECORD_KEY: footer.encode(), CONTENT_KEY: whole.encode()}
+            self._writer.add_key_value_metadata(keys)
+        try:
+            self._writer.close()
+        except Exception:
+            if kind is None:  # otherwise what failed before says why
+                raise
 
     def __exit__(
         self,
@@ -166,14 +112,7 @@ class ShardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from beyond_perplexity.storage.provenance import finished
-
-        assert self._writer is not None
-        if kind is None:
-            footer = json.dumps(finished(self._record), sort_keys=True)
-            self._writer.add_key_value_metadata({RECORD_KEY: footer.encode()})
-        self._writer.close()
-        self._atomic.__exit__(kind, error, trace)
+        self._stack.__exit__(kind, error, trace)
 
 
 def write_shard(
@@ -187,14 +126,24 @@ def write_shard(
         writer.write(columns)
 
 
-def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
+def _open(path: str | os.PathLike[str]) -> ParquetInput:
+    file = ParquetInput(path)
+    note_read(path, _content_of(file))
+    return file
 
 
-def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> pq.ParquetFile:
+def _content_of(file: pq.ParquetFile) -> str | None:
+    content: bytes | None = (file.metadata.metadata or {}).get(CONTENT_KEY)
+    return content.decode(errors="replace") if content else None
+
+
+def content_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the content hash in a footer, and count the file as read; None where it has none."""
+    with _open(path) as file:
+        return _content_of(file)
+
+
+def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
     """Open a Parquet file after checking that it holds the columns of a schema.
 
     Raises
@@ -322,20 +271,22 @@ def read_rows(
 
 
 def _has_split(path: str | os.PathLike[str]) -> bool:
-    try:
-        return "split" in pq.read_schema(path).names
-    except (pa.ArrowInvalid, OSError):
-        check_schema(path, DOCUMENTS)
-        raise
+    with _open(path) as file:
+        return "split" in file.schema_arrow.names
 
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
+        return sum(_count_rows(path) for path in paths)
     splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
+
+
+def _count_rows(path: str | os.PathLike[str]) -> int:
+    with _open(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
@@ -344,11 +295,27 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
     Raises
     ------
     InputError
-        When the file is no Parquet file or has no run record.
+        When the file is no Parquet file, or has no run record or one that is no JSON object.
     """
     with _open(path) as file:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
         raise InputError(f"{path}: has no run record; it was not written by this workflow")
-    record: dict[str, object] = json.loads(metadata[RECORD_KEY])
+    return parse_record(path, metadata[RECORD_KEY])
+
+
+def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
+    """Read the run record of a footer.
+
+    Raises
+    ------
+    InputError
+        When it is no JSON object; names the file.
+    """
+    try:
+        record = parse_json(footer)
+    except JSONTextError as error:
+        raise InputError(f"{path}: its run record is no JSON ({error}); make it again") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path}: its run record is no JSON object; make it again")
     return record

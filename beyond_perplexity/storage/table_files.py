@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import check_input, unreadable
+from beyond_perplexity.storage.parquet_files import ParquetInput
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
@@ -73,8 +74,7 @@ class TableFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._csv = is_csv(path)
-        if not self.path.exists():
-            raise InputError(f"{path}: no such file")
+        check_input(path, again=True)
         if not self.path.name.lower().endswith(TABLE_SUFFIXES):
             raise InputError(f"{path}: expected a name that ends in {', '.join(TABLE_SUFFIXES)}")
         try:
@@ -84,7 +84,7 @@ class TableFile:
                     self.names = tuple(stream.schema.names)
                 self._group_rows = [0]
             else:
-                with pq.ParquetFile(self.path) as file:
+                with ParquetInput(self.path) as file:
                     self.names = tuple(file.schema_arrow.names)
                     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                     self._group_rows = [group.num_rows for group in groups]
@@ -137,6 +137,8 @@ class TableFile:
 
     def _unreadable(self, error: Exception, what: str) -> InputError:
         """Say in one line why pyarrow could not read on, and where if it says so."""
+        if isinstance(error, OSError) and error.errno is not None:
+            return unreadable(self.path, error)
         text = " ".join(str(error).split())[:200]
         # pyarrow counts the line of names and leaves out empty lines
         row = re.search(r"Row #(\d+): ", text) if self._csv else None
@@ -164,7 +166,7 @@ class TableFile:
             with self._stream_csv(convert) as stream:
                 yield from stream
         else:
-            with pq.ParquetFile(self.path) as table:
+            with ParquetInput(self.path) as table:
                 yield from table.iter_batches(columns=list(kinds))
 
     def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[RowBatch]:
@@ -206,7 +208,7 @@ class TableFile:
                 with self._stream_csv(convert) as stream:
                     yield from stream
             else:
-                with pq.ParquetFile(self.path) as file:
+                with ParquetInput(self.path) as file:
                     yield from file.iter_batches(
                         BATCH_ROWS, row_groups=[group], columns=list(columns)
                     )

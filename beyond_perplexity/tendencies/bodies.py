@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.shards import RECORD_KEY, count_documents, read_record, read_rows
 from beyond_perplexity.tendencies.hashes import string_hashes
 from beyond_perplexity.tendencies.tokens import draw_documents
@@ -107,13 +107,14 @@ class DocumentFiles:
 
     def are_generated(self) -> bool:
         """Say whether a model of the run wrote them, so that it is known which are finished."""
-        if "log_prob" not in pq.read_schema(self.paths[0]).names:
+        with ParquetInput(self.paths[0]) as file:
+            names, footer = file.schema_arrow.names, file.metadata.metadata or {}
+        if "log_prob" not in names:
             return False
         first = next(self.rows("log_prob"), None)
         if first is None or first.column("log_prob").null_count < first.num_rows:
             return first is not None
         # Of models with latent variables log p is not known; but in which precision they ran is.
-        footer = pq.read_metadata(self.paths[0]).metadata or {}
         return RECORD_KEY in footer and "precision" in read_record(self.paths[0])
 
     def groups(self) -> np.ndarray | None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
@@ -108,6 +109,8 @@ def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFi
     sides = (training, reference)
     codes = [_units(files) for files in sides]
     sizes = [int(units.max(initial=-1)) + 1 for units in codes]
+    if not sizes[0]:
+        raise InputError(f"{training.paths[0]}: the split '{training.split}' has no documents")
     enough = least_units(_occurrences(words, training.texts()), sizes[0] / max(1, sum(sizes)))
     counter = UnitCounts(words, enough)
     for files, units, offset in zip(sides, codes, (0, sizes[0]), strict=True):

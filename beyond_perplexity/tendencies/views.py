@@ -7,7 +7,6 @@ comparison are therefore read alike: what the vocabulary lacks is ``<unk>`` in b
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import read_whole
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it
@@ -170,11 +171,9 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
         When the file is missing or is no vocabulary; names the line.
     """
     path = Path(path)
+    content = read_whole(path)
     try:
-        content = path.read_bytes()
         text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give a vocabulary") from error
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError(
@@ -184,10 +183,11 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
     if path.suffix.lower() != ".json" and not text.lstrip().startswith('{"'):
         return _listed_words(path, text)
     try:
-        held = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise InputError(f"{path}: line {line}: not JSON ({error}); give a vocabulary") from error
+        held = parse_json(text)
+    except JSONTextError as error:
+        raise InputError(
+            f"{path}: line {error.line}: not JSON ({error}); give a vocabulary"
+        ) from error
     if not isinstance(held, dict) or not isinstance(held.get("kind"), str):
         raise InputError(f"{path}: has no 'kind', so this is no vocabulary.json of a model")
     return _described_words(path, held)

@@ -29,7 +29,7 @@ from beyond_perplexity.perplexity.scores import score_encoded
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import content_of, write_shard
 from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
 from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import (
@@ -190,6 +190,9 @@ def _prepare(
     code = fingerprint("scripts/train.py", *family_modules(config.get("family")))
     words, brought = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
+    for path in tables:
+        if path.exists():
+            content_of(path)  # so that the record names it, even where it is not read again
     # Without the options of wake training: with or without it, the fit is the same.
     training = {k: v for k, v in config.get("training", {}).items() if not k.startswith(WAKE)}
     determined_by = {

@@ -12,9 +12,8 @@ import logging
 import math
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,11 @@ from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.losses import fastest_products
+from beyond_perplexity.training.lightning_trainer import (
+    fit_on,
+    lightning_precision,
+    repeatable_sums,
+)
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training.resume import (
     load_checkpoint,
@@ -39,15 +43,11 @@ from beyond_perplexity.training.resume import (
 )
 from beyond_perplexity.training.rounds import Rounds
 from beyond_perplexity.training.scheduled_sampling import mix_batch
+from beyond_perplexity.training.stopping import StopRequest, handlers_kept
 from beyond_perplexity.training.without_torchmetrics import lightning
 
 # Of a batch and the passes over the training split so far; see `TrainedModel.loss`.
 Loss = Callable[[Any, float], Tensor]
-
-IRRELEVANT_WARNINGS = (
-    "The `srun` command is available",  # one process on one device needs no srun
-    ".*treespec, LeafSpec",  # Lightning calls what torch has deprecated
-)
 
 
 class Trained(lightning.LightningModule):
@@ -71,6 +71,8 @@ class Trained(lightning.LightningModule):
         self.rows: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
         self.last_step = rounds.last_step
+        self.validating = False  # stopped between a round and the end of its validation
+        self._stop = StopRequest()
         self._folder = folder
         model.training_products = torch.float32 if options.precision == "32" else fastest_products()
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
@@ -97,6 +99,7 @@ class Trained(lightning.LightningModule):
         self.model.load_state_dict(without_prefix("model", self._restored))
         self.best = without_prefix("best", self._restored)
         self._loss, self._tokens = self._restored["loss"], state["tokens"]
+        self._rate, self.validating = state["rate"], state["validating"]
         self._saved = (self.progress.step, time.monotonic())
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -143,6 +146,10 @@ class Trained(lightning.LightningModule):
             mininterval=2.0 if sys.stderr.isatty() else 20.0,
         )
 
+    def on_train_start(self) -> None:
+        """Listen to signals from here on: Lightning has taken them shortly before."""
+        self._stop.listen()
+
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Set what a step depends on from its number alone."""
         torch.manual_seed((self._key + self.progress.step) % 2**63)
@@ -164,13 +171,16 @@ class Trained(lightning.LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count the step; write a checkpoint when one is due and no validation comes next."""
         self.rounds.advance()
+        validating = batch_idx + 1 == self.trainer.num_training_batches
+        self._stop_if_asked(validating)
         assert self._bar is not None
         self._bar.update()
-        if batch_idx + 1 < self.trainer.num_training_batches:
+        if not validating:
             self._save_if_due()
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Add up the loss of the validation split, and margins of it and of what is watched."""
+        self._stop_if_asked(validating=True)
         if dataloader_idx == 0:
             self._validation_loss += float(self._minimized(batch, math.inf))
             self._validation_tokens += batch.predictions
@@ -182,6 +192,20 @@ class Trained(lightning.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Extend the curve; keep the best weights; stop when they have not improved for long."""
+        loss = self._end_round()
+        assert self._bar is not None
+        shown = {"valid_loss": f"{loss:.3f}"}
+        if self.model.normalized:
+            shown["perplexity"] = f"{math.exp(min(loss, 99)):.1f}"
+        self._stop_if_asked()
+        self._bar.set_postfix(shown)
+        self._save_if_due()
+        if self.progress.finished:
+            self._bar.close()
+            self.trainer.should_stop = True
+
+    def _end_round(self) -> float:
+        """Count a round whose validation has just ended; return its validation loss."""
         progress = self.progress
         self._record("train", float(self._loss) / self._tokens)
         self._loss, self._tokens = torch.zeros_like(self._loss), 0
@@ -192,15 +216,20 @@ class Trained(lightning.LightningModule):
             progress.halvings += plateau and self.rounds.epoch >= self.options.plateau_epochs
         stale = progress.validations_without_best >= self.options.patience
         progress.finished = stale or progress.step >= self.last_step or not math.isfinite(loss)
-        assert self._bar is not None
-        shown = {"valid_loss": f"{loss:.3f}"}
-        if self.model.normalized:
-            shown["perplexity"] = f"{math.exp(min(loss, 99)):.1f}"
-        self._bar.set_postfix(shown)
-        self._save_if_due()
-        if progress.finished:
-            self._bar.close()
-            self.trainer.should_stop = True
+        return loss
+
+    @torch.no_grad()
+    def finish_validation(self, device: torch.device) -> None:
+        """Validate once more where a signal came before the end of a validation."""
+        self.model.to(device).eval()
+        mixed = lightning_precision(self.options, device) == "bf16-mixed"
+        with torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext():
+            for index, batches in enumerate(self.rounds.val_dataloader()):
+                for batch in batches:
+                    self.validation_step(batch.to(device), 0, index)
+        self._end_round()
+        self.model.train()
+        self.validating = False
 
     @torch.no_grad()
     def validate_start(self, device: torch.device) -> None:
@@ -249,8 +278,16 @@ class Trained(lightning.LightningModule):
             or self.progress.step - step >= self.options.checkpoint_steps
             or time.monotonic() - moment >= self.options.checkpoint_seconds
         )
-        if not due:
-            return
+        if due:
+            self._save()
+
+    def _stop_if_asked(self, validating: bool = False) -> None:
+        """Write a checkpoint and end the process where a signal asked for it."""
+        if self._stop.asked:
+            self._save(validating)
+            self._stop.leave(self.progress.step)
+
+    def _save(self, validating: bool = False) -> None:
         tensors = {
             **with_prefix("model", self.model.state_dict()),
             **with_prefix("best", self.best),
@@ -259,6 +296,7 @@ class Trained(lightning.LightningModule):
         }
         progress = {**vars(self.progress), "seconds": self.seconds}
         state = {"progress": progress, "rows": self.rows, "tokens": self._tokens}
+        state |= {"rate": self._rate, "validating": validating}
         save_checkpoint(self._folder, self.progress.step, tensors, state)
         self._saved = (self.progress.step, time.monotonic())
 
@@ -333,51 +371,13 @@ def train(
     trained.restore()
     if loss is not None and not trained.best:
         trained.validate_start(device)
-    if not trained.progress.finished:
-        with warnings.catch_warnings():
-            for message in IRRELEVANT_WARNINGS:
-                warnings.filterwarnings("ignore", message=message)
-            with repeatable_sums(device):
-                _fit(trained, rounds, device)
+    with repeatable_sums(device), handlers_kept():
+        if trained.validating:
+            trained.finish_validation(device)
+        if not trained.progress.finished:
+            fit_on(device, trained, rounds, options)
     if not trained.best:
         raise InputError("training: the first validation loss is not a number; lower learning_rate")
     model.load_state_dict(trained.best)
     progress = trained.progress
     return TrainingResult(trained.rows, progress.best_loss, progress.best_step, progress.step)
-
-
-@contextmanager
-def repeatable_sums(device: torch.device) -> Iterator[None]:
-    """Add up gradients in one order on a CPU: its threads otherwise do in that of their arrival.
-
-    On a GPU it does nothing: there several operations have no such way.
-    """
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(before or device.type == "cpu")
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
-
-
-def _fit(trained: Trained, rounds: Rounds, device: torch.device) -> None:
-    precision = trained.options.precision
-    if precision == "auto":
-        precision = "bf16-mixed" if device.type == "cuda" else "32"
-    trainer = lightning.Trainer(
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=[device.index or 0] if device.type == "cuda" else 1,
-        # One process on one device: what SLURM or MPI say about their job is not for Lightning.
-        plugins=[lightning.pytorch.plugins.environments.LightningEnvironment()],
-        precision="32-true" if precision == "32" else "bf16-mixed",
-        max_epochs=-1,
-        gradient_clip_val=trained.options.gradient_clip,
-        reload_dataloaders_every_n_epochs=1,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(trained, datamodule=rounds)

@@ -87,7 +87,7 @@ class TrainingOptions(Limited):
     optimizer: Literal["adamw", "sgd"] = "adamw"
     schedule: Literal["cosine", "constant", "plateau", "inverse"] = "cosine"
     epoch_decay: Amount = 0.001
-    plateau_epochs: float = 0.0
+    plateau_epochs: Amount = 0.0
     warmup_steps: Natural = 50
     weight_decay: Amount = 0.01
     l2: Amount = 0.0
@@ -95,7 +95,7 @@ class TrainingOptions(Limited):
     gradient_clip: Positive = 1.0
     scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
     sampling_k: float | None = None
-    sampling_c: float = 0.0
+    sampling_c: Amount = 0.0
     sampling_minimum: Share = 0.0
     validation_steps: Count | None = None
     patience: Count = 3

@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import atomic_path
 
 KEPT = 2
 _logger = logging.getLogger(__name__)

@@ -24,8 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(tempfile.gettempdir()) / "beyond-perplexity-slurm"
-DAEMONS = ("slurmd", "slurmctld", "munged")  # in the order in which they are stopped
-PROGRAMS = (*DAEMONS, "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
+PROGRAMS = (
+    "slurmd",
+    "slurmctld",
+    "munged",
+    "sbatch",
+    "scancel",
+    "scontrol",
+    "sinfo",
+    "squeue",
+    "srun",
+)
 SECONDS_TO_START = 30
 SECONDS_TO_STOP = 15
 
@@ -36,16 +45,16 @@ SLURM_CONF = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={control_port}
-SlurmdPort={node_port}
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 SlurmUser=root
 SlurmdUser=root
 SlurmctldPidFile={folder}/slurmctld.own.pid
-SlurmdPidFile={folder}/slurmd.own.pid
+SlurmdPidFile={folder}/slurmd-%n.own.pid
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool/%n
+KillWait=10
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -53,14 +62,24 @@ TaskProlog={folder}/record_task
 JobAcctGatherType=jobacct_gather/linux
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 GresTypes=gpu
 PropagateResourceLimits=NONE
 MinJobAge=86400
-NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=64 RealMemory=1000000 Gres=gpu:2
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=15
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 """
+# Nodes of one machine, with a daemon each; the first alone has GPUs.
+NODE = (
+    "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
+    "CPUs=64 RealMemory=1000000{gres}"
+)
 GRES_CONF = "NodeName=node1 Name=gpu File=/dev/null,/dev/zero\n"
 RECORD_TASK = """\
 #!/bin/sh
@@ -85,15 +104,23 @@ def reason_to_skip() -> str | None:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster of one node with two pretended GPUs, whose state lies in a folder.
+    """A cluster, with two pretended GPUs on its first node, whose state lies in a folder.
 
     Parameters
     ----------
     folder : pathlib.Path
         An absolute path, short enough for a socket in it (about 90 characters).
+    nodes : int
+        Nodes, all of this machine.
     """
 
     folder: Path
+    nodes: int = 1
+
+    @property
+    def node_daemons(self) -> list[str]:
+        """Name the daemons of the nodes."""
+        return [f"slurmd-node{number}" for number in range(1, self.nodes + 1)]
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which SLURM's commands find this cluster."""
@@ -127,10 +154,10 @@ class Cluster:
         """
         self.folder.mkdir(mode=0o755)
         self._configure()
-        conf = f"{self.folder}/slurm.conf"
         socket_path = self.folder / "munge.socket"
         try:
             self._launch(
+                "munged",
                 "munged",
                 "--foreground",
                 "--force",  # else it refuses a folder below one that others may write to
@@ -140,8 +167,8 @@ class Cluster:
                 f"--seed-file={self.folder}/munge.seed",
             )
             self._wait_for("munged", socket_path.exists)
-            self._launch("slurmctld", "-D", "-f", conf)
-            self._launch("slurmd", "-D", "-N", "node1", "-f", conf)
+            for name in ("slurmctld", *self.node_daemons):
+                self.launch(name)
             self._wait_for("an idle node", lambda: self.node_state() == "idle")
         except BaseException:
             self.stop()
@@ -154,15 +181,16 @@ class Cluster:
                 self.ask("scancel", "--full", "--signal=KILL", "--user=root")
                 self.ask("scancel", "--user=root")
                 _wait(lambda: not self.ask("squeue", "--noheader"), SECONDS_TO_STOP)
-        for name in DAEMONS:
-            self._end(name)
+        for name in (*self.node_daemons, "slurmctld", "munged"):
+            self.end(name)
 
     def node_state(self) -> str | None:
         """Return the state of the node as SLURM names it; None when no daemon answers."""
         if self._process("slurmctld") is None:  # sinfo would look for a controller for a minute
             return None
         try:
-            return self.ask("sinfo", "--noheader", "--Node", "--format=%T").strip()
+            states = self.ask("sinfo", "--noheader", "--partition=main", "--format=%T").split()
+            return " ".join(dict.fromkeys(states))
         except (subprocess.SubprocessError, OSError):
             return None
 
@@ -183,7 +211,7 @@ class Cluster:
     def logs(self) -> str:
         """Return the last lines that every daemon has written."""
         parts = []
-        for name in DAEMONS:
+        for name in (*self.node_daemons, "slurmctld", "munged"):
             path = self.folder / f"{name}.log"
             if path.exists():
                 lines = path.read_text(errors="replace").splitlines()[-30:]
@@ -193,12 +221,14 @@ class Cluster:
     def _configure(self) -> None:
         for name in ("state", "spool", "bin"):
             (self.folder / name).mkdir()
-        control_port, node_port = _free_ports(2)
+        control_port, *ports = _free_ports(1 + self.nodes)
+        host = socket.gethostname().partition(".")[0]
+        nodes = [
+            NODE.format(number=k, host=host, port=port, gres=" Gres=gpu:2" if k == 1 else "")
+            for k, port in enumerate(ports, 1)
+        ]
         conf = SLURM_CONF.format(
-            host=socket.gethostname().partition(".")[0],
-            folder=self.folder,
-            control_port=control_port,
-            node_port=node_port,
+            host=host, folder=self.folder, control_port=control_port, nodes="\n".join(nodes)
         )
         (self.folder / "slurm.conf").write_text(conf)
         (self.folder / "gres.conf").write_text(GRES_CONF)
@@ -211,9 +241,16 @@ class Cluster:
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(128))
 
-    def _launch(self, name: str, *arguments: str) -> None:
+    def launch(self, name: str) -> None:
+        """Start ``slurmctld`` or a daemon of `node_daemons`, for the first time or again."""
+        program, _, node = name.partition("-")
+        self._launch(
+            name, program, "-D", "-f", f"{self.folder}/slurm.conf", *(["-N", node] * bool(node))
+        )
+
+    def _launch(self, name: str, program_name: str, *arguments: str) -> None:
         """Start a daemon in a session of its own, so that it outlives the command `start`."""
-        program = _find(name)
+        program = _find(program_name)
         assert program is not None
         with open(self.folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
@@ -243,8 +280,9 @@ class Cluster:
             return None
         return pid if os.fsencode(self.folder) in command else None
 
-    def _end(self, name: str) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
+    def end(self, name: str, *signals: signal.Signals) -> None:
+        """End a daemon, by SIGTERM and, if it does not help, SIGKILL, or by other signals."""
+        for number in signals or (signal.SIGTERM, signal.SIGKILL):
             pid = self._process(name)
             if pid is None:
                 break
@@ -253,10 +291,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster() -> Iterator[Cluster]:
+def running_cluster(nodes: int = 1) -> Iterator[Cluster]:
     """Start a cluster in a temporary folder; stop it and remove the folder at the end."""
     with tempfile.TemporaryDirectory(prefix="slurm-") as parent:
-        cluster = Cluster(Path(parent) / "cluster")
+        cluster = Cluster(Path(parent) / "cluster", nodes)
         cluster.start()
         try:
             yield cluster

@@ -62,7 +62,7 @@ class ClusterRun:
         ]
 
 
-def _environment(**others: str) -> dict[str, str]:
+def python_environment(**others: str) -> dict[str, str]:
     """Return an environment in which `python` is the one that runs the tests."""
     given = {**os.environ, "PYTHONPATH": "", **others}
     return {**given, "PATH": os.pathsep.join([str(Path(sys.executable).parent), given["PATH"]])}
@@ -71,7 +71,7 @@ def _environment(**others: str) -> dict[str, str]:
 def _snakemake(
     checkout: Checkout, log: Path, *arguments: str, **others: str
 ) -> subprocess.Popen[bytes]:
-    environment = _environment(XDG_CACHE_HOME=str(checkout.path / ".cache"), **others)
+    environment = python_environment(XDG_CACHE_HOME=str(checkout.path / ".cache"), **others)
     command = [sys.executable, "-m", "snakemake", *SMOKE, *arguments, *FEWER]
     with open(log, "wb") as file:
         return subprocess.Popen(
@@ -95,13 +95,13 @@ def _finish(process: subprocess.Popen[bytes], log: Path) -> str:
 def _kill_once(process: subprocess.Popen[bytes], checkout: Checkout, output: str) -> None:
     """Send SIGKILL to the command that writes a file of the checkout, as soon as it runs."""
     while process.poll() is None:
-        for pid in _processes(checkout.path, {"scripts.generate", output}):
+        for pid in processes_of(checkout.path, {"scripts.generate", output}):
             os.kill(pid, signal.SIGKILL)
             return
         time.sleep(0.05)
 
 
-def _processes(folder: Path, words: set[str]) -> list[int]:
+def processes_of(folder: Path, words: set[str]) -> list[int]:
     """Return the processes that work in a folder and whose arguments hold all the words."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):

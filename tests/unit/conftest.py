@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from beyond_perplexity.storage.lineage import forget_reads
 from tests.unit.threads import set_threads
 
 
@@ -16,6 +17,12 @@ def share_cores() -> Iterator[None]:
     """Give tests side by side a thread each: more would wait for each other."""
     with set_threads(1) if "PYTEST_XDIST_WORKER" in os.environ else nullcontext():
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_reads() -> None:
+    """Keep what one test reads out of the footers that the next one writes."""
+    forget_reads()
 
 
 @pytest.fixture

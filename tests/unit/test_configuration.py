@@ -233,10 +233,10 @@ def test_a_proposal_has_the_caps_of_its_model():
             {"confidence": 2.0},
             "reduction.confidence: 2.0 is greater",
         ),
-        (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures: nan"),
+        (("importance", "temperatures"), [1.0, float("nan")], "importance.temperatures.1: is nan"),
         (("importance", "temperatures"), [1e-320], "importance.temperatures: 1e-320"),
         (("importance", "smc"), {"temperature": 1e-300}, "importance.smc.temperature: 1e-300"),
-        (("importance", "temperatures"), [float("inf")], "importance.temperatures: inf"),
+        (("importance", "temperatures"), [float("inf")], "importance.temperatures.0: is inf"),
         (
             ("corpora", "wikipedia", "split"),
             {"train": 0.9, "valid": 0.1, "test": 0.0},

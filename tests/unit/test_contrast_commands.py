@@ -144,7 +144,7 @@ def test_a_scoring_that_is_not_possible_ends_in_one_line(
     with pytest.raises(SystemExit) as ended:
         run_command(lambda: score(home, output, model, "--sentences", 0, 9, **flags))
     printed = capsys.readouterr().err
-    assert ended.value.code == 2
+    assert ended.value.code == 1
     assert message in printed
     assert printed.count("\n") == 1
     assert not (tmp_path / "0.parquet").exists()

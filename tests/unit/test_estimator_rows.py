@@ -123,7 +123,7 @@ def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     assert "of the largest weight all samples; bounds" in shown.note
     assert "; of the largest weight 1; tokens below 5" in shown.note
 
-    lines = [label.get_text() for label in bounds(frame, labels).axes[0].get_yticklabels()]
+    lines = [label.get_text() for label in bounds(frame, None, labels).axes[0].get_yticklabels()]
     assert "Largest weight" in lines
 
     page = render_overview({}, {}, [], (), frame, [])

@@ -416,6 +416,6 @@ def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
 
 def test_the_command_ends_with_one_line_on_bad_input(tmp_path: Path) -> None:
     done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "error: /nowhere.txt: no such file" in done.stderr
     assert list(tmp_path.iterdir()) == []

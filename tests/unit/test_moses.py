@@ -166,6 +166,6 @@ def test_filter() -> None:
 
 def test_filter_names_the_line_of_a_wrong_encoding() -> None:
     done = run_filter(b"good\nbad \xff\n")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr
-    assert run_filter(b"", "--language", "xx").returncode == 2
+    assert run_filter(b"", "--language", "xx").returncode == 1

@@ -314,9 +314,8 @@ def test_unreadable_texts_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cut\.txt\.gz: line \d+: the file is damaged"):
         list(read_line_blocks(cut))
     other = tmp_path / "plain.txt.gz"
-    other.write_text("a b\n")
-    with pytest.raises(InputError, match=r"plain\.txt\.gz: line 1: the file is damaged"):
-        list(read_sentences([other], ids))
+    other.write_text("a b\n")  # the content says what packs a file, not the name
+    assert len(np.concatenate(list(read_sentences([other], ids)))) == 4
 
 
 @pytest.mark.skipif(not (SHARED / "wikitext-2").is_dir(), reason="needs ../shared/data")

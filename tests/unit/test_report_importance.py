@@ -178,7 +178,9 @@ def test_the_diagnostics_show_particles_and_runs():
     assert list(shown[8:10]) == ["1.5", "delta method"]
 
 
-@pytest.mark.parametrize("make", [partial(sampling_table, beside=None), beam_table, trust_table])
+@pytest.mark.parametrize(
+    "make", [partial(sampling_table, beside=None), beam_table, partial(trust_table, gaps=None)]
+)
 def test_no_estimates_are_an_error(make):
     with pytest.raises(InputError, match="the estimates hold none"):
         make(estimates().iloc[:0], labels=LABELS)

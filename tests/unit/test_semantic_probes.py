@@ -373,5 +373,5 @@ def test_the_command_writes_all_three_tables(tmp_path, corpus):
     run(*flags)
     assert pq.read_table(outputs["--correlations"]).num_rows == 0
     assert pq.read_table(outputs["--output"]).equals(probes)
-    done = run(*flags, "--human", '{"mine": "path"}', code=2)
+    done = run(*flags, "--human", '{"mine": "path"}', code=1)
     assert "--human.mine: is 'path', expected [path, column of scores]" in done.stderr

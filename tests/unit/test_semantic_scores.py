@@ -433,7 +433,7 @@ def test_bad_flags_are_one_line(tmp_path, flags, message):
     given = tmp_path / "predictions.parquet"
     write_shard(given, PREDICTIONS, pa.Table.from_pylist(predictions(), PREDICTIONS), {})
     needed = ["--predictions", given, "--model", "m", "--output", tmp_path / "out.parquet"]
-    done = run("scripts.score_semantics", *needed, *flags, code=2)
+    done = run("scripts.score_semantics", *needed, *flags, code=1)
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out.parquet").exists()
@@ -445,7 +445,7 @@ def test_scores_that_are_none_are_refused(tmp_path):
     given = tmp_path / "predictions.parquet"
     write_shard(given, PREDICTIONS, pa.Table.from_pylist(predictions(), PREDICTIONS), {})
     flags = ["--predictions", given, "--model", "m", "--seed", 1, "--output", tmp_path / "out"]
-    assert "there are no scores" in run("scripts.measure_semantics", empty, *flags, code=2).stderr
-    wrong = run("scripts.measure_semantics", given, *flags, code=2).stderr
+    assert "there are no scores" in run("scripts.measure_semantics", empty, *flags, code=1).stderr
+    wrong = run("scripts.measure_semantics", given, *flags, code=1).stderr
     assert "column 'model' is missing" in wrong
     assert json.dumps(wrong).count("\\n") == 1

@@ -20,7 +20,7 @@ from beyond_perplexity.models.checkpoint import save_tensors
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.schemas.draws import temperature_columns
-from beyond_perplexity.storage import shards
+from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.training.resume import save_checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
 def start_writing(path: Path) -> subprocess.Popen[str]:
     """Start a process that has written half of a file and writes the rest when told to."""
     code = (
-        "import sys; from beyond_perplexity.storage.shards import atomic_path\n"
+        "import sys; from beyond_perplexity.storage.outputs import atomic_path\n"
         "with atomic_path(sys.argv[1]) as path, path.open('w') as file:\n"
         "    print('ready', flush=True)\n"
         "    file.write(sys.stdin.readline())"
@@ -82,27 +82,27 @@ def test_what_a_killed_process_left_of_this_very_file_is_removed(tmp_path):
         process.kill()
         process.communicate()
     assert len(listing(tmp_path)) == 2
-    with shards.atomic_path(tmp_path / "a.csv") as path:
+    with outputs.atomic_path(tmp_path / "a.csv") as path:
         path.write_text("whole")
         assert len(listing(tmp_path)) == 2  # this one and what was left of the other
     assert "a.csv" in listing(tmp_path)
     (left,) = listing(tmp_path) - {"a.csv"}
     assert left.startswith(".a.b.csv.")
-    shards.write_json(tmp_path / "a.b.csv", 1)
+    outputs.write_json(tmp_path / "a.b.csv", 1)
     assert listing(tmp_path) == {"a.csv", "a.b.csv"}
 
 
 def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
     target = tmp_path / "a.csv"
     with start_writing(target) as first:
-        with shards.atomic_path(target) as path:
+        with outputs.atomic_path(target) as path:
             path.write_text("mine")
             first.communicate("theirs")
             assert target.read_text() == "theirs"
         assert target.read_text() == "mine"
         assert first.returncode == 0
     with start_writing(target) as first:
-        shards.write_json(target, 5)
+        outputs.write_json(target, 5)
         first.communicate("theirs")
         assert first.returncode == 0
     assert target.read_text() == "theirs"
@@ -110,14 +110,14 @@ def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
 
 
 def test_what_another_machine_writes_is_left_alone_for_a_day(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_HOST", "another")
-    with shards.atomic_path(tmp_path / "a.csv") as theirs:
+    monkeypatch.setattr(outputs, "_HOST", "another")
+    with outputs.atomic_path(tmp_path / "a.csv") as theirs:
         monkeypatch.undo()
-        shards.write_json(tmp_path / "a.csv", 1)
+        outputs.write_json(tmp_path / "a.csv", 1)
         assert theirs.exists()
-        long_ago = theirs.stat().st_mtime - shards.SILENT_SECONDS - 60
+        long_ago = theirs.stat().st_mtime - outputs.SILENT_SECONDS - 60
         os.utime(theirs, (long_ago, long_ago))
-        shards.write_json(tmp_path / "a.csv", 2)
+        outputs.write_json(tmp_path / "a.csv", 2)
         assert not theirs.exists()
         theirs.touch()
 
@@ -174,8 +174,8 @@ def test_a_parquet_file_without_a_record_says_so(tmp_path):
 
 
 def test_json_is_canonical(tmp_path):
-    shards.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
-    shards.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
+    outputs.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
+    outputs.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 

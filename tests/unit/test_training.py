@@ -38,10 +38,11 @@ from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.training import loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training.resume import load_checkpoint, save_checkpoint
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 from tests.unit.threads import set_threads
 
 CPU = torch.device("cpu")
@@ -96,34 +97,98 @@ def whole(data):
     return data / "whole"
 
 
-def start_command(data, output, checkpoints):
+def start_command(data, output, checkpoints, stderr=subprocess.DEVNULL):
     command = [sys.executable, "-m", "scripts.train", "--seed", "1", "--threads", "1"]
     for flag in ("documents.parquet", "vocabulary.json"):
         command += [f"--{flag.split('.')[0]}", str(data / flag)]
     command += ["--config", json.dumps(CONFIG), "--device", "cpu"]
     command += ["--output", str(output), "--checkpoints", str(checkpoints)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, cwd=ROOT, stderr=stderr)
 
 
-def kill_at_first_checkpoint(process, folder):
+def wait_for_checkpoint(process, folder):
     deadline = time.monotonic() + 120
     while not list(folder.glob("*/0*.safetensors")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path):
-    kill_at_first_checkpoint(
-        start_command(data, tmp_path / "out", tmp_path / "ck"), tmp_path / "ck"
-    )
+    process = start_command(data, tmp_path / "out", tmp_path / "ck")
+    wait_for_checkpoint(process, tmp_path / "ck")
+    process.kill()
+    process.wait()
     assert not (tmp_path / "out" / "model.json").exists()
     fit(data, tmp_path / "out", tmp_path / "ck")
+    assert_equal_models(tmp_path / "out", whole)
+
+
+def test_sigterm_writes_a_checkpoint_and_the_next_attempt_goes_on(data, whole, tmp_path):
+    """The checkpoint of the signal is that of a step at which none was due."""
+    process = start_command(data, tmp_path / "out", tmp_path / "ck", stderr=subprocess.PIPE)
+    wait_for_checkpoint(process, tmp_path / "ck")
+    process.terminate()
+    said = process.communicate()[1].decode()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in said
+    (step,) = re.findall("step ([0-9]+) is kept: the same command goes on from there", said)
+    assert "error: stopped by SIGTERM" in said
+    assert not (tmp_path / "out").exists()
+    (newest,) = sorted(tmp_path.glob("ck/*/0*.safetensors"))[-1:]
+    assert int(newest.name.partition("-")[0]) == int(step)
+    fit(data, tmp_path / "out", tmp_path / "ck")
+    assert_equal_models(tmp_path / "out", whole)
+
+
+STEP, VALIDATION = "training_step", "validation_step"
+
+
+@pytest.mark.parametrize(
+    ("hook", "call", "number"),
+    [
+        (STEP, 3, signal.SIGTERM),
+        (STEP, 7, signal.SIGTERM),  # the last step before a validation
+        (STEP, 8, signal.SIGUSR1),  # the first one after it
+        (VALIDATION, 1, signal.SIGTERM),
+        (VALIDATION, "last", signal.SIGINT),
+    ],
+)
+def test_a_signal_at_any_moment_leaves_a_training_that_goes_on_alike(
+    data, whole, tmp_path, monkeypatch, hook, call, number
+):
+    """Oracle: the training without interruption, bit for bit."""
+    calls, real = iter(range(1, 10_000)), getattr(loop.Trained, hook)
+    batches = count_validation_batches(data, tmp_path)
+    when = batches if call == "last" else call
+
+    def signalling(self, *arguments):
+        if next(calls) == when:
+            os.kill(os.getpid(), number)
+        return real(self, *arguments)
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(loop.Trained, hook, signalling)
+    with pytest.raises(SystemExit) as left:
+        fit(data, tmp_path / "out", tmp_path / "ck")
+    assert left.value.code == 128 + number
+    assert signal.getsignal(number) == before
+    assert not (tmp_path / "out").exists()
+    fit(data, tmp_path / "out", tmp_path / "ck")
+    assert_equal_models(tmp_path / "out", whole)
+
+
+def count_validation_batches(data, folder):
+    """Count the batches of one validation."""
+    vocabulary = load_vocabulary(data / "vocabulary.json")
+    store = TokenStore.write(folder / "store", data / "documents.parquet", "valid", vocabulary)
+    return len(Pieces(store, 512, TRAINING["batch_tokens"]).ordered())
+
+
+def assert_equal_models(found, expected):
     for name in ("model.safetensors", "model.json", "vocabulary.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
-    assert curve(tmp_path / "out") == curve(whole)
+        assert (found / name).read_bytes() == (expected / name).read_bytes()
+    assert curve(found) == curve(expected)
 
 
 def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):

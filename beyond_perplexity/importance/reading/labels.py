@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
-from beyond_perplexity.storage.shards import RECORD_KEY
+from beyond_perplexity.storage.parquet_files import ParquetInput
+from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 LABELS_KEY = "weights"
@@ -56,12 +55,9 @@ class WeightLabels(Limited):
 
 def _record(path: Path) -> dict[str, object]:
     """Return the run record in the footer of a Parquet file; a file of others has none."""
-    try:
-        metadata = pq.read_metadata(path).metadata or {}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
-    record: dict[str, object] = json.loads(metadata.get(RECORD_KEY, b"{}"))
-    return record
+    with ParquetInput(path) as file:
+        metadata = file.metadata.metadata or {}
+    return parse_record(path, metadata.get(RECORD_KEY, b"{}"))
 
 
 def is_of_a_run(path: Path) -> bool:

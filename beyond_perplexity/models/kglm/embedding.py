@@ -27,8 +27,9 @@ from beyond_perplexity.models.kglm.knowledge_graph import pack_strings
 from beyond_perplexity.models.kglm.transe import TransEOptions, embed
 from beyond_perplexity.options import Count
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import finished
-from beyond_perplexity.storage.shards import atomic_path, read_batches
+from beyond_perplexity.storage.shards import read_batches
 
 SELF_RELATIONS = "@@REFLEXIVE@@"
 _QUALIFIER = re.compile(r"\s+\([^()]*\)$")

@@ -18,6 +18,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.read_tensors import (
+    TableHolder,
+    check_offsets,
+    check_rising,
+    check_whole,
+)
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, split_words
 
 SIZES = (
@@ -65,7 +71,7 @@ def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     return owner, torch.arange(len(owner), device=start.device) + shift[owner]
 
 
-class KnowledgeGraph(nn.Module):
+class KnowledgeGraph(nn.Module, TableHolder):
     """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
 
     Parameters
@@ -115,6 +121,18 @@ class KnowledgeGraph(nn.Module):
         packed = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
         for name, size in packed.items():
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
+
+    def check_tables(self) -> None:
+        """Look through the tables that were read; see `TableHolder`."""
+        count, edges = self.n_entities, self.sizes["edges"]
+        check_offsets("edge_offsets", self.edge_offsets, count, edges)
+        check_whole("edge_keys", self.edge_keys, 0, count * count, (edges,))
+        check_rising("edge_keys", self.edge_keys, strictly=False)
+        relations = self.sizes["relations"]
+        check_whole("edge_relations", self.edge_relations, 0, relations, (edges,))
+        owners = torch.repeat_interleave(self.degrees)  # (M,)
+        if not torch.equal(owners, torch.div(self.edge_keys, count, rounding_mode="floor")):
+            raise InputError("table 'edge_keys' does not fit 'edge_offsets'")
 
     @property
     def support(self) -> dict[str, Any]:

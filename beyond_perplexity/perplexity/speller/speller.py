@@ -39,7 +39,6 @@ Griffiths and Johnson (2011) on types that teach and tokens that use.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -52,8 +51,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.perplexity.speller.alphabet import BEGIN, END, Alphabet
 from beyond_perplexity.perplexity.speller.counts import Events, NgramCounts, word_events
 from beyond_perplexity.perplexity.speller.smoothing import Smoothing, probabilities
+from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
-from beyond_perplexity.storage.shards import write_json
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
 
 KIND = "character n-grams"
@@ -214,13 +214,11 @@ class Speller:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    held: dict[str, Any] = read_json(path, "speller file", "build the speller again")
     try:
-        held: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         if held["kind"] != KIND or held.pop("sha256") != value_hash(held):
             raise ValueError("its content is not what was written")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: is no speller file ({error}); build it again") from error
     return held
 

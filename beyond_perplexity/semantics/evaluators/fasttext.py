@@ -90,6 +90,8 @@ class FastTextTable(VectorTable):
         if pruned >= 0:
             raise InputError(f"{self.path}: is quantized; give the whole model (.bin)")
         place += _SIZES.size
+        if not 0 <= words <= entries <= (len(self._bytes) - place) // (1 + _ENTRY.size):
+            raise ValueError(f"it has no room for {entries:,} words")
         hashes, places = np.empty(entries, np.int64), np.empty(entries, np.int64)
         for entry in range(entries):
             end = self._bytes.find(b"\0", place)

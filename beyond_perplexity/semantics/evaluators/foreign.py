@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import check_input, unreadable
 
 _PAGES = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<error")
 _PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
@@ -20,13 +21,12 @@ def beginning(path: str | os.PathLike[str], count: int = 512) -> bytes:
     InputError
         When it is missing, a folder, cannot be read or is empty.
     """
+    check_input(path, again=True)
     try:
         with open(path, "rb") as file:
             start = file.read(count)
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a folder, expected a file") from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise unreadable(path, error) from error
     if not start:
         raise InputError(f"{path}: is empty; fetch it again")
     return start

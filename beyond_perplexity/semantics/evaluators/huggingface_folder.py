@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from transformers.utils import logging
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import find_weights
+from beyond_perplexity.storage.json_text import read_json
 
 
 def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
@@ -25,10 +25,9 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     """
     find_weights(folder)
     config = folder / "config.json"
-    try:
-        held = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{config}: is no JSON ({error})") from error
+    held = read_json(config, "description of a network", "fetch the folder again")
+    if not isinstance(held, dict):
+        raise InputError(f"{config}: is no JSON object; fetch the folder again")
     if "auto_map" in held:
         raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
     logging.disable_progress_bar()

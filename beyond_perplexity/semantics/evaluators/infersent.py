@@ -34,11 +34,13 @@ from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
 from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.storage.inputs import open_archive
 from beyond_perplexity.storage.provenance import content_hash
 
 ENTAILMENT = "entailment"
 # What the official program puts around a sentence, by version of the weights.
 SYMBOLS = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
+_MOST_BYTES = 1 << 34  # official files have below 2^31
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
@@ -188,7 +190,8 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
         When the file is a page of HTML, holds anything but tensors, has not the layout, or is made
         for vectors of another width.
     """
-    refuse_page(path)
+    if refuse_page(path).startswith(b"PK\x03\x04"):
+        open_archive(path, _MOST_BYTES).close()
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of torch, pickle and zipfile

@@ -5,7 +5,6 @@ Nothing heavy is imported: word2vec trains without torch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.rows import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
-from beyond_perplexity.storage.shards import write_json
 
 EVALUATOR_FILE = "evaluator.json"
 
@@ -123,13 +123,12 @@ def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
         When the folder is no such folder, or of another family.
     """
     path = folder / EVALUATOR_FILE
-    try:
-        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = held["family"]
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no evaluator: it has no {EVALUATOR_FILE}") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: does not describe an evaluator ({error!r})") from error
+    if not path.is_file():
+        raise InputError(f"{folder}: is no evaluator: it has no {EVALUATOR_FILE}")
+    held = read_json(path, "description of an evaluator", "train the evaluator again")
+    if not isinstance(held, dict) or not isinstance(held.get("family"), str):
+        raise InputError(f"{path}: does not describe an evaluator; train it again")
+    found = held["family"]
     if family not in (None, found):
         raise InputError(f"{path}: is of family {found}, expected {family}")
     return held

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-import safetensors.torch
-from safetensors import SafetensorError
-
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device
+from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, read_weights
 from beyond_perplexity.models.contract import TrainedModel, check_finite
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,
     read_description,
 )
+from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash
 
 Network = TypeVar("Network", bound=TrainedModel)
@@ -52,9 +50,7 @@ def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Networ
         raise InputError(
             f"{weights}: is not the file that {EVALUATOR_FILE} describes; train it again"
         )
-    try:
-        network = kind.from_tensors(held["config"], safetensors.torch.load_file(weights))
-    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
-        raise InputError(f"{weights}: does not fit {EVALUATOR_FILE} ({error})") from error
+    note_read(weights, held["sha256"])
+    network = read_weights(weights, kind, held.get("config", {}), EVALUATOR_FILE)
     check_finite(network, weights)
     return network.to(choose_device(device)).eval(), held

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from beyond_perplexity.options import Amount, Count, Dropout, Limited, Natural
+from beyond_perplexity.options import Amount, Count, Dropout, Limited, Natural, Positive
 from beyond_perplexity.training.options import TrainingOptions
 
 
@@ -80,7 +80,7 @@ class EvaluatorTraining(TrainingOptions):
     batch_tokens: Count = 2048
     maximum_length: Count = 60
     maximum_epochs: Count = 3
-    learning_rate: float = 0.003
+    learning_rate: Positive = 0.003
     warmup_steps: Natural = 20
     weight_decay: Amount = 0.0
     sentences: Literal["cut", "documents"] = "cut"

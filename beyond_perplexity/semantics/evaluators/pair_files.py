@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import json
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,15 @@ from typing import IO, Any, NamedTuple
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.storage.inputs import PACKED, open_input
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 
 # What the columns are called in the files of SNLI, MultiNLI and the STS benchmark.
 FIRST_NAMES = ("sentence1", "premise", "text1")
 SECOND_NAMES = ("sentence2", "hypothesis", "text2")
 LABEL_NAMES = ("gold_label", "label", "score", "similarity_score", "gold")
 _JSON = (".jsonl", ".json")
+LONGEST_LINE = 1 << 26  # characters
 
 
 class LabelledTexts(NamedTuple):
@@ -60,7 +62,7 @@ def read_labelled_texts(
     ----------
     path : path
         ``.csv`` has commas and quotes; ``.jsonl`` and ``.json`` an object a line; everything else
-        tabs, a pair a line. Any of them may be gzipped. The first line of a table has the names of
+        tabs, a pair a line. Any of them may be packed. The first line of a table has the names of
         its columns; it may be missing where the third column has a number in it and no column is
         asked for by its name.
     columns : PairColumns
@@ -74,12 +76,13 @@ def read_labelled_texts(
         pair; names the line.
     """
     path = Path(path)
-    name = path.name.lower().removesuffix(".gz")
+    name = path.name.lower()
+    name = name.removesuffix(next((end for end in PACKED if name.endswith(end)), ""))
     with _open_text(path) as file:
         if name.endswith(_JSON):
             found = _from_objects(path, file, columns, labelled)
         else:
-            rows = _csv_rows(path, file) if name.endswith(".csv") else _tab_rows(file)
+            rows = _csv_rows(path, file) if name.endswith(".csv") else _tab_rows(path, file)
             found = _from_rows(path, rows, columns, labelled)
         count = 0
         for pair in found:
@@ -91,20 +94,30 @@ def read_labelled_texts(
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[IO[str]]:
-    gzipped = refuse_foreign(path).startswith(b"\x1f\x8b")
-    opened = gzip.open if gzipped else open
+    refuse_foreign(path)
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        # what ends a line in CSV is a matter of its reader
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 ({error.reason}); convert it") from error
-    except (EOFError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); fetch it again") from error
 
 
-def _tab_rows(file: IO[str]) -> Iterator[tuple[int, list[str]]]:
+def _lines(path: Path, file: IO[str]) -> Iterator[tuple[int, str]]:
+    """Give the lines of a file with their numbers, from 1; none longer than the limit."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise InputError(
+                f"{path}: line {number}: has more than {LONGEST_LINE:,} characters; cut it"
+            )
+        yield number, line
+
+
+def _tab_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
     # A text may begin with a quotation mark: only what is quoted as a whole is taken out of quotes.
-    for number, line in enumerate(file, 1):
+    for number, line in _lines(path, file):
         if line.strip():
             yield number, [_unquoted(part) for part in line.rstrip("\r\n").split("\t")]
 
@@ -116,7 +129,7 @@ def _unquoted(part: str) -> str:
 
 
 def _csv_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(file, strict=True)
+    reader = csv.reader((line for _, line in _lines(path, file)), strict=True)
     try:
         for row in reader:
             if any(row):
@@ -180,12 +193,12 @@ def _from_objects(
     path: Path, file: IO[str], columns: PairColumns, labelled: bool
 ) -> Iterator[LabelledTexts]:
     wanted = tuple(zip((FIRST_NAMES, SECOND_NAMES, LABEL_NAMES), columns, strict=True))
-    for number, line in enumerate(file, 1):
+    for number, line in _lines(path, file):
         if not line.strip():
             continue
         try:
-            held = json.loads(line)
-        except ValueError as error:
+            held = parse_json(line)
+        except JSONTextError as error:
             raise InputError(f"{path}: line {number}: is no JSON ({error})") from error
         if not isinstance(held, dict):
             raise InputError(f"{path}: line {number}: is no JSON object")

@@ -5,7 +5,6 @@ N texts, D numbers of a vector.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from beyond_perplexity.semantics.evaluators.packages import (
     package_version,
 )
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
 if TYPE_CHECKING:
@@ -182,14 +182,11 @@ def check_folder(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    if not path.exists():
         raise InputError(
             f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: is no JSON ({error})") from error
+        )
+    return read_json(path, "list or description", "fetch the folder again")
 
 
 @contextmanager

@@ -28,10 +28,12 @@ from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoug
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.storage.inputs import open_archive, read_utf8
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, load_vocabulary
 
 # Names of the arrays of a direction in the official files, and how one of both is called.
+_MOST_BYTES = 1 << 34  # official files have below 2^31
 _ARRAYS = ("W", "U", "b", "Wx", "Ux", "bx")
 _PREFIXES = {"uni": ("encoder_",), "bi": ("encoder_", "encoder_r_")}
 _UNKNOWN = "UNK"
@@ -185,6 +187,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     try:
+        open_archive(path, _MOST_BYTES).close()
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
             missing = [name for name in names if name not in held.files]
             if missing:
@@ -225,7 +228,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
 def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvaluator:
     dictionary = Path(str(options.get("dictionary")))
     refuse_page(dictionary)
-    words = [word.strip() for word in dictionary.read_text(encoding="utf-8").split("\n")]
+    words = [word.strip() for word in read_utf8(dictionary).split("\n")]
     words = words[:-1] if words and not words[-1] else words
     parts, sums, kinds = [], {}, [kind for kind in ("uni", "bi") if options.get(kind)]
     for kind in kinds:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.aligned import Vectors
 from beyond_perplexity.semantics.rows import NO_WORDS
 from beyond_perplexity.storage.provenance import content_hash
@@ -33,9 +34,9 @@ class VectorTable(ABC):
         for place, word in enumerate(words):
             if word in NO_WORDS:
                 continue
-            vector = self._vector(word)
+            vector = self.symbol(word)
             if vector is None and word != (lower := word.lower()):
-                vector = self._vector(lower)
+                vector = self.symbol(lower)
             if vector is not None:
                 found[place] = vector
         return found
@@ -44,14 +45,26 @@ class VectorTable(ABC):
         """Return the vectors of words as they are written, (words, D); NaN where there is none."""
         found = np.full((len(words), self.width), np.nan, np.float32)
         for place, word in enumerate(words):
-            vector = self._vector(word)
+            vector = self.symbol(word)
             if vector is not None:
                 found[place] = vector
         return found
 
     def symbol(self, word: str) -> Vectors | None:
-        """Return the vector, (D,), of a mark such as ``</s>``; None where there is none."""
-        return self._vector(word)
+        """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none.
+
+        Raises
+        ------
+        InputError
+            When a number of it is NaN or infinite; names the word.
+        """
+        vector = self._vector(word)
+        if vector is not None and not np.isfinite(vector).all():
+            raise InputError(
+                f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite; "
+                "fetch the file again"
+            )
+        return vector
 
     @property
     def sha256(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables of word vectors: GloVe, word2vec and fastText, as text or binary, gzipped or not.
+"""Tables of word vectors: GloVe, word2vec and fastText, as text or binary, packed or not.
 
 Only the vectors of the words that are asked for are read, so memory does not grow with the table:
 it is searched once for where each word begins, and of that an array of 16 bytes a word is kept.
@@ -7,19 +7,17 @@ D numbers a vector.
 
 from __future__ import annotations
 
-import gzip
 import os
+import shutil
 import tempfile
 import weakref
-import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.aligned import Vectors
@@ -28,11 +26,13 @@ from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_for
 from beyond_perplexity.semantics.evaluators.packages import package_folder
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8
+from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.provenance import hash_bytes
 
 _KEPT = 100_000  # vectors of a file that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer
-_LONGEST = 1 << 20  # bytes of a word in a binary file; more is no word
+_LONGEST = 1 << 20  # bytes of a word or a line; more is none
 
 
 class ArrayTable(VectorTable):
@@ -81,7 +81,7 @@ class FileTable(VectorTable):
 
     text: a word and D numbers a line, separated by blanks; a first line with the numbers of words
     and of D may be there or not. binary: that line, then for each word its bytes, a blank and D
-    float32. A gzipped file is unpacked to the folder for temporary files first. Of a word that
+    float32. A packed file is unpacked to the folder for temporary files first. Of a word that
     stands twice the first vector counts.
 
     Parameters
@@ -102,6 +102,8 @@ class FileTable(VectorTable):
         self._file = _open_plain(self.path)
         weakref.finalize(self, self._file.close)
         self._kept: dict[str, Vectors] = {}
+        self._size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(0)
         start = self._file.read(1 << 16)
         count, self.width = _read_header(start, self.path)
         begin = start.index(b"\n") + 1 if count is not None else 0
@@ -125,7 +127,8 @@ class FileTable(VectorTable):
 
     def _text_words(self, begin: int) -> Iterator[tuple[bytes, int]]:
         place, blanks = begin, self.width
-        for number, line in enumerate(self._file, 2 if begin else 1):
+        lines = iter(lambda: self._file.readline(_LONGEST), b"")
+        for number, line in enumerate(lines, 2 if begin else 1):
             # Some words of GloVe have blanks in them: the last D parts are the numbers.
             word = line.rstrip().rsplit(b" ", blanks)
             if len(word) == blanks + 1:
@@ -139,6 +142,8 @@ class FileTable(VectorTable):
 
     def _binary_words(self, count: int) -> Iterator[tuple[bytes, int]]:
         size = 4 * self.width
+        if size > self._size:
+            raise InputError(f"{self.path}: is too short for vectors of {self.width:,} numbers")
         for number in range(1, count + 1):
             place, word = self._file.tell(), self._next_word()
             if word is None:
@@ -188,18 +193,15 @@ class FileTable(VectorTable):
 
 
 def _open_plain(path: Path) -> IO[bytes]:
-    """Open a file to be read at any place; a gzipped one is unpacked to a temporary file."""
-    with open(path, "rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return open(path, "rb")
-    plain = tempfile.TemporaryFile()  # noqa: SIM115
-    try:
-        with gzip.open(path) as packed:
-            while block := packed.read(1 << 24):
-                plain.write(block)
-    except (OSError, EOFError, zlib.error) as error:
-        plain.close()
-        raise InputError(f"{path}: is damaged ({error}); fetch it again") from error
+    """Open a file to be read at any place; a packed one is unpacked to a temporary file."""
+    packed = open_input(path, again=True)
+    if not is_packed(packed):
+        packed.close()
+        return open(path, "rb")
+    with packed, ExitStack() as stack:
+        plain = stack.enter_context(tempfile.TemporaryFile())
+        shutil.copyfileobj(packed, plain, 1 << 24)
+        stack.pop_all()
     plain.seek(0)
     return plain
 
@@ -240,11 +242,8 @@ def _is_binary(start: bytes, width: int) -> bool:
 
 def _packaged_words(path: Path) -> list[str]:
     """Read the words of a package's table: the one column of a Parquet file."""
-    try:
-        column = pq.read_table(path).column(0)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: is no Parquet file ({error}); install it anew") from error
-    words: list[str] = column.to_pylist()
+    with ParquetInput(path) as file:
+        words: list[str] = file.read().column(0).to_pylist()
     return words
 
 
@@ -275,7 +274,7 @@ def load_table(options: Mapping[str, Any]) -> VectorTable:
         names = path.with_name("words.txt")
         if not names.is_file():
             raise InputError(f"{names}: is missing; it has the words of the rows of {path.name}")
-        return ArrayTable(path, names.read_text(encoding="utf-8").split("\n")[:-1])
+        return ArrayTable(path, read_utf8(names).split("\n")[:-1])
     if beginning(path).startswith(MAGIC):
         table = FastTextTable(path)
         if options.get("width") not in (None, table.width):

@@ -12,8 +12,9 @@ from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import atomic_path, read_texts
+from beyond_perplexity.storage.shards import read_texts
 
 _TRAINED = ("width", "window", "minimum_count", "negatives", "epochs")
 

@@ -1,0 +1,169 @@
+"""Arguments of commands: numbers within their bounds, outputs that can be written."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import LARGEST
+from beyond_perplexity.storage.outputs import check_output, check_output_folder
+
+MOST_ITEMS = 2**62 - 1  # so that the sum of two of them is no more than `LARGEST`
+MOST_THREADS = 4_096
+_WHOLE = re.compile(r"[+-]?[0-9][0-9_]{0,40}")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose values are checked before any work: a wrong one is an `InputError`.
+
+    Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
+    """
+
+    def error(self, message: str) -> Any:
+        """End with status 2, or raise `InputError` where a value was converted in vain."""
+        caught = sys.exc_info()[1]
+        if caught is not None and isinstance(caught.__context__, argparse.ArgumentTypeError):
+            raise InputError(message.removeprefix("argument ")) from caught
+        super().error(message)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the command line; see `argparse.ArgumentParser.parse_args`.
+
+        Raises
+        ------
+        InputError
+            When a value cannot be used, two outputs are one file, or an output is a file that the
+            command reads.
+        """
+        for text in sys.argv[1:] if args is None else args:
+            if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
+                raise InputError(
+                    f"{text}: is no UTF-8, which Parquet files need; give it another name"
+                )
+        given = super().parse_args(args, namespace)
+        outputs: dict[str, str] = {}
+        for flag, path in self._files(given, outputs=True):
+            place = os.path.realpath(path)
+            if place in outputs:
+                raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
+            outputs[place] = flag
+        for flag, path in self._files(given, outputs=False):
+            if (place := os.path.realpath(path)) in outputs:
+                raise InputError(
+                    f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
+                    "another output"
+                )
+        return given
+
+    def _files(self, given: argparse.Namespace, *, outputs: bool) -> Iterator[tuple[str, str]]:
+        """List the flags that name files with the files: those to write, or those that are read."""
+        for action in self._actions:
+            held = getattr(given, action.dest, None)
+            flag = action.option_strings[-1] if action.option_strings else action.dest
+            for value in held if isinstance(held, list) else [held]:
+                if (action.type in (output_file, output_path)) != outputs:
+                    continue
+                if isinstance(value, str | Path) and (outputs or os.path.isfile(value)):
+                    yield flag, str(value)
+
+
+def whole(minimum: int = 0, maximum: int = LARGEST) -> Callable[[str], int]:
+    """Make the ``type`` of an argument that is a whole number within bounds.
+
+    Parameters
+    ----------
+    minimum, maximum : int
+        Both may be given.
+
+    Returns
+    -------
+    callable
+        Turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
+    """
+
+    def read(text: str) -> int:
+        if not _WHOLE.fullmatch(text) or text.endswith("_") or "__" in text:
+            raise argparse.ArgumentTypeError(f"is {text!r}, expected a whole number")
+        number = int(text)
+        if not minimum <= number <= maximum:
+            bound = f"at least {minimum}" if number < minimum else f"at most {maximum:,}"
+            raise argparse.ArgumentTypeError(f"is {text}, expected {bound}")
+        return number
+
+    return read
+
+
+def real(
+    *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
+) -> Callable[[str], float]:
+    """Make the ``type`` of an argument that is a finite number within bounds.
+
+    Parameters
+    ----------
+    above, below : float
+        These are too small and too large themselves.
+    minimum : float
+        May be given itself.
+
+    Returns
+    -------
+    callable
+        Turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
+    """
+    limits = {"above": above, "below": below, "at least": minimum}
+    bounds = {word: limit for word, limit in limits.items() if math.isfinite(limit)}
+    words = " and ".join(f"{word} {limit:g}" for word, limit in bounds.items())
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"is {text!r}, expected a number") from error
+        if not math.isfinite(number):
+            raise argparse.ArgumentTypeError(f"is {text}, expected a finite number")
+        if not (above < number < below and number >= minimum):
+            raise argparse.ArgumentTypeError(f"is {text}, expected {words}")
+        return number
+
+    return read
+
+
+SEED = whole()
+ITEM = whole(0, MOST_ITEMS)
+THREADS = whole(1, MOST_THREADS)
+
+
+def output_file(text: str) -> str:
+    """Check the path of a file to write; use it as the ``type`` of an argument.
+
+    Raises
+    ------
+    InputError
+        When it cannot be written; see `storage.outputs.check_output`.
+    """
+    check_output(text)
+    return text
+
+
+def output_path(text: str) -> Path:
+    """Do as `output_file` does, and return a path."""
+    return Path(output_file(text))
+
+
+def output_folder(text: str) -> Path:
+    """Check the path of a folder to write to; use it as the ``type`` of an argument.
+
+    Raises
+    ------
+    InputError
+        When nothing can be written to it; see `storage.outputs.check_output_folder`.
+    """
+    check_output_folder(text)
+    return Path(text)

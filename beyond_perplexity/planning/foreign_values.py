@@ -1,0 +1,146 @@
+"""Values of a configuration that no section can use: told before the first job starts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from beyond_perplexity.corpus.rows import EMBEDDED, SIDE_FILES
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
+from beyond_perplexity.storage.inputs import is_address
+
+DEEPEST = 100  # mappings and lists in each other
+LARGEST_NUMBER = 1 << 63  # what a number of 64 bits does not hold
+LONGEST = 4096  # bytes of a path
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_SNAKEMAKE = re.compile(r"[{}<>]")
+
+
+def check_values(config: Config) -> None:
+    """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters.
+
+    Parameters
+    ----------
+    config : dict
+        As it was read from YAML, before anything else is checked.
+
+    Raises
+    ------
+    InputError
+        Names the path of the key.
+    """
+    for key, value in _leaves(config, "", 0):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"config: {key}: is {value}, expected a finite number")
+        if isinstance(value, int) and not -LARGEST_NUMBER <= value < LARGEST_NUMBER:
+            raise InputError(f"config: {key}: is beyond 64 bits; give a smaller number")
+        if isinstance(value, str) and (found := _CONTROL.search(value)):
+            raise InputError(
+                f"config: {key}: {value[:80]!r} has the control character {found[0]!r}; remove it"
+            )
+
+
+def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """List the keys and values of nested mappings and lists, each with its path."""
+    if depth > DEEPEST:
+        raise InputError(f"config: {key[:80]}…: is nested more than {DEEPEST} deep; flatten it")
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            path = f"{key}.{name!s:.80}".lstrip(".")
+            if isinstance(name, str):
+                yield ascii(path)[1:-1] if _CONTROL.search(path) else path, name
+            yield from _leaves(item, path, depth + 1)
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{key}.{number}", depth + 1)
+    else:
+        yield key, value
+
+
+def check_path(key: str, path: str) -> None:
+    """Refuse a path that no rule can name.
+
+    Parameters
+    ----------
+    key : str
+        Where it stands in the configuration.
+    path : str
+
+    Raises
+    ------
+    InputError
+        When it is blank, too long, an address, or has a character that is none of a name in a rule.
+    """
+    if not path.strip():
+        raise InputError(f"config: {key}: is blank; give a path")
+    if len(path.encode("utf-8", "surrogatepass")) > LONGEST:
+        raise InputError(f"config: {key}: a path has {LONGEST} bytes at most; check it")
+    if is_address(path):
+        raise InputError(
+            f"config: {key}: {path!r:.200} is an address; give it as {{url: …, sha256: …}}, so "
+            "that what was fetched can be checked"
+        )
+    if found := _SNAKEMAKE.search(path):
+        raise InputError(
+            f"config: {key}: {path!r:.200} has the character {found[0]}, by which Snakemake marks "
+            "what is filled in; rename the file or folder"
+        )
+
+
+def check_paths(config: Config) -> None:
+    """Refuse paths and addresses that no rule can name; see `check_path`.
+
+    Parameters
+    ----------
+    config : dict
+        It fits the schema.
+
+    Raises
+    ------
+    InputError
+        Names the path of the key.
+    """
+    for key, location in _locations(config):
+        if not isinstance(location, Mapping):
+            check_path(key, location.removeprefix(EMBEDDED))
+            continue
+        for part in ("url", "member"):
+            if found := _SNAKEMAKE.search(location.get(part, "")):
+                raise InputError(
+                    f"config: {key}.{part}: has the character {found[0]}, by which Snakemake marks "
+                    "what is filled in; write it as its percent code, or fetch the file by hand"
+                )
+
+
+def _locations(config: Config) -> Iterator[tuple[str, Any]]:
+    """List all paths and addresses of a configuration with their keys."""
+    for name, folder in config.get("pathvars", {}).items():
+        yield f"pathvars.{name}", folder
+    for name, corpus in config["corpora"].items():
+        key, source = f"corpora.{name}.source", corpus["source"]
+        paths = source["paths"]
+        given = paths.items() if isinstance(paths, Mapping) else [("", paths)]
+        for split, held in given:
+            yield from _numbered(f"{key}.paths.{split}".rstrip("."), held)
+        yield from (
+            (f"{key}.{option}", source[option]) for option in SIDE_FILES if source.get(option)
+        )
+    for section, named in (
+        ("external_samples", config["external_samples"]),
+        ("contrastive.pairs", config["contrastive"]["pairs"]),
+        ("semantics.human_scores", config["semantics"]["human_scores"]),
+    ):
+        yield from ((f"{section}.{name}.path", held["path"]) for name, held in named.items())
+    for name, evaluator in config["evaluators"].items():
+        for location in evaluator_locations(evaluator):
+            yield f"evaluators.{name}", location
+    yield "tendencies.stop_words", config["tendencies"]["stop_words"]
+
+
+def _numbered(key: str, held: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"{key}.{number}", location) for number, location in enumerate(held))

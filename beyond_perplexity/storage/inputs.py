@@ -1,0 +1,318 @@
+"""The one place that opens what a user gives: what it is packed by, and why it cannot be read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+
+INPUT_BYTES = 1 << 20
+PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked
+ARCHIVE_BYTES = 1 << 40
+WHOLE_BYTES = 1 << 30  # of what is held whole, such as a vocabulary
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LONGEST_NAME = 300  # characters of a path that a message shows
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
+_OTHER_PACKERS = {
+    b"PK\x03\x04": "a zip archive; unpack it, or name its member where a configuration has an url",
+    b"7z\xbc\xaf": "packed by 7-Zip; unpack it",
+    b"Rar!": "packed by RAR; unpack it",
+    b"\x1f\x9d": "packed by compress; unpack it",
+    b"\x04\x22\x4d\x18": "packed by LZ4; unpack it",
+}
+
+
+class DamagedError(InputError):
+    """A file that breaks off or holds nonsense.
+
+    Parameters
+    ----------
+    place : str
+        The file, and where it is known the byte of what it unpacks to.
+    reason : str
+        What it is not, as it is counted where such files are skipped.
+    detail : str
+        What the library said that reads it.
+    """
+
+    def __init__(self, place: str, reason: str, detail: str) -> None:
+        super().__init__(f"{place}: {reason} ({detail}); fetch or make it again")
+        self.place, self.reason, self.detail = place, reason, detail
+
+
+def is_address(name: str) -> bool:
+    """Tell an address, such as ``https://…``, from a path."""
+    return bool(_ADDRESS.match(name))
+
+
+def unreadable(path: object, error: OSError) -> InputError:
+    """Say in one line why the system does not give a file.
+
+    Parameters
+    ----------
+    path : path
+    error : OSError
+        What the system said.
+    """
+    name = str(path)
+    shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+    if is_address(name):
+        return InputError(
+            f"{shown}: is an address, not a file; fetch it first, or give url and sha256 in a "
+            "configuration"
+        )
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return InputError(f"{shown}: cannot be read (no such file); check the path")
+    reason = error.strerror or " ".join(str(error).split())
+    return InputError(f"{shown}: cannot be read ({reason}); check the file and who may read it")
+
+
+def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
+    """Check that a path is something to read, before any of it is read.
+
+    Parameters
+    ----------
+    path : path
+    again : bool
+        It is read more than once, or not from its start: a pipe will not do.
+
+    Raises
+    ------
+    InputError
+        When there is nothing, a folder, or with `again` a pipe or a device.
+    """
+    if "\0" in os.fspath(path):
+        raise InputError(f"{os.fspath(path)!r}: is no path, it has a NUL character; check the path")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise unreadable(path, IsADirectoryError())
+    if again and not stat.S_ISREG(mode):
+        raise InputError(
+            f"{path}: is a pipe or a device, which gives its content once; this kind of file is "
+            "read at several places: write it to a file first"
+        )
+
+
+class _Unpacked(io.RawIOBase):
+    """The unpacked bytes of an input; whatever reading raises is an `InputError`."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path, self._file = path, file
+        self._position = 0
+        self._source = _unpack(path, file)
+
+    @property
+    def packed(self) -> bool:
+        """Whether there is anything to unpack."""
+        return self._source is not self._file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            # read1: a plain read loses what it has gathered when the archive breaks off
+            data = self._source.read1(len(buffer))
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise unreadable(self._path, error) from error
+            place = f"{self._path}: decompressed byte {self._position}"
+            detail = " ".join(str(error).split())
+            raise DamagedError(place, "truncated or damaged archive", detail) from error
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _unpack(path: Path, file: IO[bytes]) -> Any:
+    """Say by its first bytes what a file is packed by, and unpack it."""
+    try:
+        start = cast(io.BufferedReader, file).peek(8)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if start.startswith(b"BZh"):
+        return bz2.BZ2File(file)
+    if start.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=file)
+    if start.startswith(b"\xfd7zXZ\0"):
+        return lzma.LZMAFile(file)
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return pa.CompressedInputStream(file, "zstd")
+    for magic, what in _OTHER_PACKERS.items():
+        if start.startswith(magic):
+            raise InputError(f"{path}: is {what}")
+    return file
+
+
+def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
+    """Open a file for reading, unpacked.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, bz2, xz or zstandard (several streams in one file too); recognized by the first
+        bytes. A pipe or ``/dev/stdin`` can be read once.
+    again : bool
+        See `check_input`.
+
+    Returns
+    -------
+    io.BufferedReader
+        Its methods raise `DamagedError` where an archive breaks off, after all that could be read,
+        and `InputError` where the system does not give the file.
+
+    Raises
+    ------
+    InputError
+        When it cannot be opened, or is packed by something else.
+    """
+    check_input(path, again=again)
+    try:
+        file = open(path, "rb", buffering=INPUT_BYTES)  # noqa: SIM115
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        return io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
+    except BaseException:
+        file.close()
+        raise
+
+
+def is_packed(file: io.BufferedReader) -> bool:
+    """Tell whether a file of `open_input` is unpacked as it is read."""
+    return isinstance(file.raw, _Unpacked) and file.raw.packed
+
+
+def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:
+    """Open a zip archive, after a look at what its members say of themselves.
+
+    Parameters
+    ----------
+    path : path
+    most : int
+        Bytes that all members may have, unpacked.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read or is no zip archive, a member is encrypted, or they are larger
+        in all.
+    """
+    check_input(path, again=True)
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from error
+        raise InputError(f"{path}: no zip archive ({error}); fetch it again") from error
+    members = archive.infolist()
+    secret = next((member.filename for member in members if member.flag_bits & 1), None)
+    size = sum(member.file_size for member in members)
+    if secret is None and size <= most:
+        return archive
+    archive.close()
+    if secret is not None:
+        raise InputError(f"{path}: its member {secret!r:.80} is encrypted; unpack it by hand")
+    raise InputError(f"{path}: unpacks to {size:,} bytes, more than {most:,}; unpack it by hand")
+
+
+def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) -> None:
+    """Unpack one member of a zip archive, part by part.
+
+    Parameters
+    ----------
+    path : path
+    member : str
+        Its path in the archive.
+    target : file
+        What it is written to.
+
+    Raises
+    ------
+    InputError
+        As `open_archive`; and when there is no such member, or it is damaged or packed in a way
+        that Python does not know.
+    """
+    with open_archive(path) as archive:
+        try:
+            source = archive.open(member)
+        except KeyError as error:
+            raise InputError(f"{path}: no zip archive with a member '{member}'") from error
+        except (NotImplementedError, RuntimeError, *_DAMAGE, zipfile.BadZipFile) as error:
+            raise InputError(f"{path}: member '{member}' cannot be unpacked ({error})") from error
+        with source:
+            while part := _member_part(path, member, source):
+                target.write(part)
+
+
+def _member_part(path: object, member: str, source: IO[bytes]) -> bytes:
+    try:
+        return source.read(INPUT_BYTES)
+    except (*_DAMAGE, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path}: member '{member}' is truncated or damaged ({error}); fetch it again"
+        ) from error
+
+
+def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
+    """Read a file that is held whole, unpacked.
+
+    Parameters
+    ----------
+    path : path
+    most : int
+        Bytes that it may have.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read or is larger.
+    """
+    parts, size = [], 0
+    with open_input(path) as file:
+        while part := file.read1(INPUT_BYTES):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise InputError(
+                    f"{path}: has more than {most:,} bytes, which no such file has; check the path"
+                )
+    return b"".join(parts)
+
+
+def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
+    """Read a text that is held whole, without a byte order mark; see `read_whole`.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read, is larger, or no UTF-8; then it names the line.
+    """
+    content = read_whole(path, most)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error

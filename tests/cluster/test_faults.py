@@ -1,0 +1,296 @@
+"""What a cluster does to jobs: preemption, limits of time and memory, nodes and controllers lost.
+
+Needs root and Debian's packages slurm-wlm and munge (else it is skipped, with the reason), and two
+to three minutes, most of them spent waiting for SLURM: one run of five tiny jobs on three nodes of
+this machine, each of which meets another fault. A job is stopped (SIGSTOP) once it has begun its
+work, so that the fault finds it in the middle; SLURM lets it go on when it asks it to end. The
+oracle of the results is the same work without a fault, byte for byte; the oracle of what happened
+is SLURM's own record of its jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import content_of, write_shard
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.cluster.slurm import Cluster, reason_to_skip, running_cluster
+from tests.cluster.test_slurm import MACHINE, processes_of, python_environment
+
+ROOT = Path(__file__).parents[2]
+TRAINING = {
+    "family": "lstm",
+    "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 1},
+    "training": {
+        "batch_tokens": 64,
+        "maximum_epochs": 40,
+        "patience": 100,
+        "warmup_steps": 5,
+        "checkpoint_steps": 50,
+    },
+}
+SHARD_DOCUMENTS = 3000
+NODES = {"preempted": "node1", "lost": "node2", "timed": "node3"}
+# A word of the command of each job that is stopped, and what there is when it is at work.
+SIGNS = {
+    **{f"{name}.checkpoints": f"{name}.checkpoints/*/0*.safetensors" for name in NODES},
+    "shard.parquet": ".shard.parquet.*",
+}
+SECONDS = 600
+
+
+def python_processes(folder: Path, word: str) -> list[int]:
+    """Return the processes of a script of the workflow that work in a folder and name a word."""
+    scripts = ("scripts.train", "scripts.generate")
+    return [pid for script in scripts for pid in processes_of(folder, {script, word})]
+
+
+def write_data(folder: Path) -> None:
+    """Write a corpus of counting words, and a model that was trained on it without a fault."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    starts, sizes = random.integers(0, 10, 80), random.integers(1, 25, 80)
+    columns = {
+        "doc_id": list(range(80)),
+        "split": ["train"] * 60 + ["valid"] * 20,
+        "title": [""] * 80,
+        "text": [
+            " ".join(f"w{(start + i) % 10}" for i in range(size))
+            for start, size in zip(starts, sizes, strict=True)
+        ],
+        "n_tokens": [int(size) for size in sizes],
+    }
+    files = folder / "documents.parquet", folder / "vocabulary.json"
+    write_shard(files[0], DOCUMENTS, columns, {})
+    ClosedVocabulary([f"w{i}" for i in range(10)], 1).save(files[1])
+    torch.set_num_threads(1)
+    cpu = torch.device("cpu")
+    fit_files(*files, TRAINING, 1, cpu, folder / "whole", folder / "checkpoints")
+
+
+@dataclass
+class FaultyRun:
+    """A run whose jobs meet faults.
+
+    Attributes
+    ----------
+    stopped : dict of str to int
+        The stopped process of each job, by the word of its command that names it.
+    """
+
+    cluster: Cluster
+    folder: Path
+    process: subprocess.Popen[bytes]
+    stopped: dict[str, int] = field(default_factory=dict)
+
+    def stop_in_the_middle(self, signs: dict[str, str]) -> None:
+        """Stop commands, named by a word of theirs, once a file says that they are at work."""
+        for _ in self.while_running():
+            for word in signs.keys() - self.stopped.keys():
+                found = any(self.folder.glob(signs[word])) and python_processes(self.folder, word)
+                if found:
+                    os.kill(found[0], signal.SIGSTOP)
+                    self.stopped[word] = found[0]
+            if len(self.stopped) == len(signs):
+                return
+
+    def while_running(self, pause: float = 0.05) -> Iterator[None]:
+        """Look again and again, as long as the run lasts."""
+        end = time.monotonic() + SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "the run takes too long"
+            yield
+            time.sleep(pause)
+        raise AssertionError(f"the run has ended:\n{self.log()}")
+
+    def log(self) -> str:
+        """Return the last of what the run has printed."""
+        return (self.folder / "run.log").read_text()[-6000:]
+
+    def job_of(self, word: str) -> str:
+        """Return SLURM's id of the job of a stopped process."""
+        environment = Path(f"/proc/{self.stopped[word]}/environ").read_bytes().split(b"\0")
+        values = dict(pair.partition(b"=")[::2] for pair in environment)
+        return values[b"SLURM_JOB_ID"].decode()
+
+    def hasten(self) -> None:
+        """Let SLURM start at once what it has queued again, instead of after two minutes."""
+        for job in self.cluster.jobs():
+            if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
+                self.cluster.ask("scontrol", "update", f"JobId={job['JobId']}", "StartTime=now")
+
+
+def lose_controller(cluster: Cluster) -> None:
+    """Kill the controller, and start it again from what it has saved."""
+    time.sleep(5)  # by then it has saved what it has told others
+    cluster.end("slurmctld", signal.SIGKILL)
+    time.sleep(2)
+    cluster.launch("slurmctld")
+    while cluster.node_state() is None:
+        time.sleep(0.2)
+
+
+def lose_node(run: FaultyRun, word: str, node: str) -> None:
+    """Kill all that runs on the node of a job, its daemon first; then start the node again."""
+    job, daemon = run.job_of(word), f"slurmd-{node}"
+    run.cluster.end(daemon, signal.SIGKILL)
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            named = (path / "cmdline").read_bytes().startswith(f"slurmstepd: [{job}.".encode())
+            if named or f"SLURM_JOB_ID={job}".encode() in (path / "environ").read_bytes():
+                os.kill(int(path.name), signal.SIGKILL)
+        except OSError:  # it has ended meanwhile
+            continue
+    run.cluster.launch(daemon)
+
+
+def preempt(run: FaultyRun) -> subprocess.Popen[bytes]:
+    """Ask for the whole node of a job from a partition whose jobs come first."""
+    command = [
+        "srun",
+        "--partition=urgent",
+        f"--nodelist={NODES['preempted']}",
+        "--cpus-per-task=64",
+    ]
+    environment = {**os.environ, **run.cluster.environment()}
+    return subprocess.Popen([*command, "--mem=1000", "true"], env=environment)
+
+
+def start(cluster: Cluster, folder: Path) -> FaultyRun:
+    command = [sys.executable, "-m", "snakemake", "--profile", str(ROOT / "profiles/slurm")]
+    command += ["--snakefile", str(ROOT / "tests/cluster/faults.smk"), *MACHINE, "--jobs=5"]
+    given = {"root": str(ROOT), "nodes": NODES, "training": json.dumps(TRAINING)}
+    config = folder / "config.json"
+    config.write_text(json.dumps({**given, "documents": SHARD_DOCUMENTS}))
+    environment = python_environment(PYTHONPATH=str(ROOT), **cluster.environment())
+    with open(folder / "run.log", "wb") as log:
+        process = subprocess.Popen(
+            [*command, "--configfile", str(config)],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    return FaultyRun(cluster, folder, process)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
+    """Run the five jobs to their end through all faults."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("faults")
+    write_data(folder / "data")
+    with running_cluster(nodes=3) as cluster:
+        run = start(cluster, folder)
+        try:
+            meet_faults(run)
+            yield run
+        finally:
+            run.process.kill()  # where it has not ended
+            run.process.wait()
+
+
+def meet_faults(run: FaultyRun) -> None:
+    """Let every job that is at work meet its fault, the controller too, and wait for the end."""
+    run.stop_in_the_middle(SIGNS)
+    for _ in run.while_running(pause=0.5):
+        if any(job["JobState"] == "COMPLETED" for job in jobs_of(run, "rule_hungry")):
+            break
+    urgent = preempt(run)
+    lose_node(run, "lost.checkpoints", NODES["lost"])
+    trainings = [f"rule_train_wildcards_{name}" for name in ("lost", "preempted")]
+    for _ in run.while_running(pause=0.5):
+        if all(int(jobs_of(run, name)[0]["Restarts"]) for name in trainings):
+            break
+    lose_controller(run.cluster)
+    for _ in run.while_running(pause=1):
+        run.hasten()
+        if all((run.folder / name / "model.json").exists() for name in ("lost", "preempted")):
+            break
+    urgent.wait(SECONDS)
+    assert run.process.wait(SECONDS) == 0, run.log()
+
+
+def jobs_of(run: FaultyRun, comment: str) -> list[dict[str, str]]:
+    """Return SLURM's records of a job and its repetitions, oldest first."""
+    return [job for job in run.cluster.jobs() if job.get("Comment") == comment]
+
+
+@pytest.mark.parametrize("name", ["preempted", "lost", "timed"])
+def test_trainings_end_as_without_a_fault(faulty: FaultyRun, name: str) -> None:
+    for file in ("model.safetensors", "model.json"):
+        found = (faulty.folder / name / file).read_bytes()
+        assert found == (faulty.folder / "data" / "whole" / file).read_bytes()
+    curves = [faulty.folder / f / "training.parquet" for f in (name, "data/whole")]
+    assert content_of(curves[0]) == content_of(curves[1])
+
+
+@pytest.mark.parametrize("name", ["preempted", "timed"])
+def test_trainings_that_slurm_asked_to_end_went_on_from_where_they_were(
+    faulty: FaultyRun, name: str
+) -> None:
+    """The checkpoint of the signal is of a step at which none was due."""
+    log = (faulty.folder / f"{name}.log").read_text()
+    kept = [line for line in log.splitlines() if "is kept: the same command goes on" in line]
+    assert len(kept) == 1
+    step = kept[0].split()[1]
+    assert f" {step}/" in log.partition(kept[0])[2]  # where the bar of the next attempt begins
+
+
+@pytest.mark.parametrize("name", ["preempted", "lost"])
+def test_slurm_queues_a_job_again_that_was_preempted_or_lost_its_node(
+    faulty: FaultyRun, name: str
+) -> None:
+    (job,) = jobs_of(faulty, f"rule_train_wildcards_{name}")
+    assert job["JobState"] == "COMPLETED"
+    assert int(job["Restarts"]) >= 1
+
+
+@pytest.mark.parametrize("comment", ["rule_train_wildcards_timed", "rule_generate"])
+def test_a_job_out_of_time_is_submitted_with_more(faulty: FaultyRun, comment: str) -> None:
+    *cut, last = jobs_of(faulty, comment)
+    assert [job["JobState"] for job in cut] == ["TIMEOUT"] * len(cut)
+    assert cut
+    assert last["JobState"] == "COMPLETED"
+    assert last["TimeLimit"] > cut[0]["TimeLimit"]
+
+
+def test_a_shard_cut_by_the_limit_is_made_whole_and_nothing_is_left_of_it(
+    faulty: FaultyRun,
+) -> None:
+    shard = faulty.folder / "shard.parquet"
+    expected = faulty.folder / "expected.parquet"
+    command = [sys.executable, "-m", "scripts.generate", "--model", "data/whole", "--device", "cpu"]
+    command += ["--decoding", '{"kind": "ancestral"}', "--name", "whole/ancestral", "--seed", "1"]
+    command += ["--count", "100", "--maximum-length", "40", "--output", str(expected)]
+    environment = python_environment(PYTHONPATH=str(ROOT))
+    subprocess.run(command, cwd=faulty.folder, env=environment, check=True, capture_output=True)
+    assert pq.read_table(shard).num_rows == SHARD_DOCUMENTS
+    assert pq.read_table(shard).slice(0, 100).equals(pq.read_table(expected))
+    assert not list(faulty.folder.rglob("*.partial*"))
+
+
+def test_a_job_over_its_memory_is_killed_and_submitted_with_twice_as_much(
+    faulty: FaultyRun,
+) -> None:
+    first, second = jobs_of(faulty, "rule_hungry")
+    assert first["JobState"] != "COMPLETED"
+    assert second["JobState"] == "COMPLETED"
+    memory = [int(job["MinMemoryNode"].removesuffix("M")) for job in (first, second)]
+    assert memory[1] == 2 * memory[0]

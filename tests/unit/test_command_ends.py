@@ -1,0 +1,170 @@
+"""How a command ends: its status, its one line, and nothing half written beside its output.
+
+Needs nothing but the checkout and /dev/full. Oracle: the statuses that the contract of the commands
+names (0, 1, 2, 128 + signal), and what is on the disk afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from beyond_perplexity.errors import InputError, describe_os_error, run_command
+from beyond_perplexity.storage.fingerprint import ROOT
+
+HEAD = """
+import sys, time
+from beyond_perplexity.errors import InputError, prepare_process, run_command
+prepare_process()
+"""
+WAITING = """
+from beyond_perplexity.storage.outputs import atomic_path
+def main():
+    with atomic_path(sys.argv[1]) as temporary:
+        temporary.write_text("half")
+        print("begun", flush=True)
+        time.sleep(60)
+run_command(main)
+"""
+
+
+def run(code: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell with its standard streams redirected."""
+    command = ["bash", "-c", f'"$0" -c "$1" {redirection}', sys.executable, HEAD + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "line"),
+    [
+        ("InputError('a.txt: line 1: is\\n  \\x1b[31m bad')", 1, "a.txt: line 1: is \\x1b[31m bad"),
+        ("OSError(28, 'x', 'a.txt')", 1, "a.txt: No space left on device; make room, or name"),
+        ("PermissionError(13, 'x', b'a\\xff')", 1, "a\\udcff: Permission denied; check"),
+        ("MemoryError('5 GB')", 1, "out of memory (5 GB)"),
+        ("KeyboardInterrupt", 130, "stopped by Ctrl-C"),
+        ("BrokenPipeError(32, 'x')", 141, None),
+        ("SystemExit(2)", 2, None),
+    ],
+)
+def test_status_and_line(raised: str, status: int, line: str | None, capsys) -> None:
+    def main() -> None:
+        raise eval(raised)
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(main)
+    said = capsys.readouterr().err
+    assert ended.value.code == status
+    assert (said == "") if line is None else said.startswith(f"error: {line}")
+    assert said.count("\n") == (line is not None)
+
+
+def test_an_error_of_the_code_keeps_its_traceback() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        run_command(lambda: (_ for _ in ()).throw(ValueError("mine")))
+
+
+def test_a_message_is_cut_in_its_middle(capsys) -> None:
+    def main() -> None:
+        raise InputError("first " + "x" * 10**6 + " last")
+
+    with pytest.raises(SystemExit):
+        run_command(main)
+    said = capsys.readouterr().err
+    assert len(said) < 2_100
+    assert said.startswith("error: first x")
+    assert said.endswith("x last\n")
+
+
+def test_every_reason_has_words() -> None:
+    """Of a full disk nobody knows the file: libraries do not say which it was."""
+    full = describe_os_error(OSError(errno.ENOSPC, "x"))
+    assert full.startswith("an output, standard output or the temporary folder /")
+    assert describe_os_error(OSError("torn")) == "torn"
+    assert describe_os_error(OSError(errno.EIO, "x", 3)) == "3: Input/output error"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", HEAD + WAITING, str(tmp_path / "out" / "a.json")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    assert list((tmp_path / "out").iterdir())
+    begun = time.monotonic()
+    os.kill(process.pid, number)
+    _, said = process.communicate()
+    assert time.monotonic() - begun < 30
+    assert process.returncode == 128 + number
+    assert said.startswith(b"error: stopped by ")
+    assert said.count(b"\n") == 1
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_a_shell_ignores_stays_ignored() -> None:
+    """A shell without job control lets its background processes ignore Ctrl-C."""
+    code = "import os, signal; run_command(lambda: os.kill(os.getpid(), signal.SIGINT))"
+    done = run(code + "; print('lives')", "& wait $!")
+    assert (done.returncode, done.stdout) == (0, "lives\n"), done.stderr
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [
+        (">/dev/full", "an output, standard output or the temporary folder .*: No space left"),
+        (">&-", "standard input or output: Bad file descriptor; "),
+    ],
+)
+def test_standard_output_that_takes_nothing(lines: int, redirection: str, reason: str) -> None:
+    done = run(f"run_command(lambda: print('x\\n' * {lines}))", redirection)
+    assert done.returncode == 1
+    assert re.match(f"error: {reason}", done.stderr)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_output_is_no_error_where_nothing_is_printed() -> None:
+    done = run("run_command(lambda: None)", ">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_input_is_one_line() -> None:
+    done = run("run_command(lambda: sys.stdin.buffer.read())", "<&-")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard input or output: Bad file descriptor; ")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_errors_that_nobody_can_read(redirection: str, tmp_path: Path) -> None:
+    """No file that is opened gets the number of the closed stream."""
+    path = tmp_path / "a"
+    opened = f"held = open({str(path)!r}, 'w'); import os; os.write(2, b'of a library')"
+    done = run(
+        "def main():\n    try:\n        "
+        + opened
+        + "\n    except OSError:\n        pass\n    raise InputError('x')\nrun_command(main)",
+        redirection,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert path.read_text() == ""
+
+
+def test_help_that_nobody_can_read_ends_without_a_traceback() -> None:
+    done = run("import argparse\nrun_command(argparse.ArgumentParser().parse_args)", "--help >&-")
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_a_command_is_prepared_before_its_imports() -> None:
+    """A stream that is closed is filled before a library can open a file in its place."""
+    code = "import sys, runpy; sys.argv[0] = '-m'; import scripts; print(sys.stdin.fileno())"
+    command = ["bash", "-c", '"$0" -c "$1" <&-', sys.executable, code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout == "0\n", done.stderr

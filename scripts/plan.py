@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from beyond_perplexity.arguments import CommandParser, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.planning import pilot
 from beyond_perplexity.planning.planned import (
@@ -29,21 +29,21 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import write_json
 
+MOST = 1_000_000  # of anything that a pilot makes
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="Ends with a dry run's summary.")
+    parser = CommandParser(description=__doc__, epilog="Ends with a dry run's summary.")
     add = parser.add_argument
     size = pilot.PilotSize()
     add("--configfile", default="config.yaml", help="the run that is planned (config.yaml)")
-    add("--documents", type=int, default=size.documents, help="documents of the smaller shards")
-    add("--instances", type=int, default=size.instances, help="instances of the smaller shards")
-    add("--samples", type=int, default=size.samples, help="samples of an instance, at most")
-    add("--steps", type=int, default=size.steps, help="steps of models that are not trained yet")
+    number = whole(1, MOST)
+    add("--documents", type=number, default=size.documents, help="documents of the smaller shards")
+    add("--instances", type=number, default=size.instances, help="instances of the smaller shards")
+    add("--samples", type=number, default=size.samples, help="samples of an instance, at most")
+    add("--steps", type=number, default=size.steps, help="steps of models that are not trained yet")
     add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
     given = parser.parse_args()
-    for name in ("documents", "instances", "samples", "steps"):
-        if getattr(given, name) < 1:
-            raise InputError(f"--{name}: is {getattr(given, name)}, expected at least 1")
     size = pilot.PilotSize(given.documents, given.instances, given.samples, given.steps)
     prepare_environment(ROOT)
     options = given.snakemake or ["--cores=all"]

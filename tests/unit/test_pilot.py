@@ -152,7 +152,8 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     ("given", "said"),
     [
         (["--documents", "0"], "--documents: "),
-        (["--configfile", "{folder}/away.yaml"], "away.yaml: cannot be read as a configuration"),
+        (["--configfile", "{folder}/away.yaml"], "away.yaml: "),
+        (["--configfile", "{folder}/bad.yaml"], "bad.yaml: cannot be read as YAML"),
         (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
         (["--configfile", "{folder}/odd.yaml"], "config: "),
     ],
@@ -160,6 +161,7 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
 def test_what_cannot_be_planned_is_said_before_anything_runs(
     given, said, tmp_path, monkeypatch
 ) -> None:
+    (tmp_path / "bad.yaml").write_text("{")
     (tmp_path / "list.yaml").write_text("[1]")
     (tmp_path / "odd.yaml").write_text("sead: 1")
     options = [word.format(folder=tmp_path) for word in given]

@@ -24,8 +24,8 @@ from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges
-from beyond_perplexity.storage.shards import write_json
 
 prepare_environment(workflow.basedir)
 

@@ -1,5 +1,6 @@
 # Lookups that the rules share: configuration, fingerprints, lists of targets, resources.
 import atexit
+import contextlib
 import os
 import sys
 
@@ -23,8 +24,8 @@ from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges
-from beyond_perplexity.storage.shards import write_json
 
 prepare_environment(workflow.basedir)
 
@@ -217,7 +218,8 @@ def print_summary():
             for *names, job in planned
         ]
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.
-        print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
+        with contextlib.suppress(BrokenPipeError):
+            print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
 
 
 LOCAL_TARGETS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -13,32 +12,40 @@ from typing import Any
 
 import yaml
 
+from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.planning import pilot
-from beyond_perplexity.planning.planned import JOBS_VARIABLE, finished_jobs, read_jobs
+from beyond_perplexity.planning.planned import (
+    JOBS_VARIABLE,
+    finished_jobs,
+    largest_units,
+    read_jobs,
+)
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.shard_sizes import describe_shards, whole_shards
 from beyond_perplexity.planning.summary import SUMMARY_TITLE
 from beyond_perplexity.planning.timings import PLAN_FILE, fit_timing, plan_content
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage.inputs import read_utf8
 from beyond_perplexity.storage.outputs import write_json
+
+MOST = 1_000_000  # of anything that a pilot makes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="Ends with a dry run's summary.")
+    parser = CommandParser(description=__doc__, epilog="Ends with a dry run's summary.")
     add = parser.add_argument
     size = pilot.PilotSize()
     add("--configfile", default="config.yaml", help="the run that is planned (config.yaml)")
-    add("--documents", type=int, default=size.documents, help="documents of the smaller shards")
-    add("--instances", type=int, default=size.instances, help="instances of the smaller shards")
-    add("--samples", type=int, default=size.samples, help="samples of an instance, at most")
-    add("--steps", type=int, default=size.steps, help="steps of models that are not trained yet")
+    number = whole(1, MOST)
+    add("--documents", type=number, default=size.documents, help="documents of the smaller shards")
+    add("--instances", type=number, default=size.instances, help="instances of the smaller shards")
+    add("--samples", type=number, default=size.samples, help="samples of an instance, at most")
+    add("--steps", type=number, default=size.steps, help="steps of models that are not trained yet")
+    add("--output", type=output_file, help=f"plan to write ({PLAN_FILE} of the results)")
     add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
     given = parser.parse_args()
-    for name in ("documents", "instances", "samples", "steps"):
-        if getattr(given, name) < 1:
-            raise InputError(f"--{name}: is {getattr(given, name)}, expected at least 1")
     size = pilot.PilotSize(given.documents, given.instances, given.samples, given.steps)
     prepare_environment(ROOT)
     options = given.snakemake or ["--cores=all"]
@@ -53,21 +60,21 @@ def main() -> None:
     _run(file, *options, "--keep-going", *wanted)
     timings = {kind: fit_timing(held) for kind, held in finished_jobs(jobs).items()}
     content = plan_content(timings, platform.node())
-    write_json(Path(run.results) / PLAN_FILE, content)
+    write_json(given.output or Path(run.results) / PLAN_FILE, content)
     planned = _jobs(folder.parent / "jobs.json", given.configfile, "--forceall")
-    units = {job.kind: max(j.units for j in planned if j.kind == job.kind) for job in planned}
-    print("\n".join(describe_shards(run, whole_shards(timings, units))))
+    print("\n".join(describe_shards(run, whole_shards(timings, largest_units(planned)))))
     printed = _run(given.configfile, "--dry-run", "--quiet", shown=False)
     print(printed[printed.index(SUMMARY_TITLE) :].rstrip())
 
 
 def _load(path: str | Path) -> tuple[dict[str, Any], Run]:
     """Read a configuration, as it stands and with all defaults."""
+    text = read_utf8(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
         config, checked = yaml.safe_load(text), yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: cannot be read as a configuration ({error})") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{path}: cannot be read as YAML ({said}); correct it") from error
     if not isinstance(config, dict):
         raise InputError(f"{path}: is no configuration; it should be a YAML mapping")
     validate(checked, ROOT / "rules" / "config.schema.yaml")

@@ -79,13 +79,26 @@ def shrink(config: Mapping[str, Any], run: Run, size: PilotSize) -> dict[str, An
         reduction = small["importance"].get("reduction", {})
         few = {"replicate_samples": max(1, samples // 2)}
         small["importance"]["reduction"] = {**reduction, **few}
+        if simulated := small["importance"].get("bidirectional"):
+            held = {"documents": (_INSTANCES + 1) * size.instances}
+            small["importance"]["bidirectional"] = {**simulated, **held}
+    _shorten(small, run, size.steps)
+    return small
+
+
+def _shorten(small: Mapping[str, Any], run: Run, steps: int) -> None:
+    """Train what is not there yet for some steps, in place; what only counts has none."""
     for section in ("models", "proposals"):
         for name, model in small.get(section, {}).items():
             row = FAMILIES[model["family"]]
             trained = row.reference and row.kind not in ("counted", "brought")
             if trained and not is_finished(run, name):
-                model["training"] = _short(model.get("training") or {}, size.steps)
-    return small
+                model["training"] = _short(model.get("training") or {}, steps)
+    for name, evaluator in small.get("evaluators", {}).items():
+        made = Path(run.results) / "evaluators" / name / "evaluator.json"
+        learns = run.evaluators.is_trained(name) and run.evaluators.row(name).network
+        if learns and not made.exists():
+            evaluator["training"] = _short(evaluator.get("training") or {}, steps)
 
 
 def _short(given: Mapping[str, Any], steps: int) -> dict[str, Any]:

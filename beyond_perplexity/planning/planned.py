@@ -51,6 +51,14 @@ def read_jobs(rows: Iterable[Mapping[str, Any]]) -> list[ListedJob]:
     return [ListedJob(**{**row, "outputs": tuple(row["outputs"])}) for row in rows]
 
 
+def largest_units(jobs: Iterable[ListedJob]) -> dict[str, float]:
+    """Return the units of the largest job of every kind: of a whole shard."""
+    found: dict[str, float] = {}
+    for job in jobs:
+        found[job.kind] = max(job.units, found.get(job.kind, 0.0))
+    return found
+
+
 def finished_jobs(jobs: Iterable[ListedJob]) -> dict[str, list[Finished]]:
     """Return what the jobs took that have ended, by their kind."""
     found: dict[str, list[Finished]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# Wildcards that only say which part of the work a job is.
-CUTS = frozenset({"shard", "block", "units", "draws", "instances", "samples", "resample"})
+# Wildcards that only say which part of the work a job is; draws of another split cost the same.
+_PARTS = ("shard", "block", "units", "draws", "instances", "samples", "resample")
+CUTS = frozenset({*_PARTS, "drawn", "reduced"})
 _CHANCE = 0.2  # of the time of a job: other work on the machine, a slow file system
 PLAN_FILE = "plan.json"  # in the folder of the results
 
@@ -101,13 +103,19 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
     return Timing(begun, each, megabytes, written, rough=float(grown < least))
 
 
+def _is_sensible(number: float) -> bool:
+    return math.isfinite(number) and number >= 0
+
+
 def read_benchmark(path: str | Path) -> tuple[float, float] | None:
     """Return the seconds and the megabytes of a job that has ended; None where it has not."""
     try:
         last = Path(path).read_text(encoding="utf-8").splitlines()[-1]
         held = json.loads(last)
         memory = held.get("max_rss")
-        return float(held["s"]), float(memory) if isinstance(memory, int | float) else 0.0
+        seconds = float(held["s"])
+        known = isinstance(memory, int | float) and _is_sensible(memory)
+        return (seconds, float(memory) if known else 0.0) if _is_sensible(seconds) else None
     except (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError):
         return None
 
@@ -119,7 +127,8 @@ def read_plan(path: str | Path) -> dict[str, Timing]:
     """
     try:
         held = json.loads(Path(path).read_text(encoding="utf-8"))["timings"]
-        return {kind: Timing(**{k: float(v) for k, v in row.items()}) for kind, row in held.items()}
+        rows = {kind: {k: float(v) for k, v in row.items()} for kind, row in held.items()}
+        return {k: Timing(**row) for k, row in rows.items() if all(map(_is_sensible, row.values()))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

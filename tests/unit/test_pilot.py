@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.pilot import (
     PilotSize,
     link_finished,
@@ -18,7 +19,13 @@ from beyond_perplexity.planning.pilot import (
     shrink,
     targets,
 )
-from beyond_perplexity.planning.planned import ListedJob, finished_jobs, list_job, read_jobs
+from beyond_perplexity.planning.planned import (
+    ListedJob,
+    finished_jobs,
+    largest_units,
+    list_job,
+    read_jobs,
+)
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.shard_sizes import (
     SizedKind,
@@ -28,6 +35,7 @@ from beyond_perplexity.planning.shard_sizes import (
 )
 from beyond_perplexity.planning.timings import Finished, Timing
 from beyond_perplexity.planning.validation import validate
+from scripts import plan
 
 ROOT = Path(__file__).parents[2]
 SIZE = PilotSize(documents=2, instances=1, samples=5, steps=3)
@@ -60,6 +68,10 @@ def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
     for model in run.config["generation"]["models"]:
         assert len(pilot.samples.shards(model)) == 2
         assert pilot.samples.shard_range("00000")[1] == 15 * pilot.samples.shard_range("00001")[1]
+    for name in run.config["evaluators"]:
+        held = pilot.config["evaluators"][name].get("training", {})
+        networks = run.evaluators.is_trained(name) and run.evaluators.row(name).network
+        assert (held.get("maximum_steps") == 3) == networks
     for name in (*run.config["models"], *run.config["proposals"]):
         steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
         assert (steps == 3) == (
@@ -105,6 +117,8 @@ def test_jobs_are_written_and_read_and_those_that_ended_are_told(tmp_path) -> No
     row = list_job("generate", wildcards, 12.0, benchmark, [output])
     jobs = read_jobs([row, list_job("plot", {}, 1.0, None, [])])
     assert jobs[0] == ListedJob("generate/m/d", 12.0, str(benchmark), (str(output),))
+    smaller = list_job("generate", {**wildcards, "shard": "00002"}, 7.0, None, [])
+    assert largest_units([*jobs, *read_jobs([smaller])]) == {"generate/m/d": 12.0, "plot": 1.0}
     assert finished_jobs(jobs) == {}
     benchmark.write_text('{"s": 3, "max_rss": 40}')
     assert finished_jobs(jobs) == {}  # its output is not there
@@ -132,3 +146,26 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     assert "<1" in text  # a bound
     assert "more --documents" in text
     assert [rounded(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--documents", "0"], "--documents: "),
+        (["--configfile", "{folder}/away.yaml"], "away.yaml: "),
+        (["--configfile", "{folder}/bad.yaml"], "bad.yaml: cannot be read as YAML"),
+        (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
+        (["--configfile", "{folder}/odd.yaml"], "config: "),
+    ],
+)
+def test_what_cannot_be_planned_is_said_before_anything_runs(
+    given, said, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "bad.yaml").write_text("{")
+    (tmp_path / "list.yaml").write_text("[1]")
+    (tmp_path / "odd.yaml").write_text("sead: 1")
+    options = [word.format(folder=tmp_path) for word in given]
+    monkeypatch.setattr("sys.argv", ["plan", *options])
+    monkeypatch.setattr(plan.subprocess, "run", None)
+    with pytest.raises(InputError, match=said):
+        plan.main()

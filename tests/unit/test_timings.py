@@ -6,6 +6,7 @@ Needs nothing. Oracle: times that follow from a start and a rate that the test c
 from __future__ import annotations
 
 import json
+import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ import pytest
 from beyond_perplexity.planning.timings import (
     PLAN_FILE,
     Finished,
+    Timing,
     Timings,
     fit_timing,
     kind_of,
@@ -55,13 +57,22 @@ def test_the_kind_of_a_job_leaves_out_which_part_it_is() -> None:
     assert kind_of("train", {"model": "lstm"}) == "train/lstm"
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n"])
+BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
+
+
+@pytest.mark.parametrize("text", BROKEN)
 def test_what_is_no_benchmark_says_nothing(tmp_path, text) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(text)
     assert read_benchmark(path) is None
     assert read_benchmark(tmp_path / "away.jsonl") is None
     assert read_plan(path) == {}
+
+
+def test_a_plan_with_numbers_that_cannot_be_leaves_them_aside(tmp_path) -> None:
+    rows = {"a": Timing(1, 2, 3, 4), "b": Timing(1, math.inf, 3, 4), "c": Timing(-1, 2, 3, 4)}
+    (tmp_path / "plan.json").write_text(json.dumps(plan_content(rows, "here")))
+    assert read_plan(tmp_path / "plan.json") == {"a": Timing(1, 2, 3, 4)}
 
 
 def test_the_last_attempt_counts_and_memory_may_be_unknown(tmp_path) -> None:

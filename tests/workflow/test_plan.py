@@ -116,3 +116,25 @@ def test_a_plan_says_what_earlier_jobs_took_and_which_files_are_missing(checkout
     assert re.search(rf"8  generate +{minutes:.1f} min each\n", printed)
     assert "disk         6.0 GB of what was measured" in printed
     assert printed.endswith("\n  missing      1 of the files that it reads\n    away.xml\n")
+
+
+def test_what_a_user_sets_grows_as_it_is_written_and_the_rest_doubles(checkout):
+    """A corpus that cannot be read fails three times; the form is that of docs/slurm.md."""
+    smoke = checkout.path / "configs" / "smoke.yaml"
+    (checkout.path / "broken.xml.bz2").write_bytes(b"no archive")
+    smoke.write_text(smoke.read_text().replace("embedded:enwiki-excerpt", "broken.xml.bz2"))
+    grows = "extract_corpus:mem_mb=300*attempt"
+    done = checkout.snakemake(
+        *SMOKE, "--retries=2", f"--set-resources={grows}", "corpora", check=False
+    )
+    assert done.returncode
+    asked = re.findall(r"^    resources: .*$", done.stdout, re.M)
+    found = [
+        tuple(int(re.search(rf"\b{name}=(\d+)", line)[1]) for name in ("mem_mb", "runtime"))
+        for line in asked
+    ]
+    assert found == [(300, 30), (600, 60), (900, 120)]
+    assert (
+        grows.partition("=")[2].replace("300", "720")
+        in (checkout.path / "docs" / "slurm.md").read_text()
+    )

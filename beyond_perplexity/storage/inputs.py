@@ -23,7 +23,8 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked
 ARCHIVE_BYTES = 1 << 40
 WHOLE_BYTES = 1 << 30  # of what is held whole, such as a vocabulary
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
+_MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 _OTHER_PACKERS = {
@@ -226,7 +227,9 @@ def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zip
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from error
-        raise InputError(f"{path}: no zip archive ({error}); fetch it again") from error
+        raise InputError(
+            f"{path}: is no zip archive or damaged ({error}); fetch it again"
+        ) from error
     members = archive.infolist()
     secret = next((member.filename for member in members if member.flag_bits & 1), None)
     size = sum(member.file_size for member in members)
@@ -310,9 +313,9 @@ def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
     InputError
         When it cannot be read, is larger, or no UTF-8; then it names the line.
     """
-    content = read_whole(path, most)
+    content = read_whole(path, most).removeprefix(_MARK)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error

@@ -29,7 +29,7 @@ def _explained(path: object) -> Iterator[None]:
         raise DamagedError(str(path), "not a readable Parquet file", said) from error
 
 
-class ParquetInput(pq.ParquetFile):  # type: ignore[misc]
+class ParquetInput(pq.ParquetFile):
     """A Parquet file whose batches hold what their types say.
 
     Parameters

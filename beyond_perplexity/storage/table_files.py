@@ -81,7 +81,7 @@ class TableFile:
             if self._csv:
                 self._check_separator()
                 with self._stream_csv() as stream:
-                    self.names = tuple(stream.schema.names)
+                    self.names = _names(self.path, stream.schema)
                 self._group_rows = [0]
             else:
                 with ParquetInput(self.path) as file:
@@ -281,6 +281,13 @@ class TableFile:
         """Raise `InputError` where log p is NaN or +inf; −inf is an impossible latent."""
         values = batch.columns[name]
         self.check(batch, name, np.isnan(values) | np.isposinf(values), "a number or -inf")
+
+
+def _names(path: Path, schema: pa.Schema) -> tuple[str, ...]:
+    try:
+        return tuple(schema.names)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: line 1: is not UTF-8; convert the file") from error
 
 
 def _casts(column: pa.Array, kind: pa.DataType) -> bool:

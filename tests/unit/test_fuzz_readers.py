@@ -145,10 +145,13 @@ def texts(reader: Callable[..., Any]) -> Callable[[Path], object]:
     return read
 
 
-def read_graph(path: Path) -> object:
-    source = SourceOptions("linked-wikitext", ["x"], knowledge_graph=str(path), aliases=str(path))
-    reader = linked.Reader(source, Problems(False))
-    return list(reader.aliases()), list(reader.triples())
+def read_side_file(key: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        source = SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
+        reader = linked.Reader(source, Problems(False))
+        return drain(reader.aliases() if key == "aliases" else reader.triples())
+
+    return read
 
 
 def read_dump(path: Path) -> object:
@@ -187,7 +190,7 @@ def written(save: Callable[[Path], object], suffix: str = "") -> bytes:
 
 
 def fasttext_model() -> bytes:
-    head = fasttext._HEAD.pack(793712314, 12, 2, 5, 5, 1, 5, 1, 1, 2, 3, 0, 0, 4, 0, 0.0)[:64]
+    head = fasttext._HEAD.pack(793712314, 12, 2, 5, 5, 1, 5, 1, 1, 2, 3, 1, 2, 0, 0.0)
     sizes = fasttext._SIZES.pack(2, 2, 0, 9, -1)
     words = b"".join(word + b"\0" + fasttext._ENTRY.pack(3, 0) for word in (b"a", b"b"))
     rows = np.arange(10, dtype="<f4").tobytes()
@@ -213,7 +216,10 @@ DUMP = (
     "<mediawiki><page><title>A</title><ns>0</ns><revision><text>'''A''' is [[b|c]]. {{x|y}}"
     "&lt;ref&gt;z&lt;/ref&gt;</text></revision></page></mediawiki>"
 )
-CONLL = "#begin document (a)\na 0 0 The DT (S(NP* - - - - (1\na 0 1 cat NN *)) - - - - 1)\n\n"
+CONLL = (
+    "#begin document (a)\na 0 0 The DT (S(NP* - - - - (1\na 0 1 cat NN *)) - - - - 1)\n\n"
+    "#end document\n"
+)
 LINKED = {
     "title": "A",
     "tokens": ["The", "cat", "sat"],
@@ -237,7 +243,7 @@ SAMPLES: dict[str, Any] = {
     "log_prob_decoding": pa.array([None, None], pa.float64()),
     "finished": pa.array([True, False]),
 }
-SCORES = "bytes,tokens,log_p\n12,3,-4.5\n9,2,-3\n"
+SCORES = "bytes,log_likelihood,doc_id,group\n12,-4.5,0,a\n9,-3,1,b\n"
 
 Case = tuple[str, Callable[[], bytes], Callable[[Path], object]]
 CASES: dict[str, Case] = {
@@ -258,7 +264,12 @@ CASES: dict[str, Case] = {
     "graph": (
         "a.pkl",
         lambda: pickle.dumps({"Q1": [("P1", "Q2"), ("P2", "Q3")], "Q2": []}, 4),
-        read_graph,
+        read_side_file("knowledge_graph"),
+    ),
+    "aliases": (
+        "a.pkl",
+        lambda: pickle.dumps({"Q1": ["a", "b c"], "Q2": {"d"}}, 2),
+        read_side_file("aliases"),
     ),
     "table": ("a.csv", CSV.encode, read_table),
     "packed table": ("a.csv.gz", lambda: gzip.compress(CSV.encode(), mtime=0), read_table),
@@ -335,7 +346,7 @@ CASES: dict[str, Case] = {
 }
 sound = functools.cache(lambda name: CASES[name][1]())
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,  # a limit of time would depend on the machine
     database=None,
@@ -497,13 +508,29 @@ def smoke() -> str:
     return (SCHEMA.parents[1] / "configs" / "smoke.yaml").read_text(encoding="utf-8")
 
 
-@settings(SETTINGS, max_examples=25)
+@settings(SETTINGS, max_examples=15)
 @given(data=st.data())
 def test_another_value_in_a_configuration_is_told(data: st.DataObject) -> None:
     config = yaml.safe_load(smoke())
     path = data.draw(st.sampled_from(list(places(config))))
     replaced(config, path, data.draw(VALUES))
     check(lambda: validate(config, SCHEMA), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("word vectors", b"2 3"),
+        ("ARPA", b"\\data\\\n" + b"9" * 5000 + b"\n"),
+        ("table", b"log_p,\xff\n1,2\n"),
+        ("Parquet table", parquet(log_p=[1.0]).replace(b"log_p", b"log_\xff")),
+        ("text", b"\x28\xb5\x2f\xfd and no more"),
+    ],
+)
+def test_what_a_longer_search_found(name: str, content: bytes, tmp_path: Path) -> None:
+    file, _, read = CASES[name]
+    (tmp_path / file).write_bytes(content)
+    check(lambda: read(tmp_path / file), tmp_path / file)
 
 
 def test_every_format_of_a_corpus_is_among_them() -> None:

@@ -8,7 +8,7 @@ sys.path.insert(0, str(workflow.basedir))
 
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.labels import reference_in
+from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED

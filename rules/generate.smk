@@ -6,9 +6,6 @@
 # steps     generate | import_samples
 
 
-ruleorder: import_samples > generate
-
-
 rule generate:
     """Draw one shard of documents from a model."""
     input:
@@ -20,6 +17,9 @@ rule generate:
         "<logs>/generate/{model}/{decoding}/{shard}.log",
     benchmark:
         "<benchmarks>/generate/{model}/{decoding}/{shard}.jsonl"
+    wildcard_constraints:
+        # a missing file of samples that were brought is no reason to look for such a model
+        model=f"(?!{EXTERNAL}/){NAME}",
     conda:
         environment(gpus)
     resources:

@@ -58,10 +58,11 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
 
     from beyond_perplexity.planning.run import Run
     from beyond_perplexity.planning.validation import validate
+    from beyond_perplexity.storage.inputs import read_utf8
 
     try:
-        config = yaml.safe_load(config_path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        config = yaml.safe_load(read_utf8(config_path))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         reason = str(error).split("\n")[0]
         raise InputError(f"{config_path}: cannot be read as YAML ({reason})") from error
     if not isinstance(config, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from pathlib import Path
@@ -70,7 +71,7 @@ def check_file(path: Path) -> None:
     InputError
         When it is missing, a folder, or empty.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give a file with one document a line")
     check_input(path)
     if path.is_file() and path.stat().st_size == 0:

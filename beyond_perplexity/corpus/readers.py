@@ -185,6 +185,10 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
         problems.report(error.reason, error.place, error.detail)
 
 
+def _report_length(place: str, problems: Problems) -> None:
+    problems.report("line too long", place, f"it has more than {LONGEST_LINE_BYTES:,} bytes")
+
+
 class _Line:
     """A line as it comes in pieces; what is beyond the limit is not held."""
 
@@ -200,8 +204,7 @@ class _Line:
         self._size += len(part)
         if self._size > LONGEST_LINE_BYTES:
             self._parts.clear()
-            place, most = f"{self._path}: line {self.number}", f"{LONGEST_LINE_BYTES:,} bytes"
-            problems.report("line too long", place, f"it has more than {most}")
+            _report_length(f"{self._path}: line {self.number}", problems)
 
     @property
     def is_begun(self) -> bool:
@@ -235,6 +238,9 @@ def read_lines(path: Path, problems: Problems) -> Iterator[NumberedLine]:
 
 def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[NumberedLine]:
     place = f"{path}: line {number}"
+    if len(line) > LONGEST_LINE_BYTES:
+        _report_length(place, problems)
+        return
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

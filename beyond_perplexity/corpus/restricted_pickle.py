@@ -60,7 +60,10 @@ class _BoundedFile:
 
 
 # The implementation in Python: that in C allocates whatever memo index a file names.
-class _Unpickler(pickle._Unpickler):
+_BASE: Any = pickle._Unpickler
+
+
+class _Unpickler(_BASE):
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         """Give what makes a set; refuse anything else.
 
@@ -77,36 +80,31 @@ class _Unpickler(pickle._Unpickler):
         """Refuse references to objects outside the file."""
         raise InputError(f"refers to an object outside the file ({brief_repr(identifier)})")
 
-    def _check_keys(self, first: int) -> None:
-        for key in self.stack[first::2]:
-            _hashable(key)
-
+    # The stack holds what came after the last mark, for all of these but the first.
     def _load_item(self) -> None:
-        self._check_keys(len(self.stack) - 2)
-        super().load_setitem()
+        _hashable(self.stack[-2])
+        self.load_setitem()
 
     def _load_items(self) -> None:
-        self._check_keys(0)
-        super().load_setitems()
+        _set(self.stack[::2])
+        self.load_setitems()
 
     def _load_dict(self) -> None:
-        self._check_keys(0)
-        super().load_dict()
+        _set(self.stack[::2])
+        self.load_dict()
 
     def _add_items(self) -> None:
-        for item in self.stack:
-            _hashable(item)
-        super().load_additems()
+        _set(self.stack)
+        self.load_additems()
 
     def _load_frozenset(self) -> None:
-        for item in self.stack:
-            _hashable(item)
-        super().load_frozenset()
+        _set(self.stack)
+        self.load_frozenset()
 
     def _refuse_state(self) -> None:
         raise InputError("gives an object a state")
 
-    dispatch = pickle._Unpickler.dispatch | {
+    dispatch = _BASE.dispatch | {
         pickle.SETITEM[0]: _load_item,
         pickle.SETITEMS[0]: _load_items,
         pickle.DICT[0]: _load_dict,

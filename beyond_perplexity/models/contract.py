@@ -15,7 +15,7 @@ from torch.nn import functional
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import IGNORED
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.models.read_tensors import compare_shapes
+from beyond_perplexity.models.read_tensors import build_bounded
 from beyond_perplexity.options import parse_options
 
 
@@ -175,8 +175,7 @@ class TrainedModel(nn.Module, ABC):
             When the tensors are not those that the config builds.
         """
         arguments = {key: value for key, value in config.items() if key != "family"}
-        compare_shapes(lambda: cls(**arguments), tensors)
-        model = cls(**arguments)
+        model = build_bounded(lambda: cls(**arguments), tensors)
         model.load_state_dict(dict(tensors))
         return model
 

@@ -1,48 +1,66 @@
 """What was read from a model's file: whether it is what the description of the model asks for.
 
-A file may come from anybody. So its shapes are compared with those that the description would build
-before anything is built, and tables that are no weights, such as counts, are looked through.
+A file may come from anybody. So a description gets no more memory than the file of its weights
+accounts for, and tables that are no weights, such as counts, are looked through.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as registration
+from torch.overrides import TorchFunctionMode
 
 from beyond_perplexity.errors import InputError
 
 # A layer registers itself, its weights and some modules without any; tied weights stand once.
 PARTS_PER_TENSOR = 16
+# Masks and tables of positions are made anew, and a weight may be copied while it is made.
+NUMBERS_PER_NUMBER = 8
+FREE_NUMBERS = 1 << 27
+
+_Built = TypeVar("_Built", bound=nn.Module)
+_SIZED = {"empty", "zeros", "ones", "rand", "randn", "full"}
 
 
-def compare_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -> None:
-    """Compare the tensors that were read with those that a description builds, without building.
+def build_bounded(make: Callable[[], _Built], tensors: Mapping[str, Tensor]) -> _Built:
+    """Build a model from a description, in memory that the file of its weights accounts for.
 
     Parameters
     ----------
     make : callable
-        Makes the untrained model; it is called on torch's device without memory.
+        Makes the untrained model.
     tensors : mapping of str to Tensor
         The state dict that was read.
+
+    Returns
+    -------
+    torch.nn.Module
+        Still untrained; its state dict has the names, shapes and kinds of numbers of `tensors`.
 
     Raises
     ------
     InputError
-        Names the first tensor that is missing, superfluous, or of another shape or kind of number,
-        and counts the others.
+        When the description asks for much more than the file has, before it gets it. When tensors
+        are missing, superfluous, or of another shape or kind of number: names the first and counts
+        the others.
     """
-    with _counted_parts(PARTS_PER_TENSOR * (len(tensors) + 4)), torch.device("meta"):
-        expected = make().state_dict()
-    wrong = list(_differences(expected, tensors))
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    budget = _Budget(NUMBERS_PER_NUMBER * numbers + FREE_NUMBERS)
+    with _counted_parts(PARTS_PER_TENSOR * (len(tensors) + 4)), budget:
+        model = make()
+    wrong = list(_differences(model.state_dict(), tensors))
     if wrong:
         others = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
         raise InputError(f"{wrong[0]}{others}")
+    return model
 
 
 def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> Iterator[str]:
@@ -55,6 +73,38 @@ def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) ->
         elif found[name].is_floating_point() != tensor.is_floating_point():
             yield f"tensor '{name}' is {found[name].dtype}, expected {tensor.dtype}"
     yield from (f"tensor '{name:.80}' belongs to no part" for name in found.keys() - expected)
+
+
+class _Budget(TorchFunctionMode):
+    """Counts the numbers that a model asks for while it is built, before it gets them."""
+
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        self._left = numbers
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        self._left -= _asked_for(getattr(func, "__name__", ""), args, keywords)
+        if self._left < 0:
+            raise InputError("the description asks for a far larger model than the file holds")
+        return func(*args, **keywords)
+
+
+def _asked_for(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+    """Return how many numbers a function of torch makes: of a shape, or out of several tensors."""
+    if name == "arange" and all(type(value) is int for value in args):
+        return len(range(*args))
+    if name in _SIZED:
+        shape = keywords.get("size", args)
+        shape = shape[0] if shape and isinstance(shape[0], Sequence) else shape
+        return math.prod(size for size in shape if type(size) is int)
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    if name == "repeat":
+        return tensors[0].numel() * math.prod(size for size in args[1:] if type(size) is int)
+    if len(tensors) < 2:
+        return 0
+    sizes = zip_longest(*(reversed(tensor.shape) for tensor in tensors), fillvalue=1)
+    return math.prod(map(max, sizes))
 
 
 @contextmanager

@@ -154,7 +154,7 @@ class _Reading:
             self._close(number)
             self.done = True
         else:
-            self._fail(number, f"{text!r} is not what follows here; make the file again")
+            self._fail(number, f"{text!r:.80} is not what follows here; make the file again")
 
     def _take_rows(self, lines: _Lines) -> None:
         if self._order == 0:
@@ -162,7 +162,7 @@ class _Reading:
                 found = re.fullmatch(r"ngram (\d{1,3}) ?= ?(\d{1,18})", lines.text(line))
                 if not found or int(found[1]) != len(self._declared) + 1:
                     following = f"ngram {len(self._declared) + 1}=..."
-                    self._fail(int(number), f"is {lines.text(line)!r}, expected {following}")
+                    self._fail(int(number), f"is {lines.text(line)!r:.80}, expected {following}")
                 self._declared.append(int(found[2]))
         elif self._order > 0:
             self._rows.append(self._read_rows(lines))
@@ -200,7 +200,7 @@ class _Reading:
         wrong = np.flatnonzero(np.isnan(values) | (values == np.inf))
         if len(wrong):
             token = tokens[int(wrong[0])].as_py()
-            self._fail(int(numbers[wrong[0]]), f"{token!r} is no logarithm of a probability")
+            self._fail(int(numbers[wrong[0]]), f"{token!r:.80} is no logarithm of a probability")
         return np.where(values <= IMPOSSIBLE, -np.inf, values * math.log(10))
 
     def _place_words(self, lines: _Lines) -> np.ndarray:
@@ -218,7 +218,7 @@ class _Reading:
             ids = pc.index_in(tokens, value_set=self._lookup)
             if ids.null_count:
                 line = int(np.flatnonzero(ids.is_null())[0])
-                reason = f"the word {tokens[line].as_py()!r} is not among the 1-grams"
+                reason = f"the word {tokens[line].as_py()!r:.80} is not among the 1-grams"
                 self._fail(int(lines.numbers[line]), reason)
             words = ids.to_numpy().astype(np.int64)
             if place == 0:

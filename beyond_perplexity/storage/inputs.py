@@ -23,8 +23,10 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked
 ARCHIVE_BYTES = 1 << 40
 WHOLE_BYTES = 1 << 30  # of what is held whole, such as a vocabulary
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
+_MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
+_LONGEST_SAID = 200  # and of what a library says
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 _OTHER_PACKERS = {
     b"PK\x03\x04": "a zip archive; unpack it, or name its member where a configuration has an url",
@@ -53,6 +55,11 @@ class DamagedError(InputError):
         self.place, self.reason, self.detail = place, reason, detail
 
 
+def said(error: Exception) -> str:
+    """Return what a library says, in one line that is not too long: it may quote the file."""
+    return " ".join(str(error).split())[:_LONGEST_SAID]
+
+
 def is_address(name: str) -> bool:
     """Tell an address, such as ``https://…``, from a path."""
     return bool(_ADDRESS.match(name))
@@ -78,7 +85,7 @@ def unreadable(path: object, error: OSError) -> InputError:
         return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return InputError(f"{shown}: cannot be read (no such file); check the path")
-    reason = error.strerror or " ".join(str(error).split())
+    reason = error.strerror or said(error)
     return InputError(f"{shown}: cannot be read ({reason}); check the file and who may read it")
 
 
@@ -135,8 +142,7 @@ class _Unpacked(io.RawIOBase):
             if isinstance(error, OSError) and error.errno is not None:
                 raise unreadable(self._path, error) from error
             place = f"{self._path}: decompressed byte {self._position}"
-            detail = " ".join(str(error).split())
-            raise DamagedError(place, "truncated or damaged archive", detail) from error
+            raise DamagedError(place, "truncated or damaged archive", said(error)) from error
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)
@@ -226,7 +232,9 @@ def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zip
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from error
-        raise InputError(f"{path}: no zip archive ({error}); fetch it again") from error
+        raise InputError(
+            f"{path}: is no zip archive or damaged ({said(error)}); fetch it again"
+        ) from error
     members = archive.infolist()
     secret = next((member.filename for member in members if member.flag_bits & 1), None)
     size = sum(member.file_size for member in members)
@@ -261,7 +269,9 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
         except KeyError as error:
             raise InputError(f"{path}: no zip archive with a member '{member}'") from error
         except (NotImplementedError, RuntimeError, *_DAMAGE, zipfile.BadZipFile) as error:
-            raise InputError(f"{path}: member '{member}' cannot be unpacked ({error})") from error
+            raise InputError(
+                f"{path}: member '{member}' cannot be unpacked ({said(error)})"
+            ) from error
         with source:
             while part := _member_part(path, member, source):
                 target.write(part)
@@ -272,7 +282,7 @@ def _member_part(path: object, member: str, source: IO[bytes]) -> bytes:
         return source.read(INPUT_BYTES)
     except (*_DAMAGE, zipfile.BadZipFile) as error:
         raise InputError(
-            f"{path}: member '{member}' is truncated or damaged ({error}); fetch it again"
+            f"{path}: member '{member}' is truncated or damaged ({said(error)}); fetch it again"
         ) from error
 
 
@@ -310,9 +320,9 @@ def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
     InputError
         When it cannot be read, is larger, or no UTF-8; then it names the line.
     """
-    content = read_whole(path, most)
+    content = read_whole(path, most).removeprefix(_MARK)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error

@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.inputs import DamagedError, check_input, unreadable
-
-_SHOWN = 200  # characters of what pyarrow says
+from beyond_perplexity.storage.inputs import DamagedError, check_input, said, unreadable
 
 
 @contextmanager
@@ -22,14 +20,16 @@ def _explained(path: object) -> Iterator[None]:
     """Turn what pyarrow raises about a file into an `InputError`."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        reason = "the name of a column is not UTF-8"
+        raise DamagedError(str(path), "not a readable Parquet file", reason) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from error
-        said = " ".join(str(error).split())[:_SHOWN]
-        raise DamagedError(str(path), "not a readable Parquet file", said) from error
+        raise DamagedError(str(path), "not a readable Parquet file", said(error)) from error
 
 
-class ParquetInput(pq.ParquetFile):  # type: ignore[misc]
+class ParquetInput(pq.ParquetFile):
     """A Parquet file whose batches hold what their types say.
 
     Parameters
@@ -48,7 +48,8 @@ class ParquetInput(pq.ParquetFile):  # type: ignore[misc]
         self.path = path
         with _explained(path):
             super().__init__(path)
-        twice = [name for name, count in Counter(self.schema_arrow.names).items() if count > 1]
+            names = Counter(self.schema_arrow.names)
+        twice = [name for name, count in names.items() if count > 1]
         if twice:
             self.close()
             raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")

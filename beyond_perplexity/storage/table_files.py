@@ -83,7 +83,7 @@ class TableFile:
             if self._csv:
                 self._check_separator()
                 with self._stream_csv() as stream:
-                    self.names = tuple(stream.schema.names)
+                    self.names = _names(self.path, stream.schema)
                 self._group_rows = [0]
             else:
                 with ParquetInput(self.path) as file:
@@ -284,6 +284,13 @@ class TableFile:
         values = batch.columns[name]
         bad = ~(np.abs(values) < LARGEST_LOG) & ~np.isneginf(values)
         self.check(batch, name, bad, f"a number or -inf, no larger than {LARGEST_LOG:g}")
+
+
+def _names(path: Path, schema: pa.Schema) -> tuple[str, ...]:
+    try:
+        return tuple(schema.names)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: line 1: is not UTF-8; convert the file") from error
 
 
 def _casts(column: pa.Array, kind: pa.DataType) -> bool:

@@ -7,7 +7,6 @@ N entities, R relations, M edges, d the dimension of the embeddings, Q queries, 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from beyond_perplexity.models.read_tensors import (
     check_rising,
     check_whole,
 )
+from beyond_perplexity.storage.json_text import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, split_words
 
 SIZES = (
@@ -242,7 +242,7 @@ def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
     try:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            cutoff = int(json.loads(file.metadata()["options"])["cutoff"])
+            cutoff = int(parse_json(file.metadata()["options"])["cutoff"])
         strings = unpack_strings(tensors["aliases"])
         words = sorted({word for alias in strings for word in split_words(alias)})
         graph = KnowledgeGraph.of(tensors, cutoff, words)

@@ -34,7 +34,7 @@ from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
 from beyond_perplexity.semantics.evaluators.vectors import load_table
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
-from beyond_perplexity.storage.inputs import open_archive
+from beyond_perplexity.storage.inputs import open_archive, said
 from beyond_perplexity.storage.provenance import content_hash
 
 ENTAILMENT = "entailment"
@@ -248,7 +248,7 @@ def load_official(
     try:
         network.reader.layer.load_state_dict(tensors)
     except RuntimeError as error:
-        raise InputError(f"{path}: its weights do not fit each other ({error})") from error
+        raise InputError(f"{path}: its weights do not fit each other ({said(error)})") from error
     check_finite(network, path)
     return InferSentEncoder(network.to(choose_device(device)).eval(), table, SYMBOLS[version])
 

@@ -28,7 +28,7 @@ from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoug
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
 from beyond_perplexity.semantics.rows import NO_WORDS
-from beyond_perplexity.storage.inputs import open_archive, read_utf8
+from beyond_perplexity.storage.inputs import open_archive, read_utf8, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, load_vocabulary
 
@@ -194,11 +194,11 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
                 raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
             arrays = {name: np.asarray(held[name], np.float32) for name in names}
     except (OSError, ValueError, AttributeError, EOFError) as error:
-        raise InputError(f"{path}: is no .npz file of plain arrays ({error})") from error
+        raise InputError(f"{path}: is no .npz file of plain arrays ({said(error)})") from error
     except Exception as error:  # of zipfile
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: is damaged ({error}); fetch it again") from error
+        raise InputError(f"{path}: is damaged ({said(error)}); fetch it again") from error
     hidden = arrays["encoder_Ux"].shape[-1]
     inputs = arrays["encoder_Wx"].shape[0]
     if inputs != width:
@@ -220,7 +220,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     try:
         reader.layer.load_state_dict(tensors)
     except RuntimeError as error:
-        raise InputError(f"{path}: its arrays do not fit each other ({error})") from error
+        raise InputError(f"{path}: its arrays do not fit each other ({said(error)})") from error
     check_finite(reader, path)
     return reader
 

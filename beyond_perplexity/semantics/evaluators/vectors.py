@@ -26,7 +26,7 @@ from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_for
 from beyond_perplexity.semantics.evaluators.packages import package_folder
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
-from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8
+from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8, said
 from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.provenance import hash_bytes
 
@@ -61,7 +61,7 @@ class ArrayTable(VectorTable):
         try:
             self._matrix = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: is no matrix of NumPy ({error})") from error
+            raise InputError(f"{path}: is no matrix of NumPy ({said(error)})") from error
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
             raise InputError(f"{path}: holds {self._matrix.dtype} of shape {self._matrix.shape}, "
                              "expected a matrix of floats")  # fmt: skip
@@ -106,7 +106,9 @@ class FileTable(VectorTable):
         self._file.seek(0)
         start = self._file.read(1 << 16)
         count, self.width = _read_header(start, self.path)
-        begin = start.index(b"\n") + 1 if count is not None else 0
+        begin = start.find(b"\n") + 1 if count is not None else 0
+        if count is not None and not begin:
+            raise InputError(f"{path}: ends after its first line; fetch it again")
         self.binary = count is not None and _is_binary(start[begin:], self.width)
         self._file.seek(begin)
         found = self._binary_words(count or 0) if self.binary else self._text_words(begin)
@@ -189,7 +191,9 @@ class FileTable(VectorTable):
             return parts[0], np.array([float(part) for part in parts[1:]], np.float32)
         except ValueError as error:
             word = parts[0].decode(errors="replace")
-            raise InputError(f"{self.path}: the vector of {word!r} is damaged ({error})") from error
+            raise InputError(
+                f"{self.path}: the vector of {word!r:.80} is damaged ({said(error)})"
+            ) from error
 
 
 def _open_plain(path: Path) -> IO[bytes]:

@@ -109,6 +109,15 @@ def family_fingerprint(script):
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
 
 
+def generating_code(wildcards):
+    """The code of generation with that of the family and of the decoding."""
+    return fingerprint(
+        "scripts/generate.py",
+        *RUN.models.code(wildcards.model),
+        RUN.samples.decoding_code(wildcards.decoding),
+    )
+
+
 def evaluator_fingerprint(script):
     """The code of a script with that of the family of the evaluator that it runs."""
     return lambda wildcards: fingerprint(

@@ -27,11 +27,7 @@ rule generate:
         runtime=minutes("generate"),
         gpu=gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/generate.py",
-            *RUN.models.code(wildcards.model),
-            RUN.samples.decoding_code(wildcards.decoding),
-        ),
+        code=generating_code,
         folder=subpath(input.model, parent=True),
         decoding=lambda wildcards: RUN.samples.decoding_options(wildcards.decoding),
         seed=config["seed"],

@@ -16,7 +16,7 @@ from beyond_perplexity.report.resources import resources_table
 from beyond_perplexity.storage.outputs import write_text
 
 
-def main() -> None:
+def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
     parser.add_argument(
         "--extractions", nargs="+", required=True, help="extraction.json of every corpus"
@@ -50,7 +50,11 @@ def main() -> None:
     parser.add_argument(
         "--resources", nargs=2, type=output_file, metavar=("CSV", "HTML"), help="their table"
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = _parser().parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     text = render_overview(
         extractions,

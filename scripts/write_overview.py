@@ -39,9 +39,7 @@ def main() -> None:
         parser.add_argument(
             f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus"
         )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="reStructuredText file to write"
-    )
+    parser.add_argument("--output", type=output_file, required=True, help="file (RST) to write")
     options = parser.parse_args()
     extractions = read_descriptions(options.extractions, named_by_folder=True, keys=["splits"])
     text = render_overview(

@@ -51,9 +51,7 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out"
     )
-    parser.add_argument(
-        "--maximum-tokens", type=whole(1), help="tokens that are read of a document"
-    )
+    parser.add_argument("--maximum-tokens", type=whole(1), help="tokens read of a document")
     parser.add_argument(
         "--embedding",
         help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "

@@ -43,10 +43,7 @@ def main() -> None:
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", type=output_file, required=True, help="JSON file to write")
     add(
-        "--per-document",
-        type=output_file,
-        required=True,
-        help="Parquet file to write, one row a document",
+        "--per-document", type=output_file, required=True, help="Parquet file to write, by document"
     )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

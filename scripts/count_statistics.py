@@ -31,7 +31,7 @@ def _subset_size(options: argparse.Namespace) -> int | None:
     return size
 
 
-def main() -> None:
+def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
     files = "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"
     parser.add_argument("--input", nargs="+", required=True, action=FileRanges, help=files)
@@ -67,7 +67,11 @@ def main() -> None:
     parser.add_argument(
         "--output", type=output_file, required=True, help="statistics file to write"
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = _parser().parse_args()
     if options.split and options.kind == "samples":
         raise InputError("--split: samples have no split; leave it out")
     size = _subset_size(options)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 import beyond_perplexity
+from beyond_perplexity.storage.fingerprint_cache import FingerprintCache
 
 PACKAGE = Path(beyond_perplexity.__file__).parent
 ROOT = PACKAGE.parent
@@ -246,7 +247,18 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
     FileNotFoundError
         When there is no such script, definition or row.
     """
-    waiting = [_named(str(part)) for part in (script, *others)]
+    references = [str(part) for part in (script, *others)]
+    return _known().get(references, lambda: _follow(references))
+
+
+@cache
+def _known() -> FingerprintCache:
+    return FingerprintCache(ROOT, (PACKAGE.name, "scripts"))
+
+
+def _follow(references: list[str]) -> str:
+    """Hash all parts that are reached from references."""
+    waiting = [_named(reference) for reference in references]
     seen = set(waiting)
     while waiting:
         _, found = _examine(waiting.pop())

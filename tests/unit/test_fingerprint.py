@@ -35,12 +35,14 @@ def tree(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(fingerprints, "ROOT", tmp_path)
     monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "beyond_perplexity")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield tmp_path
     clear()
 
 
 def clear():
-    for held in (fingerprints._read, fingerprints._examine, fingerprints.fingerprint):
+    names = ("_read", "_examine", "_known", "fingerprint")
+    for held in (getattr(fingerprints, name) for name in names):
         held.cache_clear()
 
 
@@ -187,3 +189,35 @@ def test_a_named_file_counts_with_what_it_imports(tree):
     (tree / "beyond_perplexity" / "deep.py").write_text("VALUE = 2\n")
     assert take("beyond_perplexity/models/lstm.py") != before
     assert take() == alone
+
+
+def test_what_is_known_is_not_looked_for_again(tree, monkeypatch):
+    """Oracle: another process finds the same without parsing, until a byte of the code changes."""
+    found = take()
+    fingerprints._known().save()
+    (held,) = (tree / "cache" / "beyond-perplexity").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprints, "_follow", None)
+        assert take() == found
+        with pytest.raises(TypeError):
+            take("beyond_perplexity/other.py")
+        (tree / "beyond_perplexity" / "other.py").write_text("VALUE = 1  # new\n")
+        with pytest.raises(TypeError):
+            take()
+    for damaged in ("{", "[]", '{"state": 1, "found": []}'):
+        held.write_text(damaged)
+        assert take() == found
+
+
+def test_what_is_found_while_the_code_changes_is_not_kept(tree):
+    take()
+    (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
+    fingerprints._known().save()
+    assert not (tree / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tree):
+    (tree / "cache").write_text("a file")
+    found = take()
+    fingerprints._known().save()
+    assert take() == found

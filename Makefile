@@ -27,7 +27,7 @@ lint: .venv/installed
 	$(BIN)/snakemake --lint
 
 cluster: .venv/installed
-	$(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"

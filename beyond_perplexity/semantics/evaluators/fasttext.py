@@ -26,6 +26,7 @@ _HEAD = struct.Struct("<ii12id")  # magic, version, the options of the training
 _SIZES = struct.Struct("<iiiqq")  # entries, words, labels, tokens, pruned
 _ENTRY = struct.Struct("<qb")  # count and kind, after a word and a zero
 _MATRIX = struct.Struct("<qq")
+_LONGEST_PART = 256  # characters; fastText takes 6 by default
 _END = "</s>"  # has no parts
 
 
@@ -81,6 +82,8 @@ class FastTextTable(VectorTable):
             raise InputError(f"{self.path}: is of version {version} of fastText's format, "
                              "expected 12")  # fmt: skip
         buckets, shortest, longest = held[7:10]
+        if width < 1 or max(shortest, longest) > _LONGEST_PART:
+            raise ValueError(f"vectors of {width} numbers, parts of {longest} characters")
         supervised = held[6] == 3
         return _Options(width, buckets, shortest, 0 if supervised and version == 11 else longest)
 
@@ -143,10 +146,11 @@ class FastTextTable(VectorTable):
         if options.longest < 1 or options.buckets < 1:
             return
         for start in range(len(letters)):
-            for size in range(max(1, options.shortest), options.longest + 1):
+            most = min(options.longest, len(letters) - start)
+            for size in range(max(1, options.shortest), most + 1):
                 end = start + size
                 mark_alone = size == 1 and (start == 0 or end == len(letters))
-                if end <= len(letters) and not mark_alone:
+                if not mark_alone:
                     part = letters[start:end].encode("utf-8", "surrogatepass")
                     yield self._words + _fnv(part) % options.buckets
 

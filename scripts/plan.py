@@ -14,6 +14,7 @@ import yaml
 
 from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.planning import pilot
 from beyond_perplexity.planning.planned import (
     JOBS_VARIABLE,
@@ -62,9 +63,9 @@ def main() -> None:
     content = plan_content(timings, platform.node())
     write_json(given.output or Path(run.results) / PLAN_FILE, content)
     planned = _jobs(folder.parent / "jobs.json", given.configfile, "--forceall")
-    print("\n".join(describe_shards(run, whole_shards(timings, largest_units(planned)))))
+    say("\n".join(describe_shards(run, whole_shards(timings, largest_units(planned)))))
     printed = _run(given.configfile, "--dry-run", "--quiet", shown=False)
-    print(printed[printed.index(SUMMARY_TITLE) :].rstrip())
+    say(printed[printed.index(SUMMARY_TITLE) :].rstrip())
 
 
 def _load(path: str | Path) -> tuple[dict[str, Any], Run]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.planning.progress import describe_progress, read_progress
 from beyond_perplexity.report.benchmarks import seconds_by_rule
 
@@ -26,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     log = given.log or _newest(Path(".snakemake/log"))
     with open(log, encoding="utf-8", errors="replace") as lines:
-        print(describe_progress(read_progress(lines), seconds_by_rule(given.benchmarks)))
+        say(describe_progress(read_progress(lines), seconds_by_rule(given.benchmarks)))
 
 
 def _newest(folder: Path) -> Path:

@@ -8,17 +8,17 @@ is computed anew, and what is not what was written is named: status 1.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.storage.origins import describe_origin
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m scripts.provenance", description=__doc__)
+    parser = CommandParser(prog="python -m scripts.provenance", description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="file, or folder")
     parser.add_argument(
         "--verify", action="store_true", help="recompute all hashes below folders of results"
@@ -28,19 +28,18 @@ def main() -> None:
         if given.verify:
             _verify(path)
         elif path.is_dir():
-            print("\n".join(f"{found}  {name}" for name, found in list_hashes(path)))
+            say("\n".join(f"{found}  {name}" for name, found in list_hashes(path)))
         else:
-            print(describe_origin(path))
+            say(describe_origin(path))
 
 
 def _verify(tree: Path) -> None:
     found = verify_tree(tree)
     for mismatch in found.mismatches:
-        print(f"{str(mismatch.path)!r}: {mismatch.what}")
-    print(
+        say(f"{str(mismatch.path)!r}: {mismatch.what}")
+    remark(
         f"{len(found.hashes):,} files are what was written; {found.unrecorded:,} have no record "
-        "(tables, figures and pages, which are made of the others)",
-        file=sys.stderr,
+        "(tables, figures and pages, which are made of the others)"
     )
     if found.mismatches:
         wrong = len({mismatch.path for mismatch in found.mismatches})

@@ -9,12 +9,12 @@ from typing import Any
 
 from beyond_perplexity.corpus.rows import EMBEDDED, SIDE_FILES
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
 from beyond_perplexity.storage.inputs import is_address
 
 DEEPEST = 100  # mappings and lists in each other
-LARGEST_NUMBER = 1 << 63  # what a number of 64 bits does not hold
 LONGEST = 4096  # bytes of a path
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -37,7 +37,7 @@ def check_values(config: Config) -> None:
     for key, value in _leaves(config, "", 0):
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config: {key}: is {value}, expected a finite number")
-        if isinstance(value, int) and not -LARGEST_NUMBER <= value < LARGEST_NUMBER:
+        if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
             raise InputError(f"config: {key}: is beyond 64 bits; give a smaller number")
         if isinstance(value, str) and (found := _CONTROL.search(value)):
             raise InputError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
 from beyond_perplexity.errors import Stopped
+from beyond_perplexity.foreign_text import remark
 
 # Ctrl-C; the end of a job that is preempted, cancelled or out of time; what SLURM's --signal=USR1
 # sends ahead of that end.
@@ -49,11 +49,7 @@ class StopRequest:
         """
         assert self._signal is not None
         with contextlib.suppress(OSError):  # who read the log may have been ended first
-            print(
-                f"\nstep {step:,} is kept: the same command goes on from there",
-                file=sys.stderr,
-                flush=True,
-            )
+            remark(f"step {step:,} is kept: the same command goes on from there")
         raise Stopped(128 + self._signal)
 
 

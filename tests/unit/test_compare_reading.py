@@ -301,7 +301,7 @@ def test_wrong_groups_of_samples_and_other_formats(texts, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"vocabulary": "none.json"}, r"none\.json: cannot be read"),
+        ({"vocabulary": "none.json"}, r"none\.json: no such file"),
         ({"training": "none.txt"}, r"none\.txt: no such file"),
         ({"minimum_tokens": -1}, "--minimum-tokens -1"),
         ({"maximum_tokens": 0}, "--maximum-tokens 0"),

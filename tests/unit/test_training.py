@@ -403,7 +403,7 @@ def damage(folder: Path, name: str, how: str) -> None:
         ("model.json", "{}", "does not describe a model"),
         ("model.safetensors", "remove", "is missing; train the model again"),
         ("model.safetensors", "flip", "is not the file that model.json describes"),
-        ("vocabulary.json", "remove", "cannot be read"),
+        ("vocabulary.json", "remove", "no such file"),
         (
             "vocabulary.json",
             '{"kind": "closed", "words": ["b"], "unknown_types": 0}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -128,9 +129,24 @@ def checkout(tmp_path):
     return copy_checkout(tmp_path / "checkout")
 
 
+def copy_of_run(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Checkout:
+    """Make a run once for all processes of pytest, and give each a copy of its own."""
+    shared = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    made = shared / f"run-{name}"
+    with open(f"{made}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            begun = copy_checkout(shared / f"run-{name}-begun")
+            begun.snakemake(*arguments)
+            begun.path.rename(made)
+    copy = factory.mktemp(name) / "checkout"
+    subprocess.run(["cp", "-a", str(made), str(copy)], check=True)
+    return Checkout(copy)
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """Give a copy with a finished tiny run; tests that change it put it back."""
-    copy = copy_checkout(tmp_path_factory.mktemp("finished") / "checkout")
-    copy.snakemake(*SMOKE)
-    return copy
+    return copy_of_run(tmp_path_factory, "finished", *SMOKE)

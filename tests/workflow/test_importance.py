@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.workflow.conftest import Checkout, copy_checkout, copy_results, kill_when
+from tests.workflow.conftest import Checkout, copy_of_run, copy_results, kill_when
 
 pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
@@ -24,9 +24,7 @@ IMPORTANCE = ["--configfile=configs/smoke-importance.yaml", "importance"]
 @pytest.fixture(scope="module")
 def weighed(tmp_path_factory) -> Checkout:
     """Give a copy with a finished run of importance sampling."""
-    copy = copy_checkout(tmp_path_factory.mktemp("weighed") / "checkout")
-    copy.snakemake(*IMPORTANCE)
-    return copy
+    return copy_of_run(tmp_path_factory, "weighed", *IMPORTANCE)
 
 
 def test_a_run_ends_in_tables_and_figures(weighed):

@@ -75,6 +75,11 @@ FINDINGS = {
 }
 REPORTED = RUN.report.files()
 IMPORTANCE = RUN.report.files("importance")
+RESOURCES_PAGE = report(
+    "<benchmarks>/resources.html",
+    category="Time and memory",
+    caption="report/resources.rst",
+)
 OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 

@@ -106,7 +106,7 @@ rule write_overview:
     output:
         text=ensure("<results>/overview/overview.rst", non_empty=True),
         csv="<benchmarks>/resources.csv",
-        html=report("<benchmarks>/resources.html", category="Time and memory"),
+        html=RESOURCES_PAGE,
     log:
         "<logs>/write_overview.log",
     benchmark:

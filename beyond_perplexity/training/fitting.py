@@ -28,6 +28,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexity.scores import score_encoded
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
 from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
@@ -191,8 +192,8 @@ def _prepare(
     words, brought = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     for path in tables:
-        if path.exists():
-            content_of(path)  # so that the record names it, even where it is not read again
+        if path.exists():  # so that the record names it, even where it is not read again
+            _note(path)
     # Without the options of wake training: with or without it, the fit is the same.
     training = {k: v for k, v in config.get("training", {}).items() if not k.startswith(WAKE)}
     determined_by = {
@@ -208,6 +209,14 @@ def _prepare(
     }
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
     return Fitting(config, code, words, brought, corpus, seed, device, folder)
+
+
+def _note(path: Path) -> None:
+    """Count a table as read; what is no table is known by its bytes."""
+    if path.suffix == ".parquet":
+        content_of(path)
+    else:
+        note_read(path, content_hash(path))
 
 
 def _vocabulary(

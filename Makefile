@@ -13,7 +13,7 @@ run: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/workflow
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/workflow
 
 # What is too long for every submission: levels by simulation, plans of thousands of jobs.
 long: .venv/installed

@@ -18,8 +18,6 @@ import yaml
 from tests.workflow.conftest import Checkout
 from tests.workflow.toys import TOYS, add, read_places
 
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
-
 SCHEMA = "rules/config.schema.yaml"
 STEPS = (
     ("model family", "latent family", "decoding", "estimator", "reader"),

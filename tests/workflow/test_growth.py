@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
-
 Config = dict[str, Any]
 SHOWN = {"tabulate": 14, "plot": 16, "write_overview": 1}  # all show the names of the models
 # One job embeds all that is written; what is written is related to all other measures.

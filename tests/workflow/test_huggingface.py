@@ -10,13 +10,10 @@ import json
 import shutil
 
 import pyarrow.parquet as pq
-import pytest
 import yaml
 
 from tests.unit.huggingface_models import make_llama
 from tests.workflow.conftest import SMOKE
-
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
 
 def test_a_model_in_a_folder_is_scored_and_generates(finished, checkout):

@@ -16,8 +16,6 @@ import yaml
 
 from tests.workflow.conftest import Checkout, copy_of_run, copy_results, kill_when
 
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
-
 IMPORTANCE = ["--configfile=configs/smoke-importance.yaml", "importance"]
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from beyond_perplexity.storage.origins import describe_origin
 from beyond_perplexity.storage.verification import verify_tree
-
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
 
 
 def test_a_finished_run_is_verified(finished):

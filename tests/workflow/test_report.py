@@ -16,10 +16,7 @@ import pytest
 from tests.workflow.conftest import SMOKE
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.xdist_group("finished"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 FLAGS = [
     "--headless",

@@ -13,8 +13,6 @@ import pytest
 
 from tests.workflow.conftest import SMOKE, copy_results, kill_when
 
-pytestmark = pytest.mark.xdist_group("finished")  # they share a run
-
 # A statement that runs when a module is imported: an edit that counts for whatever imports it.
 EXECUTED = ("from __future__ import annotations\n", "assert True\n")
 SHARD = "results/samples/trigram/ancestral/00001.parquet"

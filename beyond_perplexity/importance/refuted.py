@@ -50,10 +50,11 @@ def _refuted(gaps: pd.DataFrame) -> dict[tuple[Any, ...], list[tuple[int, str]]]
         low, high = row["bracket_low"], row["bracket_high"]
         if beside.verdict(low, high) != FAILS:
             continue
+        least, most = sorted((beside.below, beside.above))  # by their errors they may cross
         said = (
             f"on {row['n_documents']:.0f} simulated documents the bracket of this setting is "
-            f"{low:.3f} to {high:.3f} nats a token and the truth is between {beside.below:.3f} and "
-            f"{beside.above:.3f}, so nothing is claimed"
+            f"{low:.3f} to {high:.3f} nats a token and the truth is between {least:.3f} and "
+            f"{most:.3f}, so nothing is claimed"
         )
         found.setdefault(tuple(row[name] for name in _SETTING), []).append((row["n_samples"], said))
     return found

@@ -29,6 +29,7 @@ from beyond_perplexity.corpus.annotated import (
 )
 from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
+from beyond_perplexity.storage.json_text import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000
 MAXIMUM_DEPTH = 250
@@ -150,13 +151,13 @@ def parse_tree(text: str) -> str:
     for index, part in enumerate(parts):
         if root is not None:
             reason = "unbalanced brackets" if part == ")" else "several roots"
-            raise TreeError(reason, f"{part!r} after the end of the tree")
+            raise TreeError(reason, f"{brief_repr(part)} after the end of the tree")
         if part == "(":
             stack.append(_open(parts, index, stack))
         elif part == ")":
             root = _close(stack)
         elif not stack:
-            raise TreeError("text outside the trees", repr(part))
+            raise TreeError("text outside the trees", brief_repr(part))
         elif parts[index - 1] != "(":  # what follows a bracket is its label
             stack[-1].words.append(part)
     if root is None:
@@ -197,17 +198,19 @@ def _finish(node: _Open) -> str | None:
     """Write a closed bracket; None for an empty element or a phrase that is left without words."""
     if node.words:
         if node.wrapper or node.children or node.removed or len(node.words) > 1:
-            raise TreeError("word without a tag", f"{node.words[0]!r} in ({node.label}")
+            raise TreeError(
+                "word without a tag", f"{brief_repr(node.words[0])} in ({node.label:.80}"
+            )
         if node.label == "-NONE-":
             return None
         return _tagged(category(node.label), single_word(unescape(node.words[0])))
     if not node.children:
         if not node.removed:
-            raise TreeError("tree without words", f"({node.label}) is empty")
+            raise TreeError("tree without words", f"({node.label:.80}) is empty")
         return None
     if node.wrapper:
         if len(node.children) > 1:
-            raise TreeError("several roots", f"{len(node.children)} in ({node.label}")
+            raise TreeError("several roots", f"{len(node.children)} in ({node.label:.80}")
         return node.children[0]
     return _phrase(category(node.label), node.children)
 

@@ -176,7 +176,7 @@ def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
 
 def test_missing_vocabularies_are_told(tmp_path):
     for path in (tmp_path / "none.txt", tmp_path):
-        with pytest.raises(InputError, match=f"{path}: cannot be read"):
+        with pytest.raises(InputError, match=f"{path}: no such file"):
             vocabulary_words(path)
 
 

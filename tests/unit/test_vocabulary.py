@@ -108,7 +108,7 @@ def test_files_hold_all_of_it(vocabulary, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "cannot be read"),
+        (None, "no such file"),
         ("{", "is no vocabulary file"),
         ('{"kind": "other"}', "unknown kind"),
         ('{"kind": "bpe", "tokenizer": {}}', "is no vocabulary file"),

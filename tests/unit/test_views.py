@@ -175,8 +175,9 @@ def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
 
 
 def test_missing_vocabularies_are_told(tmp_path):
-    for path in (tmp_path / "none.txt", tmp_path):
-        with pytest.raises(InputError, match=f"{path}: no such file"):
+    said = {tmp_path / "none.txt": "no such file", tmp_path: "cannot be read"}
+    for path, message in said.items():
+        with pytest.raises(InputError, match=f"{path}: {message}"):
             vocabulary_words(path)
 
 

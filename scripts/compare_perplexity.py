@@ -16,11 +16,11 @@ from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.perplexity.paired import PairOptions, check_company, compare_scores
-from beyond_perplexity.perplexity.score_files import read_scores
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.scoring.paired import PairOptions, check_company, compare_scores
+from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard

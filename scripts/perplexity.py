@@ -25,10 +25,10 @@ from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.summary import summarize_arpa
 from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
-from beyond_perplexity.perplexity.documents import ScoredText, TextKind, write_rows
-from beyond_perplexity.perplexity.speller.speller import find_speller, load_speller
-from beyond_perplexity.perplexity.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.scoring.documents import ScoredText, TextKind, write_rows
+from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
+from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary, Vocabulary

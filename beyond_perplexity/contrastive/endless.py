@@ -14,7 +14,7 @@ import torch
 
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.perplexity.scores import LOGIT_ROWS, POOL
+from beyond_perplexity.scoring.scores import LOGIT_ROWS, POOL
 from beyond_perplexity.vocabulary import BOS, UNK
 
 

@@ -25,7 +25,7 @@ from beyond_perplexity.importance.diagnostics import (
 from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
+from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
 from beyond_perplexity.tendencies.resampling import student_quantile
 
 REPLICATES = 500  # of the bootstrap over samples

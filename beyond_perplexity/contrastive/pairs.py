@@ -23,8 +23,8 @@ from beyond_perplexity.contrastive.scores import Scorer, score_texts
 from beyond_perplexity.corpus.external import StrictProblems, check_file
 from beyond_perplexity.corpus.readers import read_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.tendencies.notes import joined_facts
 

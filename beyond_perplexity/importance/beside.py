@@ -19,9 +19,9 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, d
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import LatentModel
-from beyond_perplexity.perplexity.intervals import group_key
-from beyond_perplexity.perplexity.scores import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.scoring.intervals import group_key
+from beyond_perplexity.scoring.scores import check_window, cut_windows, score_windows
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK
 
@@ -108,7 +108,7 @@ def group_instances(
     Returns
     -------
     dict of int to int
-        Key of the group (`perplexity.intervals.group_key`) by the instance.
+        Key of the group (`scoring.intervals.group_key`) by the instance.
     """
     unit = find_row(family).unit
     wanted = {number: document_of(number, unit) for number in instance_ids}

@@ -13,8 +13,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.instances.store import document_of
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.perplexity.intervals import ratio_interval, sum_groups
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.scoring.intervals import ratio_interval, sum_groups
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]

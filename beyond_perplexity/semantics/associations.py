@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL
+from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.tendencies.resampling import student_quantile

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.perplexity.intervals import INTERVAL_LEVEL, RatioInterval
+from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.perplexity.intervals import (
+from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
+from beyond_perplexity.scoring.intervals import (
     RatioInterval,
     jackknife_interval,
     ratio_interval,
 )
-from beyond_perplexity.perplexity.sign_flips import (
+from beyond_perplexity.scoring.sign_flips import (
     EXACT_GROUPS,
     TIE,
     flipped_sums,
     sign_flip_p_values,
 )
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.perplexity.intervals import (
+from beyond_perplexity.schemas.semantics import PROBES
+from beyond_perplexity.scoring.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     group_key,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS

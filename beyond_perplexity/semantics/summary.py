@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.perplexity.intervals import RatioInterval, jackknife_interval
 from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,
@@ -38,6 +37,7 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTICS,
     SPREAD,
 )
+from beyond_perplexity.scoring.intervals import RatioInterval, jackknife_interval
 from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
 from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of

@@ -25,8 +25,8 @@ from beyond_perplexity.models.families import families_of, family_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.perplexity.scores import score_encoded
 from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.scoring.scores import score_encoded
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash

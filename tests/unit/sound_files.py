@@ -30,8 +30,8 @@ from beyond_perplexity.corpus.readers import (
 from beyond_perplexity.importance.reading.labels import file_labels
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
-from beyond_perplexity.perplexity.score_files import read_scores
-from beyond_perplexity.perplexity.speller.speller import load_speller
+from beyond_perplexity.scoring.score_files import read_scores
+from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators import fasttext
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts

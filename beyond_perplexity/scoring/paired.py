@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexity.intervals import (
+from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.scoring.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.perplexity.score_files import FileScores, same_documents
-from beyond_perplexity.perplexity.sign_flips import sign_flip_p_values
-from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.scoring.score_files import FileScores, same_documents
+from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
 from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts

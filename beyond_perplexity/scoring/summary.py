@@ -16,20 +16,20 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.perplexity.documents import (
+from beyond_perplexity.scoring.documents import (
     DocumentRow,
     ScoredText,
     Spell,
     TextKind,
     score_rows,
 )
-from beyond_perplexity.perplexity.intervals import (
+from beyond_perplexity.scoring.intervals import (
     INTERVAL_LEVEL,
     group_key,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.perplexity.scores import check_window
+from beyond_perplexity.scoring.scores import check_window
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.perplexity.speller.alphabet import (
+from beyond_perplexity.scoring.speller.alphabet import (
     BEGIN,
     END,
     ESCAPE,

@@ -48,9 +48,9 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexity.speller.alphabet import BEGIN, END, Alphabet
-from beyond_perplexity.perplexity.speller.counts import Events, NgramCounts, word_events
-from beyond_perplexity.perplexity.speller.smoothing import Smoothing, probabilities
+from beyond_perplexity.scoring.speller.alphabet import BEGIN, END, Alphabet
+from beyond_perplexity.scoring.speller.counts import Events, NgramCounts, word_events
+from beyond_perplexity.scoring.speller.smoothing import Smoothing, probabilities
 from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.perplexity.speller.counts import LevelCounts
+from beyond_perplexity.scoring.speller.counts import LevelCounts
 
 # Both parameters stay inside these limits, so that every symbol keeps a probability above 0.
 DISCOUNTS = (1e-3, 1 - 1e-3)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexity.speller.alphabet import Alphabet
-from beyond_perplexity.perplexity.speller.counts import NgramCounts, word_events
-from beyond_perplexity.perplexity.speller.smoothing import Smoothing, fit_smoothing
-from beyond_perplexity.perplexity.speller.speller import CharacterModel, Speller
+from beyond_perplexity.scoring.speller.alphabet import Alphabet
+from beyond_perplexity.scoring.speller.counts import NgramCounts, word_events
+from beyond_perplexity.scoring.speller.smoothing import Smoothing, fit_smoothing
+from beyond_perplexity.scoring.speller.speller import CharacterModel, Speller
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, ClosedVocabulary
 
 ORDERS = range(1, 9)

@@ -1,0 +1,16 @@
+"""A command that a signal finds with its output half written."""
+
+HALF_WRITTEN = """
+import sys, time
+from beyond_perplexity.errors import prepare_process, run_command
+prepare_process()
+from beyond_perplexity.storage.outputs import atomic_path
+
+def main():
+    with atomic_path(sys.argv[1]) as temporary:
+        temporary.write_text("half")
+        print("begun", flush=True)
+        time.sleep(60)
+
+run_command(main)
+"""

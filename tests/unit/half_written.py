@@ -1,7 +1,8 @@
 """A command that a signal finds with its output half written."""
 
 HALF_WRITTEN = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in the foreground of a shell
 from beyond_perplexity.errors import prepare_process, run_command
 prepare_process()
 from beyond_perplexity.storage.outputs import atomic_path

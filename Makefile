@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
 
-.PHONY: run test long lint cluster lock clean
+.PHONY: run test long lint cluster docs lock clean
 
 run: .venv/installed
 	$(SNAKEMAKE)
@@ -29,6 +29,10 @@ lint: .venv/installed
 cluster: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
+# The documentation, into site/; a warning is an error.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"
 	$(PYTHON) -m venv .venv
@@ -41,7 +45,7 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet torch==2.13.0
-	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,hf,pretrained]'
+	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,docs,hf,pretrained]'
 	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(nvidia-|triton|cuda-)' > requirements.lock
 	rm -rf .venv-lock
 

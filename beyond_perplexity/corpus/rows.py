@@ -123,7 +123,7 @@ FORMATS: Rows[Format] = {
         },
     ),
     "conll": Format(
-        "coreference",
+        "coreference: CoNLL-2012, LitBank, GUM, OntoGUM, or CoNLL-U with Entity",
         "conll:Reader",
         kind="annotated",
         gives=("trees", "mentions"),
@@ -132,7 +132,7 @@ FORMATS: Rows[Format] = {
                 int | None,
                 None,
                 "the column of the word, counted from 0; by default the fourth where there are "
-                "seven or more, else the second. CoNLL-U, where it is 1, is an error without it",
+                "seven or more, else the second; of CoNLL-U the one of the form",
                 least=0,
             ),
             **_SPANS,

@@ -156,6 +156,12 @@ CONLL = (
     "#begin document (a)\na 0 0 The DT (S(NP* - - - - (1\na 0 1 cat NN *)) - - - - 1)\n\n"
     "#end document\n"
 )
+CONLLU = (
+    "# newdoc id = a\n# global.Entity = eid-etype\n"
+    "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\tEntity=(e1-animal\n"
+    "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\tEntity=e1)|SpaceAfter=No\n\n"
+)
+GUM = "# begin document a\n0\tThe\t(animal-1-Cat\n1\tcat\tanimal-1-Cat)\n# end document\n"
 LINKED = {
     "title": "A",
     "tokens": ["The", "cat", "sat"],
@@ -192,6 +198,8 @@ CASES: dict[str, Case] = {
     "dump": ("a.xml", DUMP.encode, read_dump),
     "trees": ("a.mrg", lambda: b"( (S (NP (DT The)\n (NN cat))) )\n" * 3, annotated(penn, "penn")),
     "coreference": ("a.conll", lambda: CONLL.encode() * 2, annotated(conll, "conll")),
+    "CoNLL-U": ("a.conllu", lambda: CONLLU.encode() * 2, annotated(conll, "conll")),
+    "GUM": ("a.conll", lambda: GUM.encode() * 2, annotated(conll, "conll")),
     "linked text": (
         "a.jsonl",
         lambda: json.dumps(LINKED).encode() + b"\n",

@@ -35,7 +35,7 @@ from beyond_perplexity.corpus.conll_rows import (
     is_comment,
 )
 from beyond_perplexity.corpus.conllu import looks_like_conllu, read_conllu
-from beyond_perplexity.corpus.coreference import KINDS, NO_MENTION, Mark, OpenDocument
+from beyond_perplexity.corpus.coreference import MARK_KINDS, NO_MENTION, Mark, OpenDocument
 from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
@@ -88,7 +88,7 @@ def parse_marks(column: str) -> list[Mark]:
         match = _MARK.match(column, position)
         if not match:
             raise ValueError(f"{column!r} is no list of '(1', '1)', '(1)' and no '-' or '_'")
-        for kind, entity in zip(KINDS, match.groups(), strict=True):
+        for kind, entity in zip(MARK_KINDS, match.groups(), strict=True):
             if entity and (number := _NUMBER.search(entity)):
                 marks.append((kind, number[0]))
         position = match.end()

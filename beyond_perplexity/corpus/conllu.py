@@ -23,13 +23,13 @@ from beyond_perplexity.corpus.annotated import (
     single_word,
 )
 from beyond_perplexity.corpus.conll_rows import CONLLU_COLUMNS, find_layout
-from beyond_perplexity.corpus.coreference import KINDS, Mark, OpenDocument
+from beyond_perplexity.corpus.coreference import MARK_KINDS, Mark, OpenDocument
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import NumberedLine, Problems
 
 FORM, MISC = 1, 9
 COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
-NO_WORD = re.compile(r"\d+[-.]\d+")
+_NO_WORD = re.compile(r"\d+[-.]\d+")
 ENTITY_PARTS = ("eid", "GRP")  # what the part of an entity is called that identifies it
 
 _COMMENT = re.compile(r"#\s*(newdoc|newpar|sent_id|text|global\.Entity)\b")
@@ -93,7 +93,7 @@ def entity_marks(value: str, part: int = 0) -> list[Mark]:
         match = _ENTITY_MARK.match(value, position)
         if not match:
             raise ValueError(f"Entity={value!r} is no list of '(e1-person', '(e1-person)', 'e1)'")
-        for kind, text in zip(KINDS, match.groups(), strict=True):
+        for kind, text in zip(MARK_KINDS, match.groups(), strict=True):
             if text:
                 parts = text.split("-")
                 entity = parts[part] if part < len(parts) else parts[0]
@@ -182,7 +182,7 @@ class _ConlluFile:
         document = self._document = self._document or OpenDocument(
             self._path, place, document_name(self._path)
         )
-        words = 0 if NO_WORD.fullmatch(columns[0]) else 1
+        words = 0 if _NO_WORD.fullmatch(columns[0]) else 1
         if not words:
             self._problems.skips.add("row of several words or of none", place)
         elif not columns[0].isdecimal():

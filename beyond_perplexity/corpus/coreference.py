@@ -20,7 +20,7 @@ MarkKind = Literal["single", "begin", "end"]
 Mark = tuple[MarkKind, str]
 """What happens at a token, and to which entity."""
 
-KINDS: tuple[MarkKind, ...] = ("single", "begin", "end")
+MARK_KINDS: tuple[MarkKind, ...] = ("single", "begin", "end")
 
 
 @dataclass

@@ -23,8 +23,9 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.summary import summarize_arpa
-from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
+from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.scoring.documents import ScoredText, TextKind, write_rows
 from beyond_perplexity.scoring.speller.speller import find_speller, load_speller

@@ -11,7 +11,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
+from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
 from beyond_perplexity.ngrams.sentence_files import read_sentences
 from beyond_perplexity.ngrams.text import UnknownRule, WordIds
 
@@ -53,7 +53,7 @@ def main() -> None:
     counts = count_parts(read_sentences(options.text, ids), options.order)
     if counts is None:
         raise InputError(f"{options.text[0]}: holds no sentence; give a text with words")
-    found = estimate(extend_words(counts, ids.size), prune=options.prune)
+    found = estimate_backoff(extend_words(counts, ids.size), prune=options.prune)
     write_arpa(options.arpa, found.model, ids.words)
     summary = {"n_counts": found.model.n_counts, "discounts": found.discounts}
     json.dump(summary, sys.stdout, indent=2)

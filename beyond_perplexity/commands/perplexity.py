@@ -23,8 +23,9 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.summary import summarize_arpa
-from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
+from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.scoring.documents import ScoredText, TextKind, write_rows
 from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
@@ -55,7 +56,7 @@ def _choose_cleaning(
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-def _read_options() -> argparse.Namespace:
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
@@ -94,7 +95,7 @@ def _read_options() -> argparse.Namespace:
     add("--per-document", type=output_file, help="Parquet file to write, one row a document")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 FOLDER_FLAGS = ("cleaned", "tokenized", "speller", "group_column")
@@ -174,9 +175,15 @@ def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
     return summary
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    options = _read_options()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    options = _read_options(arguments)
     torch.set_num_threads(options.threads)
     if options.arpa:
         _refuse(options, FOLDER_FLAGS, "goes not with --arpa, whose text is read as it is")

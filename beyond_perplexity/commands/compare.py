@@ -8,6 +8,7 @@ a column "text". The folder of --out gets tendencies.csv, the figures, and compa
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
@@ -68,9 +69,15 @@ def _parser() -> CommandParser:
     return parser
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
     options = CompareOptions(
         reference=given.reference,
         samples=given.samples,

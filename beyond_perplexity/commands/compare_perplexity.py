@@ -10,6 +10,7 @@ characters (to tell other texts), unknown, log_likelihood_spelled, scored_text (
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
@@ -58,9 +59,15 @@ def _names(paths: list[str]) -> dict[str, str]:
     return dict(zip(paths, stems if unique else paths, strict=True))
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
     paths = [str(Path(path)) for path in given.scores]
     for path in paths:
         if paths.count(path) > 1:

@@ -13,6 +13,7 @@ samples of each in a file of their own).
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,9 +75,15 @@ def _write(path: Path, kind: str, table: pa.Table, given: argparse.Namespace) ->
     write_shard(path, kind, table, record)
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
     wanted = {name: path for name in OUTPUTS if (path := getattr(given, name))}
     for name, path in wanted.items():
         if path.suffix not in (".csv", ".parquet"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError
@@ -20,7 +21,7 @@ lower-cased or tokenized. Standard output is a JSON object with the number of n-
 discounts (D1, D2, D3+) of every order."""
 
 
-def _read_options() -> argparse.Namespace:
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=NOTES)
     add = parser.add_argument
     add("--text", nargs="+", required=True, help="text files, plain or .gz: a sentence a line")
@@ -42,12 +43,18 @@ def _read_options() -> argparse.Namespace:
     )
     add("--unk-as", metavar="WORD", help="read a literal <unk> as this ordinary word")
     add("--unk-as-unknown", action="store_true", help="read a literal <unk> as the unknown word")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    options = _read_options()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    options = _read_options(arguments)
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)
     counts = count_parts(read_sentences(options.text, ids), options.order)

@@ -265,7 +265,7 @@ def test_subwords_are_counted_as_tokens_and_words_as_words():
 
 
 def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
-    from scripts import perplexity as command
+    from beyond_perplexity.commands import perplexity as command
 
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
@@ -290,8 +290,8 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
+    from beyond_perplexity.commands import perplexity as command
     from beyond_perplexity.corpus.external import GroupField, read_grouped
-    from scripts import perplexity as command
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))

@@ -1,8 +1,8 @@
 """Compare two bodies of text in every statistical tendency. No model is needed.
 
-Each file holds one document a line: plain text, or JSON with a field "text"; or it is Parquet with
-a column "text". The folder of --out gets tendencies.csv, the figures, and compare.html; with
---vocabulary also raw.csv, of the texts as they are.
+Each file holds one document a line: plain text, or in JSONL an object with a field "text" or a
+string; or it is Parquet with a column "text". The folder of --out gets tendencies.csv, the figures,
+and compare.html; with --vocabulary also raw.csv, of the texts as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
     )
+    parser.add_argument(
+        "--field", help="field or column of the texts in JSONL or Parquet (default: text)"
+    )
+    parser.add_argument("--samples-field", help="that of the samples, where it is another")
     parser.add_argument(
         "--tokenized",
         action="store_true",

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_whole
+from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,
@@ -94,9 +94,9 @@ def compare(
     InputError
         When something that was given cannot be used; names it, and the line where it can.
     """
-    check_whole(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
-    check_whole(0, minimum_tokens=minimum_tokens)
-    check_whole(1, maximum_tokens=maximum_tokens)
+    check_numbers(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
+    check_numbers(0, minimum_tokens=minimum_tokens)
+    check_numbers(1, maximum_tokens=maximum_tokens)
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
     both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)

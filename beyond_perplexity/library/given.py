@@ -206,7 +206,7 @@ def listed(given: Any) -> Sequence[Any]:
     return list(given)
 
 
-def check_whole(least: int, **numbers: int | None) -> None:
+def check_numbers(least: int, **numbers: int | None) -> None:
     """Check arguments that are whole numbers; None is one that was not given.
 
     Raises

@@ -1,0 +1,109 @@
+"""Beginnings, ends and windows: every prediction of a text is scored once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.auditing.evidence import Evidence
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.auditing.witness import Witness, numbered_words
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
+
+SHORT, LONG = 6, 37
+# Contexts and strides of the long text: none, the default, and strides that do not fit its length.
+WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (37, 5), (38, None))
+
+
+class Coverage(NamedTuple):
+    """How often each prediction of a text was scored.
+
+    Attributes
+    ----------
+    counts : ndarray of float64, shape (n + 1,)
+        Of its n tokens and of its end.
+    inputs : list of list of int
+        The rows that were given to the model.
+    """
+
+    counts: np.ndarray
+    inputs: list[list[int]]
+
+
+def count_scored(
+    subject: Subject, tokens: int, context: int | None, stride: int | None
+) -> Coverage:
+    """Let the scoring program score a text of different words by a `Witness`, marked one by one.
+
+    With N predictions scored, c of them of the marked id, ln P is −c + (N − c) ln q. The sum over
+    all marks, each prediction being marked once, gives N, and so every c.
+    """
+    vocabulary, text = numbered_words(tokens)
+    witness = Witness(vocabulary.size, context)
+    totals = []
+    for mark in (*range(N_SPECIAL, N_SPECIAL + tokens), EOS):
+        witness.marked = mark
+        options = {} if stride is None else {"stride": stride}
+        found = subject.score(witness, vocabulary, [text], text="cleaned", **options)
+        totals.append(next(chain.from_iterable(found)).log_likelihood)
+    said = np.array(totals)  # −c + (N − c) ln q
+    q = witness.other
+    n = said.sum() / (len(said) * q - 1 - q)
+    return Coverage((said - n * q) / (-1 - q), witness.inputs)
+
+
+def check_beginning(subject: Subject) -> Evidence:
+    """See that the first token is scored once, after ``<s>`` and nothing else."""
+    literal = sum(int(np.isin(ids, (BOS, EOS)).sum()) for ids in subject.encoded)
+    if literal:
+        detail = f"the tokenizer itself adds <s> or </s>, {literal} times: they count twice"
+        return Evidence(float(literal), len(subject.encoded), detail)
+    found = count_scored(subject, SHORT, None, None)
+    off = abs(float(found.counts[0]) - 1)
+    detail = f"the first token is scored {found.counts[0]:.3g} times"
+    wrong = _wrong_starts(found.inputs)
+    if wrong is not None and off < 0.5:
+        return Evidence(1.0, SHORT, f"the first token is scored after {wrong}")
+    return Evidence(off, SHORT, detail)
+
+
+def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
+    """Say what comes before the first token where that is not ``<s>`` alone."""
+    for row in inputs:
+        if N_SPECIAL in row:
+            place = list(row).index(N_SPECIAL)
+            before = list(row[:place])
+            if before != [BOS]:
+                return f"{before.count(BOS)} times <s>" if before else "nothing"
+    return None
+
+
+def check_end(subject: Subject) -> Evidence:
+    """See that the end of a text is scored once."""
+    counts = count_scored(subject, SHORT, None, None).counts
+    return Evidence(abs(float(counts[-1]) - 1), 1, f"</s> is scored {counts[-1]:.3g} times")
+
+
+def check_windows(subject: Subject) -> Evidence:
+    """See that windows score each token once, in several contexts and strides.
+
+    The first token and the end are the matter of other checks, and not counted here.
+    """
+    worst, detail, places = 0.0, "each token once", 0
+    for context, stride in WINDOWS:
+        counts, inputs = count_scored(subject, LONG, context, stride)
+        inner = counts[1:-1]
+        off = np.abs(inner - 1)
+        places += len(inner)
+        longest = max(map(len, inputs), default=0)
+        how = f"context {context}, stride {stride or 'default'}"
+        if context is not None and longest > context:
+            return Evidence(1.0, places, f"{how}: {longest} tokens are given to the model")
+        if not off.max() <= worst:
+            worst, place = float(off.max()), int(off.argmax())
+            many = f"{int(np.sum(off > 0.5))} of {LONG} tokens wrongly"
+            detail = f"{how}: token {place + 2} is scored {inner[place]:.3g} times ({many})"
+    return Evidence(worst, places, detail)

@@ -54,16 +54,15 @@ def chosen(logits: Tensor, inputs: Tensor) -> Tensor:
 
 
 def check_future(subject: Subject) -> Evidence:
-    """Change later tokens and compare what comes before them, in batches of one shape."""
-    apart, pieces = Apart(), subject.pieces
-    base = subject.logits(pieces)  # (B, T, V)
-    places = pieces.shape[1]
-    for start in sorted({1, places // 4, places // 2, places - 1} - {0}):
-        changed = pieces.clone()
-        changed[:, start:] = subject.others[:, start:]
-        found = subject.logits(changed)
-        what = f"when tokens from the {start + 1}th on are others"
-        apart.compare(base[:, :start], found[:, :start], pieces[:, :start], what)
+    """Change later tokens and compare what comes before them, one text at a time, in one shape."""
+    apart, places = Apart(), subject.pieces.shape[1]
+    for piece, other in zip(subject.pieces.split(1), subject.others.split(1), strict=True):
+        base = subject.logits(piece)  # (1, T, V)
+        for start in sorted({1, places // 4, places // 2, places - 1} - {0}):
+            changed = torch.cat([piece[:, :start], other[:, start:]], 1)  # (1, T)
+            found = subject.logits(changed)
+            what = f"when tokens from number {start} on are others"
+            apart.compare(base[:, :start], found[:, :start], piece[:, :start], what)
     return apart.evidence()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pkgutil import resolve_name
 
 import torch
@@ -30,7 +30,8 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     Returns
     -------
     list of Finding
-        In the order of the table. A check in which the model fails with an error is an alarm.
+        In the order of the table. A check in which the model fails with an error is an alarm. An
+        alarm names another that explains it.
 
     Raises
     ------
@@ -42,7 +43,17 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
         known = ", ".join(CHECKS)
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
     wanted = {name: row for name, row in CHECKS.items() if names is None or name in names}
-    return [_make(name, row, subject) for name, row in wanted.items()]
+    found = [_make(name, row, subject) for name, row in wanted.items()]
+    alarms = {one.check for one in found if not one.sound}
+    return [one if one.sound else one._replace(because=_cause(one.check, alarms)) for one in found]
+
+
+def _cause(name: str, alarms: Collection[str]) -> str:
+    """Return the first alarm that explains another and is not explained by it; empty: none."""
+    for other, row in CHECKS.items():
+        if other in alarms and name in row.implies and other not in CHECKS[name].implies:
+            return other
+    return ""
 
 
 def tolerance_of(row: Check, subject: Subject) -> float:

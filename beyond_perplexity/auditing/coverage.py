@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
@@ -33,6 +34,7 @@ class Coverage(NamedTuple):
     inputs: list[list[int]]
 
 
+@torch.no_grad()
 def count_scored(
     subject: Subject, tokens: int, context: int | None, stride: int | None
 ) -> Coverage:
@@ -52,7 +54,12 @@ def count_scored(
     said = np.array(totals)  # −c + (N − c) ln q
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)
-    return Coverage((said - n * q) / (-1 - q), witness.inputs)
+    return Coverage(((said - n * q) / (-1 - q)).round(9), witness.inputs)
+
+
+def scale_of(subject: Subject) -> float:
+    """Return how often a token is counted where nothing is cut: not 1 for another base."""
+    return float(np.median(count_scored(subject, SHORT, None, None).counts)) or 1.0
 
 
 def check_beginning(subject: Subject) -> Evidence:
@@ -62,8 +69,9 @@ def check_beginning(subject: Subject) -> Evidence:
         detail = f"the tokenizer itself adds <s> or </s>, {literal} times: they count twice"
         return Evidence(float(literal), len(subject.encoded), detail)
     found = count_scored(subject, SHORT, None, None)
-    off = abs(float(found.counts[0]) - 1)
-    detail = f"the first token is scored {found.counts[0]:.3g} times"
+    times = float(found.counts[0]) / scale_of(subject)
+    off = abs(times - 1)
+    detail = f"the first token is scored {times:.3g} times"
     wrong = _wrong_starts(found.inputs)
     if wrong is not None and off < 0.5:
         return Evidence(1.0, SHORT, f"the first token is scored after {wrong}")
@@ -83,8 +91,8 @@ def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
 
 def check_end(subject: Subject) -> Evidence:
     """See that the end of a text is scored once."""
-    counts = count_scored(subject, SHORT, None, None).counts
-    return Evidence(abs(float(counts[-1]) - 1), 1, f"</s> is scored {counts[-1]:.3g} times")
+    times = float(count_scored(subject, SHORT, None, None).counts[-1]) / scale_of(subject)
+    return Evidence(abs(times - 1), 1, f"</s> is scored {times:.3g} times")
 
 
 def check_windows(subject: Subject) -> Evidence:
@@ -93,9 +101,10 @@ def check_windows(subject: Subject) -> Evidence:
     The first token and the end are the matter of other checks, and not counted here.
     """
     worst, detail, places = 0.0, "each token once", 0
+    scale = scale_of(subject)
     for context, stride in WINDOWS:
         counts, inputs = count_scored(subject, LONG, context, stride)
-        inner = counts[1:-1]
+        inner = counts[1:-1] / scale
         off = np.abs(inner - 1)
         places += len(inner)
         longest = max(map(len, inputs), default=0)

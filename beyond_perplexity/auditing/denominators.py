@@ -35,7 +35,7 @@ def check_denominators(subject: Subject) -> Evidence:
             off = abs(said - count) / max(1, count)
             if off > worst:
                 worst = off
-                detail = f"{text:.40!r} has {count} {unit}, the row says {said}"
+                detail = f"{text[:40]!r} has {count} {unit}, the row says {said}"
                 detail += _other_unit(said, row, unit, text)
     return Evidence(worst, 4 * len(texts), detail)
 

@@ -41,6 +41,8 @@ class Finding(NamedTuple):
         Where the worst was.
     explanation : str
         What is promised, and what usually breaks it.
+    because : str
+        Another alarm that explains this one; empty: none does.
     """
 
     check: str
@@ -50,6 +52,7 @@ class Finding(NamedTuple):
     places: int
     detail: str
     explanation: str
+    because: str = ""
 
 
 def is_within(worst: float, tolerance: float) -> bool:

@@ -82,5 +82,5 @@ def _first_change(want: list[str], got: list[str]) -> str:
     for kind, i, j, k, m in matcher.get_opcodes():
         if kind != "equal":
             lost, found = " ".join(want[i : min(j, i + 3)]), " ".join(got[k : min(m, k + 3)])
-            return f"{lost:.60!r} comes back as {found:.60!r}"
+            return f"{lost[:60]!r} comes back as {found[:60]!r}"
     return f"{len(want)} words come back as {len(got)}"

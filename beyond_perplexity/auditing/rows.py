@@ -26,6 +26,8 @@ class Check(NamedTuple):
         float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
     needs : "model", "tokenizer" or "scoring"
         What is tried.
+    implies : tuple of str
+        Checks that sound an alarm as well where this one does: they are no second fault.
     """
 
     reference: str
@@ -34,9 +36,12 @@ class Check(NamedTuple):
     explanation: str
     rounding: float = 0.0
     needs: str = "model"
+    implies: tuple[str, ...] = ()
 
 
 _HOME = "beyond_perplexity.auditing"
+_COMPARED = ("future", "batch", "padding", "repetition", "steps")
+_SCORED = ("order", "likelihood", "denominators")
 
 CHECKS = {
     "numbers": Check(
@@ -45,6 +50,7 @@ CHECKS = {
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
         "precision, a mask of a whole row and damaged weights break it.",
+        implies=("normalization", "continuations", "reserved", *_COMPARED, *_SCORED),
     ),
     "normalization": Check(
         f"{_HOME}.normalization:check_normalization",
@@ -53,6 +59,7 @@ CHECKS = {
         "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
         "axis, logits taken for log-probabilities and a candidate list that is cut break it.",
         8.0,
+        implies=("continuations", *_SCORED),
     ),
     "continuations": Check(
         f"{_HOME}.continuations:check_continuations",
@@ -76,6 +83,7 @@ CHECKS = {
         "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
         "ways and statistics over a whole text break it.",
         8.0,
+        implies=("continuations", "padding", "steps", *_SCORED),
     ),
     "alignment": Check(
         f"{_HOME}.alignment:check_alignment",
@@ -83,6 +91,7 @@ CHECKS = {
         "rows",
         "A row of logits is for the token after it. Logits that are not shifted against their "
         "targets know the token that they are scored on.",
+        implies=("continuations", "future", "padding", "steps", *_SCORED),
     ),
     "batch": Check(
         f"{_HOME}.apart:check_batch",
@@ -90,6 +99,7 @@ CHECKS = {
         "total variation or nats",
         "A text has the same predictions alone and among others. Statistics over a batch break it.",
         64.0,
+        implies=("normalization", "continuations", "padding", "steps", *_SCORED),
     ),
     "padding": Check(
         f"{_HOME}.apart:check_padding",
@@ -98,6 +108,7 @@ CHECKS = {
         "Filling a text up at its end changes nothing in it. Positions that are counted from the "
         "end, attention to the filling and means over places break it.",
         64.0,
+        implies=("continuations", "steps", *_SCORED),
     ),
     "order": Check(
         f"{_HOME}.ordering:check_order",
@@ -108,6 +119,7 @@ CHECKS = {
         "to text, break it.",
         64.0,
         "scoring",
+        implies=("likelihood", "denominators"),
     ),
     "repetition": Check(
         f"{_HOME}.repetition:check_repetition",
@@ -116,6 +128,7 @@ CHECKS = {
         "A text that is scored twice has the same score twice. Dropout that is on, and a state "
         "that outlives its text, break it.",
         8.0,
+        implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
     ),
     "steps": Check(
         f"{_HOME}.stepping:check_steps",
@@ -142,6 +155,7 @@ CHECKS = {
         "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
         0.0,
         "scoring",
+        implies=("likelihood",),
     ),
     "end": Check(
         f"{_HOME}.coverage:check_end",
@@ -150,6 +164,7 @@ CHECKS = {
         "The end of a text is scored once: without it P is that of all texts that begin so.",
         0.0,
         "scoring",
+        implies=("likelihood",),
     ),
     "windows": Check(
         f"{_HOME}.coverage:check_windows",

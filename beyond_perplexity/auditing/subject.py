@@ -19,7 +19,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.scoring.documents import DocumentRow, ScoredText, TextKind, score_rows
 from beyond_perplexity.scoring.scores import LOGIT_ROWS
-from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Scores a stream of texts as `scoring.documents.score_rows` does, with its arguments.
 Scorer = Callable[..., Iterable[list[DocumentRow]]]
@@ -85,7 +85,7 @@ class Subject:
         ids = np.flatnonzero((first > -torch.inf).cpu().numpy())
         seen = np.unique(np.concatenate(self.encoded))
         found = np.union1d(ids, seen)
-        return found[found >= N_SPECIAL - 1]
+        return found[(found >= UNK) & (found < self.vocabulary.size)]
 
     @cached_property
     def pieces(self) -> Tensor:
@@ -127,6 +127,7 @@ class Subject:
         flat = torch.cat(list(self.model.target_log_probs(*pair, LOGIT_ROWS)))  # (B T,)
         return flat.view(inputs.shape).cpu()
 
+    @torch.no_grad()
     def rows(self, texts: Iterable[ScoredText | str], **options: object) -> list[DocumentRow]:
         """Return what the scoring program says of some texts, in its order."""
         found = self.score(self.model, self.vocabulary, texts, text=self.kind, **options)

@@ -2,8 +2,8 @@
 
 The file is one string of tokens, after the beginning of text where the model adds one. It is cut
 into chunks of n_ctx tokens that share nothing; where the model adds a beginning of text, that
-replaces the first token of each chunk. Only the second half of a chunk is scored, so that each prediction
-sees at least n_ctx / 2 tokens; the other half, and what is left at the end, never is.
+replaces the first token of each chunk. Only the second half of a chunk is scored, so that each
+prediction sees at least n_ctx / 2 tokens; the other half, and what is left at the end, never is.
 
 References
 ----------

@@ -14,9 +14,8 @@ from torch.nn import functional
 
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.scoring.documents import score_rows
-from beyond_perplexity.scoring.scores import ScoreWindow, score_windows
+from beyond_perplexity.scoring.scores import ScoreWindow, cut_windows, score_windows
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
 
 
@@ -93,8 +92,8 @@ class BatchNormalized(Wrapped):
 
     def forward(self, tokens):
         logits = self.model(tokens)
-        finite = logits[..., 2:]
-        return torch.cat([logits[..., :2], finite - 0.2 * finite.mean(0, keepdim=True)], -1)
+        finite = logits[..., 3:]
+        return torch.cat([logits[..., :3], finite - 0.2 * finite.mean(0, keepdim=True)], -1)
 
 
 class DropsOut(Wrapped):
@@ -132,7 +131,11 @@ class Padded(Wrapped):
 
     def forward(self, tokens):
         logits = self.model(tokens)
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=float(logits.max()))
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
+
+    def step(self, tokens, state):
+        logits, state = self.model.step(tokens, state)
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0), state
 
 
 class WrongPositions(Wrapped):
@@ -238,12 +241,17 @@ def dropping(whole, context, stride):
 
 def without_beginning(whole, context, stride):
     """Labels that are shifted without a beginning of text: nothing predicts the first token."""
-    yield from overlapping(whole[1:], 10**6, None)
+    first, *rest = cut_windows(0, whole[1:-1], context, stride or context)
+    yield first._replace(counted=first.counted - 1)
+    yield from rest
 
 
 def without_end(whole, context, stride):
     """</s> is never predicted."""
-    yield from overlapping(whole[:-1], 10**6, None)
+    *others, last = cut_windows(0, whole[1:-1], context, stride or context)
+    yield from others
+    if last.counted > 1:
+        yield last._replace(tokens=last.tokens[:-1], counted=last.counted - 1)
 
 
 def with_model(kind: type[Wrapped]) -> Callable[[Subject], Subject]:
@@ -275,7 +283,7 @@ FAULTS = {
     "overflow in long texts": ("numbers", with_model(Overflows)),
     "probability for filling rows": ("reserved", with_model(Padded)),
     "wrong positions in the cache": ("steps", with_model(WrongPositions)),
-    "length penalty": ("continuations", with_model(Penalized)),
+    "length penalty": ("normalization", with_model(Penalized)),
     "characters counted as bytes": ("denominators", with_scorer(characters_for_bytes)),
     "bits for nats": ("likelihood", with_scorer(in_bits)),
     "results in the order of length": ("order", with_scorer(sorted_by_length)),

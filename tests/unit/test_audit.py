@@ -91,5 +91,89 @@ def test_a_sound_model_raises_no_alarm(kind, seed, tmp_path):
 def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
     check, plant = audited_faults.FAULTS[name]
     found = alarms(plant(bpe_subject(train=30)))
-    assert check in found, found
-    print(name, "->", {n: f.detail for n, f in found.items()})
+    assert [one.check for one in found.values() if not one.because] == [check]
+    assert "failed" not in found[check].detail
+
+
+@pytest.mark.parametrize("name", ["numbers", "normalization", "reserved"])
+def test_what_the_evidence_names_is_there(name):
+    kind = {
+        "numbers": audited_faults.Overflows,
+        "normalization": audited_faults.Penalized,
+        "reserved": audited_faults.Padded,
+    }[name]
+    subject = bpe_subject(train=30)
+    broken = replace(subject, model=kind(subject.model))
+    (found,) = audit_subject(broken, [name])
+    logits = broken.logits(subject.pieces)
+    if name == "reserved":
+        expected = float(logits.softmax(-1)[..., subject.vocabulary.size :].sum(-1).max())
+    elif name == "normalization":  # Σ p^(1/1.1), by the closed form
+        shares = subject.logits(subject.pieces)[:4, :16].double().softmax(-1)
+        expected = float(((shares ** (1 / 1.1)).sum(-1) - 1).abs().max())
+    else:
+        assert "after 31 tokens is nan" in found.detail
+        return
+    assert found.worst == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("maker", [make_gpt2, make_llama])
+def test_rounding_is_no_fault(maker, kind, tmp_path):
+    maker(tmp_path, dropout=0.3) if maker is make_gpt2 else maker(tmp_path)
+    held = load_audited(tmp_path, "cpu", kind)
+    subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
+    assert alarms(subject) == {}
+    assert tolerance_of(CHECKS["batch"], subject) == 64 * torch.finfo(getattr(torch, kind)).eps
+
+
+@pytest.mark.parametrize("name", ["padding that leaks", "no causal mask", "unshifted logits"])
+def test_a_fault_is_found_in_bfloat16(name):
+    check, plant = audited_faults.FAULTS[name]
+    broken = plant(bpe_subject(train=30))
+    broken.model.to(torch.bfloat16)
+    broken = replace(broken, texts=list(TEXTS))
+    assert check in alarms(broken)
+
+
+@pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
+@pytest.mark.parametrize("context", [2, 5, 48])
+def test_short_and_empty_texts_and_contexts_raise_no_alarm(texts, context):
+    subject = bpe_subject(context=context)
+    assert alarms(replace(subject, texts=texts)) == {}
+
+
+def test_texts_without_a_token_are_refused():
+    with pytest.raises(InputError, match="no token to audit with"):
+        replace(bpe_subject(), texts=["", ""])
+    with pytest.raises(InputError, match="no document to audit with"):
+        sample_texts(["", "  "], 4, 1)
+
+
+def test_a_check_that_is_none_is_refused():
+    with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
+        audit_subject(bpe_subject(), ["colour"])
+
+
+@pytest.mark.parametrize(("context", "stride"), [(None, None), (8, 3), (4, 4), (5, 1)])
+def test_a_witness_counts_what_is_scored(context, stride):
+    counts = count_scored(bpe_subject(), 23, context, stride).counts
+    assert counts == pytest.approx(np.ones(24), abs=1e-9)
+
+
+def test_a_witness_tells_twice_from_never():
+    plant = audited_faults.FAULTS["overlaps scored twice"][1]
+    counts = count_scored(plant(bpe_subject()), 11, 4, 2).counts
+    # windows of 4 predictions begin at 0, 2, 4, 6, 8 of 12 predictions
+    assert counts == pytest.approx([1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1])
+
+
+def test_a_sample_is_cut_and_drawn_evenly():
+    texts = [f"{number} " + "word " * 400 for number in range(40)]
+    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
+    assert all(len(text) <= CUT and text.endswith("word") for text in drawn[0])
+    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
+    assert (np.diff(numbers, axis=1) > 0).all()
+    shares = np.bincount(numbers.ravel(), minlength=40) / 200
+    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
+    assert drawn[3] == sample_texts(iter(texts), 10, 3)

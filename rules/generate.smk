@@ -74,9 +74,8 @@ rule import_samples:
         code=lambda wildcards: fingerprint(
             "scripts/import_samples.py", RUN.corpora.external_code(wildcards.external)
         ),
-        format=lambda wildcards: config["external_samples"][wildcards.external][
-            "format"
-        ],
+        format=lambda wildcards: RUN.corpora.external_format(wildcards.external),
+        field=lambda wildcards: RUN.corpora.external_field(wildcards.external),
         preprocessing=lambda wildcards: parameters.as_json(
             config["external_samples"][wildcards.external]["preprocessing"]
         ),
@@ -85,6 +84,7 @@ rule import_samples:
         python -m scripts.import_samples \
             --input {input:q} \
             --format {params.format} \
+            --field {params.field:q} \
             --preprocessing {params.preprocessing:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}

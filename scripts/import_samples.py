@@ -19,6 +19,9 @@ def main() -> None:
     parser.add_argument("--input", required=True, help="file with one document a line")
     parser.add_argument("--format", required=True, choices=TEXT_FORMATS)
     parser.add_argument(
+        "--field", nargs="*", default=[], help="field or column of the texts (default: text)"
+    )
+    parser.add_argument(
         "--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON"
     )
     parser.add_argument(
@@ -30,7 +33,8 @@ def main() -> None:
         "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
     )
     source, output = Path(options.input), Path(options.output)
-    found = import_texts(source, options.format, preprocessing, output, record)
+    field = options.field[0] if options.field else None
+    found = import_texts(source, options.format, preprocessing, output, record, field=field)
     remark(f"{found.kept:,} documents; {found.empty:,} without a token were left out")
 
 

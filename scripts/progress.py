@@ -12,7 +12,7 @@ from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.planning.progress import describe_progress, read_progress
-from beyond_perplexity.report.benchmarks import seconds_by_rule
+from beyond_perplexity.storage.benchmarks import seconds_by_rule
 
 
 def main() -> None:

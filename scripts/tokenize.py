@@ -1,55 +1,7 @@
-"""Tokenize lines of text with the rules of Moses: a filter from standard input to standard output.
+"""Tokenize lines of text with the rules of Moses, from standard input to standard output."""
 
-    python -m scripts.tokenize --language en < raw > tokens
-
-Line i of the output belongs to line i of the input. The cleaning steps are off unless asked for.
-"""
-
-from __future__ import annotations
-
-import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
-
-from beyond_perplexity.arguments import CommandParser
-from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.errors import InputError, run_command
-
-STEPS = {
-    "replace_unicode_punctuation": "ASCII for full-width and typographic punctuation",
-    "normalize_punctuation": "normalize quotes, dashes and the blanks around punctuation",
-    "remove_non_printing": "blanks for control, format and unassigned characters",
-    "lower_case": "lower case",
-    "remove_accents": "drop accents and other non-spacing marks",
-}
-
-
-def decoded(lines: Iterable[bytes]) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.rstrip(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            where = f"stdin: line {number}, byte {error.start + 1}"
-            raise InputError(f"{where}: not UTF-8 text; convert it, e.g. with iconv") from error
-
-
-def parse_arguments() -> Preprocessing:
-    parser = CommandParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--language", default="en", help=f"one of {', '.join(LANGUAGES)} (en)")
-    parser.add_argument("--tokenizer", default="moses", help="moses, or none: clean only (moses)")
-    for name, meaning in STEPS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
-    options = parser.parse_args()
-    return Preprocessing(**vars(options))
-
-
-def main() -> None:
-    preprocessing = parse_arguments()
-    lines = decoded(sys.stdin.buffer)
-    while batch := list(islice(lines, CHUNK)):
-        sys.stdout.buffer.write("".join(f"{t}\n" for t in preprocessing.apply(batch)).encode())
-
+from beyond_perplexity.commands.tokenize import main
+from beyond_perplexity.errors import run_command
 
 if __name__ == "__main__":
     run_command(main)

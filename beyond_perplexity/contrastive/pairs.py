@@ -25,7 +25,7 @@ from beyond_perplexity.corpus.readers import read_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.json_text import parse_object
 from beyond_perplexity.tendencies.notes import joined_facts
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
@@ -85,13 +85,7 @@ def _json_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in lines:
         place = f"{path}: line {number}"
-        try:
-            row = parse_json(line)
-        except JSONTextError as error:
-            raise InputError(f"{place}: is no JSON ({error}); repair or remove it") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{place}: is no JSON object; give one with both sentences")
-        yield place, row
+        yield place, parse_object(line, f"{place}:", "give an object with both sentences")
 
 
 def _tsv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,20 +1,22 @@
-"""Coreference in the column formats of CoNLL-2012 and its relatives (LitBank, OntoGUM).
+"""Coreference in the column formats of CoNLL-2012 and its relatives (LitBank, OntoGUM, GUM).
 
 One token a line in columns (see `conll_rows`), a blank line after a sentence, ``#begin document
 (id); part N`` and ``#end document`` around a document. The last column
 holds the coreference: ``(23`` begins a mention of entity 23, ``23)`` ends one, ``(8)`` is one
-of a single token; several are joined by ``|`` or nothing; ``-`` or ``_`` stands for none.
+of a single token; several are joined by ``|`` or nothing; ``-`` or ``_`` stands for none. GUM says
+the kind of an entity before its number, and its name after it: ``(place-3-Mecca)``. Files without
+``#begin document`` are read as CoNLL-U where they look like it (see `conllu`).
 
 The formats: Pradhan et al. 2012 (the CoNLL-2012 shared task), Bamman, Lewke and Mansoor 2020
-(LitBank), Zhu, Pradhan and Zeldes 2021 (OntoGUM).
+(LitBank), Zhu, Pradhan and Zeldes 2021 (OntoGUM), Zeldes 2017 (GUM).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 from beyond_perplexity.corpus.annotated import (
@@ -32,110 +34,65 @@ from beyond_perplexity.corpus.conll_rows import (
     find_layout,
     is_comment,
 )
-from beyond_perplexity.corpus.overlaps import Span, outermost
+from beyond_perplexity.corpus.conllu import looks_like_conllu, read_conllu
+from beyond_perplexity.corpus.coreference import MARK_KINDS, NO_MENTION, Mark, OpenDocument
 from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
 
-NO_MENTION = frozenset({"-", "_", "*", ""})
-SOURCE = "gold"
 TAG, PARSE = 4, 5  # columns of CoNLL-2012
+FIRST_LINES = 200  # that tell what a file is
 
-_MARK = re.compile(r"\((\d+)\)|\((\d+)|(\d+)\)|\|")
+_ENTITY = r"(?:\d+|[A-Za-z]+-\d+(?:-[^()|\s]+)?)"
+_MARK = re.compile(rf"\(({_ENTITY})\)|\(({_ENTITY})|({_ENTITY})\)|\|")
+_NUMBER = re.compile(r"\d+")
 _MARKER = re.compile(
     r"#\s*(?:(?P<begin>begin)|end) document\b\s*(?:\((?P<id>.*)\)(?:\s*;.*)?|(?P<name>.*))$"
 )
 
 
 @dataclass
-class _Open:
-    """A document that is being read."""
+class _Open(OpenDocument):
+    """A document that is being read, with its lines."""
 
-    place: str
-    title: str
     sentences: list[list[NumberedLine]] = field(default_factory=lambda: [[]])
-    tokens: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # of each token
-    spans: list[Span] = field(default_factory=list)
-    begun: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     bits: list[tuple[str, str]] = field(default_factory=list)  # of the sentence: parse, leaf
-    sentence: int = 0
-    trees: list[tuple[int, str]] = field(default_factory=list)
 
 
 # ---- the column ----
 
 
-def parse_marks(column: str) -> list[tuple[str, str]]:
+def parse_marks(column: str) -> list[Mark]:
     """Split one field of the coreference column into its marks.
 
     Parameters
     ----------
     column : str
-        Such as ``(23|5)|(8)``.
+        Such as ``(23|5)|(8)`` or ``(place-3-Mecca)``.
 
     Returns
     -------
     list of (str, str)
-        ``("single" | "begin" | "end", entity)``, in the order of the field.
+        ``("single" | "begin" | "end", entity)``, in the order of the field; entities are numbers.
 
     Raises
     ------
     ValueError
-        When it holds anything else; entities are numbers.
+        When it holds anything else.
     """
     if column in NO_MENTION:
         return []
-    marks = []
+    marks: list[Mark] = []
     position = 0
     while position < len(column):
         match = _MARK.match(column, position)
         if not match:
             raise ValueError(f"{column!r} is no list of '(1', '1)', '(1)' and no '-' or '_'")
-        kinds = zip(("single", "begin", "end"), match.groups(), strict=True)
-        marks += [(kind, entity) for kind, entity in kinds if entity]
+        for kind, entity in zip(MARK_KINDS, match.groups(), strict=True):
+            if entity and (number := _NUMBER.search(entity)):
+                marks.append((kind, number[0]))
         position = match.end()
     return marks
-
-
-# ---- entities ----
-
-
-def merge_entities(spans: Sequence[Span]) -> list[Span]:
-    """Make one entity of all entities that share a span.
-
-    Parameters
-    ----------
-    spans : sequence of (int, int, str)
-        Token span [start, end) and entity.
-
-    Returns
-    -------
-    list of (int, int, str)
-        Each span once, in the order of its start, longer ones first; the entity is one of those
-        that were merged.
-    """
-    parent: dict[str, str] = {}
-
-    def find(entity: str) -> str:
-        while (above := parent.get(entity, entity)) != entity:
-            parent[entity] = parent.get(above, above)  # half as far the next time
-            entity = above
-        return entity
-
-    holder: dict[tuple[int, int], str] = {}
-    for start, end, entity in spans:
-        parent[find(entity)] = find(holder.setdefault((start, end), entity))
-    ordered = sorted(holder.items(), key=lambda item: (item[0][0], -item[0][1]))
-    return [(start, end, find(entity)) for (start, end), entity in ordered]
-
-
-def renumber(spans: Iterable[Span]) -> list[Span]:
-    """Rename entities to ``"0"``, ``"1"``, ... by their first mention in the given order."""
-    numbers: dict[str, str] = {}
-    return [
-        (start, end, numbers.setdefault(entity, str(len(numbers)))) for start, end, entity in spans
-    ]
 
 
 # ---- files ----
@@ -157,22 +114,32 @@ class Reader(AnnotatedReader):
         InputError
             When a line or a mention is malformed, unless ``on_error: skip``: then lines without
             words or with too few or too many columns are left out, empty words become ``_``, and
-            mentions without an end or a beginning are left out. In any case for CoNLL-U, unless
-            ``word_column`` is given.
+            mentions without an end or a beginning are left out. In any case for CoNLL-U between
+            ``#begin document`` and ``#end document``, unless ``word_column`` is given.
         """
+        lines = read_lines(path, self.problems)
+        if self.source.word_column is None:
+            first = list(islice(lines, FIRST_LINES))
+            lines = chain(first, lines)
+            if looks_like_conllu(first):
+                yield from read_conllu(path, lines, self.source, self.problems)
+                return
+        yield from self._read_columns(path, lines)
+
+    def _read_columns(self, path: Path, lines: Iterator[NumberedLine]) -> Iterator[Annotated]:
         layout: Layout | None = None
-        for document in self._documents(path):
+        for document in self._documents(path, lines):
             layout = layout or self._find_layout(path, document)
             for sentence in document.sentences:
                 if layout:
                     self._read_sentence(path, sentence, layout, document)
-            yield self._close(path, document)
+            yield document.close(self.source, self.problems)
 
-    def _documents(self, path: Path) -> Iterator[_Open]:
+    def _documents(self, path: Path, lines: Iterator[NumberedLine]) -> Iterator[_Open]:
         """Cut a file into documents and these into the lines of sentences."""
         document: _Open | None = None
         number = 0
-        for number, raw in read_lines(path, self.problems):
+        for number, raw in lines:
             line = raw.rstrip("\r\n")
             place = f"{path}: line {number}"
             if marker := _MARKER.match(line):
@@ -182,7 +149,7 @@ class Reader(AnnotatedReader):
                         self.problems.report("document without end", place, detail)
                     yield document
                 name = marker["id"] or (marker["name"] or "").strip() or document_name(path)
-                document = _Open(place, name) if marker["begin"] else None
+                document = _Open(path, place, name) if marker["begin"] else None
                 continue
             self._check_names_of_columns(place, line)
             if document:
@@ -255,20 +222,7 @@ class Reader(AnnotatedReader):
             marks = []
         document.tokens.append(single_word(fields[column]))
         document.lines.append(number)
-        self._add_marks(place, marks, document)
-
-    def _add_marks(self, place: str, marks: list[tuple[str, str]], document: _Open) -> None:
-        here = len(document.tokens) - 1
-        for kind, entity in marks:
-            if kind == "single":
-                document.spans.append((here, here + 1, entity))
-            elif kind == "begin":
-                document.begun[entity].append(here)
-            elif document.begun[entity]:
-                document.spans.append((document.begun[entity].pop(), here + 1, entity))
-            else:
-                detail = f"'{entity})' without '({entity}' before it"
-                self.problems.report("mention without beginning", place, detail)
+        document.add_marks(place, marks, self.problems)
 
     def _end_sentence(self, path: Path, document: _Open) -> None:
         """Count a sentence, unless it has no words, and read its tree, if it has one."""
@@ -283,25 +237,6 @@ class Reader(AnnotatedReader):
                 place = f"{path}: line {document.lines[-len(bits)]}"
                 self.problems.report(f"parse column: {error.reason}", place, error.detail)
         document.sentence += bool(bits)
-
-    def _close(self, path: Path, document: _Open) -> Annotated:
-        for entity, starts in document.begun.items():
-            for start in starts:
-                place = f"{path}: line {document.lines[start]}"
-                self.problems.report("mention without end", place, f"'({entity}' is never closed")
-        counts = Counter({f"{SOURCE} found": len(document.spans)})
-        spans = merge_entities(document.spans)
-        counts["mentions that shared a span"] = len(document.spans) - len(spans)
-        if self.source.mentions == "outermost":
-
-            def place_of(token: int) -> str:
-                return f"{path}: line {document.lines[token]}"
-
-            spans = outermost(spans, place_of, self.source.crossing, self.problems, counts)
-        mentions = [(start, end, entity, SOURCE) for start, end, entity in renumber(spans)]
-        return Annotated(
-            document.place, document.title, document.tokens, mentions, document.trees, counts
-        )
 
 
 def _conllu_error(place: str, seen: str, column: int) -> InputError:

@@ -14,13 +14,18 @@ from tqdm import tqdm
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, Record
 from beyond_perplexity.corpus.rows import FORMATS
+from beyond_perplexity.corpus.suffixes import (
+    AUTOMATIC,
+    check_field,
+    guess_format,
+    has_named_fields,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
-from beyond_perplexity.storage.inputs import PACKED, check_input
+from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
-FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
 
 
 class GroupField(NamedTuple):
@@ -57,12 +62,6 @@ class StrictProblems(Problems):
         raise InputError(f"{place}: {reason} ({detail}); repair or remove it")
 
 
-def guess_format(path: Path) -> str:
-    """Tell the format by the suffix, before that of a compression: text, jsonl or parquet."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
-    return FORMAT_BY_SUFFIX.get(suffixes[-1], "text") if suffixes else "text"
-
-
 def check_file(path: Path) -> None:
     """Check that a file can be read and holds something.
 
@@ -79,7 +78,10 @@ def check_file(path: Path) -> None:
 
 
 def read_cleaned(
-    path: Path, preprocessing: Preprocessing | None, kind: str = "auto"
+    path: Path,
+    preprocessing: Preprocessing | None,
+    kind: str = AUTOMATIC,
+    field: str | None = None,
 ) -> Iterator[list[str]]:
     """Stream the documents of a file as tokens joined by one blank, or as they are.
 
@@ -91,6 +93,8 @@ def read_cleaned(
         The cleaning steps; None: no blank and no line feed of a document is changed.
     kind : str
         One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
+    field : str, optional
+        The field or column of the texts; without it ``text``.
 
     Yields
     ------
@@ -102,7 +106,7 @@ def read_cleaned(
     InputError
         When the file cannot be read; names the file, and the line where it can.
     """
-    for records in _batches(path, kind):
+    for records in read_records(path, kind, field=field):
         if preprocessing:
             yield preprocessing.apply([record.text for record in records])
         else:
@@ -110,7 +114,10 @@ def read_cleaned(
 
 
 def read_grouped(
-    path: Path, preprocessing: Preprocessing | None, groups: GroupField
+    path: Path,
+    preprocessing: Preprocessing | None,
+    groups: GroupField,
+    field: str | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """Stream the documents of a file as `read_cleaned` does, each with its group.
 
@@ -120,6 +127,8 @@ def read_grouped(
         As for `read_cleaned`.
     groups : GroupField
         Where the group of a document stands; lines of text have none.
+    field : str, optional
+        The field or column of the texts; without it ``text``.
 
     Yields
     ------
@@ -132,21 +141,26 @@ def read_grouped(
     """
     if groups.needed and not has_named_fields(path):
         raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
-    for records in _batches(path, "auto", groups):
+    for records in read_records(path, groups=groups, field=field):
         texts = [record.text if preprocessing else record.as_it_is for record in records]
         cleaned = preprocessing.apply(texts) if preprocessing else texts
         yield from zip(cleaned, (record.group for record in records), strict=True)
 
 
-def has_named_fields(path: Path, kind: str = "auto") -> bool:
-    """Say whether documents of a file have fields beside their texts, such as a group."""
-    return FORMATS[guess_format(path) if kind == "auto" else kind].named_fields
-
-
-def _batches(path: Path, kind: str, groups: GroupField | None = None) -> Iterator[list[Record]]:
+def read_records(
+    path: Path,
+    kind: str = AUTOMATIC,
+    *,
+    groups: GroupField | None = None,
+    field: str | None = None,
+) -> Iterator[list[Record]]:
+    """Stream the documents of a file as it gives them, in batches; see `read_cleaned`."""
     check_file(path)
-    row = FORMATS[guess_format(path) if kind == "auto" else kind]
-    named = {"group_key": groups.name} if groups and row.named_fields else {}
+    check_field(path, field, kind)
+    row = FORMATS[guess_format(path) if kind == AUTOMATIC else kind]
+    named = {"field": field} if row.named_fields else {}
+    if groups and row.named_fields:
+        named["group_key"] = groups.name
     records = row.load()(path, StrictProblems(skip=False), **named)
     records = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     checked = _checked(records, groups) if groups else records
@@ -178,13 +192,14 @@ def import_texts(
     *,
     minimum_tokens: int = 0,
     groups: GroupField | None = None,
+    field: str | None = None,
     seen: Callable[[list[Record]], None] | None = None,
 ) -> Imported:
     """Write the documents of a file as one shard of samples, without probabilities.
 
     Parameters
     ----------
-    path, kind, preprocessing
+    path, kind, preprocessing, field
         As for `read_cleaned`.
     output : pathlib.Path
         The shard, schema ``samples``; it appears only when it is complete.
@@ -204,7 +219,7 @@ def import_texts(
     """
     kept = empty = short = 0
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
-        for records in _batches(path, kind, groups):
+        for records in read_records(path, kind, groups=groups, field=field):
             cleaned = preprocessing.apply([record.text for record in records])
             lengths = [text.count(" ") + 1 if text else 0 for text in cleaned]
             chosen = [n > 0 and n >= minimum_tokens for n in lengths]

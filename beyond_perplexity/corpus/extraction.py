@@ -254,7 +254,8 @@ def _items(
             for document in reader.read(path):
                 yield document, split, frozenset()
         else:
-            for record in row.load()(path, problems):
+            named = {"field": options.source.field} if row.named_fields else {}
+            for record in row.load()(path, problems, **named):
                 yield record, split, frozenset()
 
 

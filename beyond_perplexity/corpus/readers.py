@@ -1,4 +1,4 @@
-"""Streaming readers of corpus files: compression, checksums, plain text, JSONL and Parquet.
+"""What all streaming readers of corpus files share: places, problems, compression, lines.
 
 Every reader holds one chunk or row group at a time. What cannot be read is an `InputError` or,
 where the configuration says so, a skip that is counted and listed.
@@ -7,19 +7,14 @@ where the configuration says so, a skip that is counted and listed.
 from __future__ import annotations
 
 import importlib.resources
-import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import pyarrow as pa
 
 from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import DamagedError, check_input, open_input
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
-from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
@@ -27,8 +22,6 @@ LISTED = 20
 
 NumberedLine = tuple[int, str]
 """Number, from 1, and text without its end."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # The corpora that installed packages ship: name after "embedded:" -> package, path inside it.
 EMBEDDED_CORPORA = {
@@ -251,142 +244,3 @@ def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterato
         problems.report("holds NUL characters", place, "UTF-16 or binary?")
         return
     yield number, text
-
-
-def read_text(path: Path, problems: Problems) -> Iterator[Record]:
-    """Read plain text, one document a line; see `read_chunks` for the parameters."""
-    for number, line in read_lines(path, problems):
-        yield _record(f"{path}: line {number}", "", line.removesuffix("\r"), line.strip())
-
-
-def _record(place: str, title: str, raw: str, text: str) -> Record:
-    return Record(place, title, text, None if raw == text else raw)
-
-
-def _group(value: dict[str, object], key: str) -> str | None:
-    """Return the name of a group, None where there is no such field.
-
-    Raises
-    ------
-    ValueError
-        Says what is wrong with it.
-    """
-    if key not in value:
-        return None
-    group = value[key]
-    if group is None:
-        raise ValueError(f"field '{key}', which names the group, is null")
-    if isinstance(group, bool) or not isinstance(group, str | int):
-        raise ValueError(f"field '{key}', which names the group, is no string and no integer")
-    if isinstance(group, str) and _SURROGATE.search(group):
-        raise ValueError("holds half a surrogate pair, which is no character")
-    return str(group)
-
-
-def _fields(place: str, value: object, group_key: str | None = None) -> Record | str:
-    """Take text, title and group of one JSON value; a sentence about what is wrong if it fails."""
-    if not isinstance(value, dict):
-        return "not an object"
-    text = value.get("text")
-    if not isinstance(text, str):
-        return "field 'text' is missing" if text is None else "field 'text' is no string"
-    if len(text) > LONGEST_LINE_BYTES:
-        return f"field 'text' has more than {LONGEST_LINE_BYTES:,} characters"
-    title = value.get("title")
-    if title is not None and not isinstance(title, str):
-        return "field 'title' is no string"
-    if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
-        return "holds half a surrogate pair, which is no character"
-    record = _record(place, title or "", text, " ".join(text.split()))
-    if group_key is None:
-        return record
-    try:
-        return replace(record, group=_group(value, group_key))
-    except ValueError as error:
-        return str(error)
-
-
-def read_jsonl(path: Path, problems: Problems, group_key: str | None = None) -> Iterator[Record]:
-    """Read JSON objects, one a line: field ``text``, optional ``title`` and field of groups.
-
-    See `read_chunks` for the parameters; `group_key` names the field that gives `Record.group`.
-    """
-    for number, line in read_lines(path, problems):
-        place = f"{path}: line {number}"
-        if not line.strip():
-            problems.skips.add("empty line", place)
-            continue
-        try:
-            record = _fields(place, parse_json(line), group_key)
-        except JSONTextError as error:
-            problems.report("not JSON", place, str(error))
-            continue
-        if isinstance(record, str):
-            problems.report("unusable JSON line", place, record)
-        else:
-            yield record
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _text_columns(path: Path, schema: pa.Schema, group_key: str | None) -> list[str]:
-    if "text" not in schema.names:
-        raise InputError(f"{path}: column 'text' is missing; there are {', '.join(schema.names)}")
-    columns = [name for name in ("text", "title") if name in schema.names]
-    for name in columns:
-        if not _is_string(schema.field(name).type):
-            raise InputError(
-                f"{path}: column '{name}' is {schema.field(name).type}, expected string"
-            )
-    if group_key is not None and group_key in set(schema.names) - set(columns):
-        kind = schema.field(group_key).type
-        if not (_is_string(kind) or pa.types.is_integer(kind)):
-            raise InputError(
-                f"{path}: column '{group_key}', which names the group, is {kind}, expected string "
-                "or integer"
-            )
-        columns.append(group_key)
-    return columns
-
-
-def read_parquet(path: Path, problems: Problems, group_key: str | None = None) -> Iterator[Record]:
-    """Read a Parquet file: column ``text``, optional ``title`` and column of groups.
-
-    See `read_jsonl` for the parameters.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file or its columns are missing or of another type.
-    """
-    row = 0
-    try:
-        with ParquetInput(path) as file:
-            columns = _text_columns(path, file.schema_arrow, group_key)
-            for batch in file.raw_batches(batch_size=4096, columns=columns):
-                for place, value in _rows(path, row, batch, problems):
-                    record = _fields(place, value, group_key)
-                    if isinstance(record, str):
-                        problems.report("unusable row", place, record)
-                    else:
-                        yield record
-                row += batch.num_rows
-    except DamagedError as error:
-        problems.report(error.reason, f"{path}: row {row}", error.detail)
-
-
-def _rows(
-    path: Path, first: int, batch: pa.RecordBatch, problems: Problems
-) -> Iterator[tuple[str, dict[str, object]]]:
-    """Give the place and the values of each row; those that are no UTF-8 are reported."""
-    while wrong := wrong_row(batch):
-        count, name = wrong
-        sound = batch.slice(0, count).to_pylist()
-        yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(sound))
-        problems.report("not UTF-8", f"{path}: row {first + count}", f"column '{name}'")
-        first, batch = first + count + 1, batch.slice(count + 1)
-    yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(batch.to_pylist()))

@@ -83,6 +83,7 @@ class Format(NamedTuple):
         return getattr(importlib.import_module(self.module), self.reader.partition(":")[2])
 
 
+_FIELD = {"field": SourceOption(str | None, None, "the field or column of the texts; null: text")}
 _SPANS = {
     "mentions": SourceOption(
         Literal["outermost", "all"], "outermost", "the outermost of nested mentions, or all"
@@ -103,12 +104,20 @@ FORMATS: Rows[Format] = {
     "mediawiki": Format(
         "XML dump", "mediawiki:PageStream", kind="pages", gives=("mentions", "graph")
     ),
-    "text": Format("one document a line", "readers:read_text"),
+    "text": Format("one document a line", "text_files:read_text"),
     "jsonl": Format(
-        "field text", "readers:read_jsonl", suffixes=(".jsonl", ".ndjson"), named_fields=True
+        "objects with the field text, or strings, one a line",
+        "text_files:read_jsonl",
+        options=_FIELD,
+        suffixes=(".jsonl", ".ndjson", ".json"),
+        named_fields=True,
     ),
     "parquet": Format(
-        "column text", "readers:read_parquet", suffixes=(".parquet",), named_fields=True
+        "column text",
+        "text_files:read_parquet",
+        options=_FIELD,
+        suffixes=(".parquet",),
+        named_fields=True,
     ),
     "penn": Format(
         "trees in brackets",
@@ -123,7 +132,7 @@ FORMATS: Rows[Format] = {
         },
     ),
     "conll": Format(
-        "coreference",
+        "coreference: CoNLL-2012, LitBank, GUM, OntoGUM, or CoNLL-U with Entity",
         "conll:Reader",
         kind="annotated",
         gives=("trees", "mentions"),
@@ -132,7 +141,7 @@ FORMATS: Rows[Format] = {
                 int | None,
                 None,
                 "the column of the word, counted from 0; by default the fourth where there are "
-                "seven or more, else the second. CoNLL-U, where it is 1, is an error without it",
+                "seven or more, else the second; of CoNLL-U the one of the form",
                 least=0,
             ),
             **_SPANS,

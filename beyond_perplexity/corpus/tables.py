@@ -14,9 +14,10 @@ from beyond_perplexity.corpus.documents import Document, DocumentSorter
 from beyond_perplexity.corpus.links import Redirects
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import Skips
-from beyond_perplexity.corpus.rows import PARSERS
+from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import (
     ALIASES,
     DOCUMENTS,
@@ -36,7 +37,9 @@ ANNOTATION_COUNTS = (
     "nested mentions",
     "crossing mentions",
     "mentions that shared a span",
+    "mentions of no word",
     "mentions of unknown entities",
+    "further pieces of mentions",
     "tokens of white space",
 )
 
@@ -145,6 +148,9 @@ def write_tables(
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
         report["trees"] = {"kind": _kind_of_trees(options, trees.count), "written": trees.count}
+        report["warnings"] = warnings = _warnings(options, mentions.count, trees.count)
+        for warning in warnings:
+            remark(f"warning: {options.source.files()[0][0]}: {warning}")
         target = stack.enter_context(atomic_path(outputs.report))
         text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
         target.write_text(text + "\n", encoding="utf-8")
@@ -194,6 +200,26 @@ def _write_triples(gathered: Gathered, graph: _Rows) -> None:
             )
             for relation, target in unique:
                 graph.add(subject, relation, target)
+
+
+def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str]:
+    """Say which annotation that was promised is not there."""
+    row = FORMATS[options.source.format]
+    found = []
+    if "mentions" in row.gives and not mentions:
+        found.append(
+            f"0 mentions were found, though format {options.source.format} may have them: no model "
+            "of entities can be trained on this corpus; are they in the last column, or in Entity "
+            "of CoNLL-U?"
+            if row.kind == "annotated"
+            else "0 mentions were found: no page has a link that stands in its text"
+        )
+    if (row.treebank or options.trees.kind != "none") and not trees:
+        found.append(
+            "0 trees were found: no model of trees can be trained on this corpus; the skips in its "
+            "report say what was left out"
+        )
+    return found
 
 
 def _kind_of_trees(options: ExtractionOptions, written: int) -> str:

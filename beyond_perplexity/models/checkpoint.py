@@ -29,11 +29,15 @@ _Model = TypeVar("_Model", bound=TrainedModel)
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
 
 
-def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> None:
+def save_tensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    metadata: dict[str, str] | None = None,
+) -> None:
     """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
-        safetensors.torch.save_file(whole, temporary)
+        safetensors.torch.save_file(whole, temporary, metadata)
 
 
 def save_model(

@@ -12,7 +12,8 @@ import numpy as np
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.ngrams.arpa_reader import ArpaModel
 from beyond_perplexity.ngrams.backoff import score_tokens
-from beyond_perplexity.ngrams.text import UnknownRule, WordIds, read_sentences
+from beyond_perplexity.ngrams.sentence_files import read_sentences
+from beyond_perplexity.ngrams.text import UnknownRule, WordIds
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK
 
 
@@ -27,15 +28,18 @@ def _perplexity(log10_prob: float, tokens: int) -> float | None:
 
 
 def summarize_arpa(
-    arpa: ArpaModel, paths: Sequence[str | os.PathLike[str]], rule: UnknownRule
+    arpa: ArpaModel,
+    paths: Sequence[str | os.PathLike[str]],
+    rule: UnknownRule,
+    field: str | None = None,
 ) -> dict[str, Any]:
     """Score a text: a sentence a line, words joined by blanks.
 
     Parameters
     ----------
     arpa : ArpaModel
-    paths : sequence of path
-        Text files.
+    paths, field
+        As for `read_sentences`.
     rule : UnknownRule
         What a literal ``<unk>`` of the text is.
 
@@ -56,7 +60,7 @@ def summarize_arpa(
     ids = WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
     known = unknown = 0.0
     tokens = oov = sentences = 0
-    for part in read_sentences(paths, ids):
+    for part in read_sentences(paths, ids, field=field):
         scores = score_tokens(arpa.model, part)
         strange = part == UNK
         unknown += float(scores[strange].sum())

@@ -8,17 +8,13 @@ and ``<unk>`` have a meaning for a model, so a text must not hold them, unless i
 from __future__ import annotations
 
 import os
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import DamagedError, open_input
-from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK
+from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK
 
 READ_BYTES = 1 << 24
 LONGEST_BYTES = 1 << 26  # of a line
@@ -168,87 +164,3 @@ def check_utf8(path: str | os.PathLike[str], number: int, block: bytes) -> None:
     except UnicodeDecodeError as error:
         line = number + block.count(b"\n", 0, error.start)
         raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error
-
-
-def _refuse(
-    path: str | os.PathLike[str], number: int, block: bytes, reserved: set[bytes]
-) -> InputError:
-    """Say which line of a block holds a word that a text must not hold."""
-    for line, words in enumerate(map(bytes.split, block.split(b"\n")), start=number):
-        wrong = [word.decode() for word in words if word in reserved]
-        if wrong:
-            advice = "leave it out or write it in another way"
-            if wrong[0] == SPECIAL_TOKENS[UNK]:
-                advice = "give --unk-as WORD to read it as a word, or --unk-as-unknown"
-            return InputError(
-                f"{path}: line {line}: holds the word {wrong[0]}, which has a meaning for the "
-                f"model; {advice}"
-            )
-    raise AssertionError("no reserved word")
-
-
-def read_sentences(
-    paths: Sequence[str | os.PathLike[str]], ids: WordIds, size: int = READ_BYTES
-) -> Iterator[np.ndarray]:
-    """Read the sentences of files as ids, part by part.
-
-    Parameters
-    ----------
-    paths : sequence of path
-    ids : WordIds
-        It may grow.
-    size : int
-        Bytes of a part, about.
-
-    Yields
-    ------
-    numpy.ndarray
-        int64: each sentence as ``<s>``, its words and ``</s>``, behind each other.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read, is no UTF-8, or holds a word that has a meaning for the model.
-    """
-    find: Any = ids.__getitem__
-    for path in paths:
-        for number, block in read_line_blocks(path, size):
-            check_utf8(path, number, block)
-            tokens = array("q")
-            for words in filter(None, map(bytes.split, block.split(b"\n"))):
-                tokens.append(BOS)
-                tokens.extend(map(find, words))
-                tokens.append(EOS)
-            found = np.frombuffer(tokens, np.int64)
-            if len(found) and found.min() < 0:
-                raise _refuse(path, number, block, ids.reserved)
-            if len(found):
-                yield found
-
-
-def read_sentence_texts(
-    paths: Sequence[str | os.PathLike[str]], rule: UnknownRule
-) -> Iterator[str]:
-    """Read the sentences of files as texts: words joined by one blank.
-
-    Parameters
-    ----------
-    paths : sequence of path
-    rule : UnknownRule
-        What a literal ``<unk>`` is; the unknown word stays as it is.
-
-    Raises
-    ------
-    InputError
-        As `read_sentences`.
-    """
-    literal = SPECIAL_TOKENS[UNK].encode()
-    other = literal if rule.word is None else rule.word.encode()
-    reserved = WordIds([], rule, grows=False).reserved
-    for path in paths:
-        for number, block in read_line_blocks(path):
-            check_utf8(path, number, block)
-            for words in filter(None, map(bytes.split, block.split(b"\n"))):
-                if not reserved.isdisjoint(words):
-                    raise _refuse(path, number, block, reserved)
-                yield b" ".join(other if word == literal else word for word in words).decode()

@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
+from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
 
@@ -56,10 +58,7 @@ class Corpora:
         """Return where a location is on this machine: itself, or its place among the downloads."""
         if isinstance(location, str):
             return location
-        name = (
-            PurePosixPath(location.get("member", location["url"].split("?")[0])).name or "download"
-        )
-        return f"{self.results}/downloads/{location['sha256']}/{name}"
+        return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"
 
     def members(self, sha256: str) -> list[str]:
         """List the path inside a zip archive that a download is about; none for a plain file."""
@@ -126,14 +125,70 @@ class Corpora:
             code.append(f"beyond_perplexity.corpus.rows:PARSERS[{trees}]")
         return code
 
+    def external_format(self, name: str) -> str:
+        """Return the format of samples that were brought, by their suffix where none is given."""
+        external = self.config["external_samples"][name]
+        given: str = external["format"]
+        path = PurePosixPath(self.local_path(external["path"]))
+        return guess_format(path) if given == AUTOMATIC else given
+
+    def external_field(self, name: str) -> list[str]:
+        """Return the field of the texts in samples that were brought; none where it is ``text``."""
+        field = self.config["external_samples"][name]["field"]
+        return [] if field is None else [field]
+
     def external_code(self, name: str) -> str:
         """Return the source file that reads samples that were brought."""
-        module = FORMATS[self.config["external_samples"][name]["format"]].module
+        module = FORMATS[self.external_format(name)].module
         return f"{module.replace('.', '/')}.py"
 
     def preprocessing(self, corpus: str) -> str:
         """Return how a corpus is cleaned, as JSON."""
         return as_json(self.config["corpora"][corpus]["preprocessing"])
+
+
+def location_name(location: str | Mapping[str, str]) -> str:
+    """Return the name of a file, or of the file at an address, or in the archive that is there."""
+    if isinstance(location, str):
+        return PurePosixPath(location).name
+    address = location["url"].split("?")[0]
+    return PurePosixPath(location.get("member", address)).name or "download"
+
+
+def check_text_formats(config: Config) -> None:
+    """Check that files of texts are of the formats that the configuration gives them.
+
+    Raises
+    ------
+    InputError
+        When a suffix tells another format than text, or a field is named of plain text.
+    """
+    for name, corpus in config["corpora"].items():
+        source = corpus["source"]
+        for location in _flat(source["paths"]):
+            _check_is_text(f"corpora.{name}.source", source["format"], location)
+    for name, external in config["external_samples"].items():
+        key, path = f"external_samples.{name}", PurePosixPath(location_name(external["path"]))
+        _check_is_text(key, external["format"], external["path"])
+        try:
+            check_field(path, external["field"], external["format"])
+        except InputError as error:
+            raise InputError(f"config: {key}.field: {error}") from error
+
+
+def _check_is_text(key: str, given: str, location: str | Mapping[str, str]) -> None:
+    """Refuse to read as text what another format has by its name."""
+    path = PurePosixPath(location_name(location))
+    if given != "text" or str(location).startswith(EMBEDDED):
+        return
+    try:
+        found = guess_format(path)
+    except InputError as error:
+        raise InputError(f"config: {key}.format: is text, but {error}") from error
+    if found != "text":
+        raise InputError(
+            f"config: {key}.format: is text, but {path} is {found} by its name; set format: {found}"
+        )
 
 
 def _source_locations(source: Mapping[str, Any]) -> list[Any]:

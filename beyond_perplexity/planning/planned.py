@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beyond_perplexity.planning.timings import Finished, kind_of, read_benchmark
+from beyond_perplexity.planning.timings import Finished, kind_of
+from beyond_perplexity.storage.benchmarks import read_benchmark
 
 JOBS_VARIABLE = "BEYOND_PERPLEXITY_JOBS"  # names the file that a dry run writes its jobs to
 

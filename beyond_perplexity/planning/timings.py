@@ -11,6 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beyond_perplexity.storage.benchmarks import read_benchmark
+
 # Wildcards that only say which part of the work a job is; draws of another split cost the same.
 _PARTS = ("shard", "block", "units", "draws", "instances", "samples", "resample")
 CUTS = frozenset({*_PARTS, "drawn", "reduced"})
@@ -105,19 +107,6 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
 
 def _is_sensible(number: float) -> bool:
     return math.isfinite(number) and number >= 0
-
-
-def read_benchmark(path: str | Path) -> tuple[float, float] | None:
-    """Return the seconds and the megabytes of a job that has ended; None where it has not."""
-    try:
-        last = Path(path).read_text(encoding="utf-8").splitlines()[-1]
-        held = json.loads(last)
-        memory = held.get("max_rss")
-        seconds = float(held["s"])
-        known = isinstance(memory, int | float) and _is_sensible(memory)
-        return (seconds, float(memory) if known else 0.0) if _is_sensible(seconds) else None
-    except (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def read_plan(path: str | Path) -> dict[str, Timing]:

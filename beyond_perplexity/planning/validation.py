@@ -25,6 +25,7 @@ from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
+from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.foreign_values import check_path, check_paths, check_values
@@ -322,6 +323,7 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     check_paths(config)
     _expand_patterns(config)
     _check_sources(config)
+    check_text_formats(config)
     _check_splits(config)
     _check_values(config)
     _check_references(config)

@@ -89,7 +89,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     paths = Path(options.reference), Path(options.samples)
     for path in (*paths, *([Path(options.training)] if options.training else [])):
         check_file(path)
-    views, field = options.views(), group_field(paths[0], options)
+    options.check_fields()
+    views, groups = options.views(), group_field(paths[0], options)
     stop_words = load_stop_words(options.stop_words)
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
     main = next(iter(views))
@@ -102,8 +103,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             own = Path(folder) / str(len(bodies))
             own.mkdir()
             if bodies:  # samples are grouped where the reference is
-                field = field._replace(needed=False) if field and bodies[0].grouped else None
-            body = read_body(path, options, views[main], field, stop_words, own, record)
+                groups = groups._replace(needed=False) if groups and bodies[0].grouped else None
+            field = options.field_of(path, samples=bool(bodies))
+            body = read_body(path, options, views[main], groups, stop_words, own, record, field)
             bodies.append(body)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
@@ -120,10 +122,10 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             reference="Reference",
         )
         raw = tables[RAW_TEXT] if main != RAW_TEXT else None
-        groups = _group_count(reference), _group_count(samples)
+        counted = _group_count(reference), _group_count(samples)
         encoder = embedding.title if embedding else ""
         yield Comparison(
-            reference, samples, tables[main], both, labels, raw, groups, exchanged, encoder
+            reference, samples, tables[main], both, labels, raw, counted, exchanged, encoder
         )
 
 
@@ -196,7 +198,8 @@ def _measured(
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
     """Stream the training text, cleaned as both texts are."""
     path = Path(str(options.training))
-    for texts in read_cleaned(path, options.preprocessing(), options.kind):
+    field = options.field_of(path)
+    for texts in read_cleaned(path, options.preprocessing(), options.kind, field):
         yield pa.array(texts, pa.string())
 
 

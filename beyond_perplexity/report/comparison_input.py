@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.corpus.external import GroupField, has_named_fields, import_texts
+from beyond_perplexity.corpus.external import GroupField, import_texts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.readers import Record
+from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
@@ -102,6 +103,10 @@ class CompareOptions:
         Documents of fewer tokens are left out.
     maximum_tokens : int or None
         Tokens of a document that are read.
+    field : str or None
+        Field or column of the texts, in the files that have fields; None: ``text``.
+    samples_field : str or None
+        That of the samples, where it is another.
     training : str or None
         File with the text that the samples' model was trained on, to find copies of it.
     embedding : str or None
@@ -113,7 +118,7 @@ class CompareOptions:
 
     reference: str
     samples: str
-    kind: str = "auto"
+    kind: str = AUTOMATIC
     tokenized: bool = False
     language: str = "en"
     stop_words: str = "gensim"
@@ -124,6 +129,8 @@ class CompareOptions:
     group_column: str | None = None
     minimum_tokens: int = 0
     maximum_tokens: int | None = None
+    field: str | None = None
+    samples_field: str | None = None
     training: str | None = None
     embedding: str | None = None
     embedding_documents: int = EmbeddingOptions.documents
@@ -131,6 +138,31 @@ class CompareOptions:
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""
         return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
+
+    def field_of(self, path: Path, *, samples: bool = False) -> str | None:
+        """Return the field of the texts of a file; None where it is plain text, or ``text``.
+
+        Raises
+        ------
+        InputError
+            When that of the samples is named, but they are plain text.
+        """
+        if samples and self.samples_field is not None:
+            check_field(path, self.samples_field, self.kind)
+            return self.samples_field
+        return self.field if has_named_fields(path, self.kind) else None
+
+    def check_fields(self) -> None:
+        """Check that a field of the texts is of some use.
+
+        Raises
+        ------
+        InputError
+            When one is named, but all files are plain text.
+        """
+        files = [Path(self.reference), Path(self.samples)]
+        if not any(has_named_fields(path, self.kind) for path in files):
+            check_field(files[0], self.field, self.kind)
 
     def views(self) -> dict[str, TextView]:
         """Return how the texts are read, by the name of the vocabulary; raw comes last.
@@ -232,6 +264,7 @@ def read_body(
     stop_words: StopWords,
     folder: Path,
     record: dict[str, object],
+    field: str | None = None,
 ) -> Body:
     """Read, clean and count a file.
 
@@ -251,6 +284,8 @@ def read_body(
         An existing folder of its own, where the working files go.
     record : dict
         Run record of the working files.
+    field : str, optional
+        The field or column of its texts.
 
     Raises
     ------
@@ -268,6 +303,7 @@ def read_body(
         record,
         minimum_tokens=options.minimum_tokens,
         groups=groups,
+        field=field,
         seen=fields.add,
     )
     codes = None

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.report.benchmarks import number_of, read_benchmarks
 from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.storage.benchmarks import number_of, read_benchmarks
 
 RESOURCES_NOTE = (
     "Asked is the most that a job of the rule asked for, used the median and the most of all that "

@@ -62,6 +62,32 @@ def parse_json(text: str | bytes) -> Any:
         raise JSONTextError(f"it has a whole number of more than {digits} digits") from error
 
 
+def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
+    """Read a JSON object that stands in a file.
+
+    Parameters
+    ----------
+    text : str or bytes
+        See `parse_json`.
+    place : str
+        Of the text, for the message: ``pairs.jsonl: line 3:``.
+    advice : str
+        What to do where it is none.
+
+    Raises
+    ------
+    InputError
+        When it is no JSON, or no object.
+    """
+    try:
+        value = parse_json(text)
+    except JSONTextError as error:
+        raise InputError(f"{place} is no JSON ({error}); {advice}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is no JSON object; {advice}")
+    return value
+
+
 def read_json(path: str | os.PathLike[str], what: str, advice: str) -> Any:
     """Read a JSON file.
 

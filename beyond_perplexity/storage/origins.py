@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_record
 
@@ -66,8 +67,8 @@ def _record(path: Path) -> dict[str, Any] | None:
     value: Any = None
     if path.suffix == ".json":
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
+            value = parse_json(path.read_bytes())
+        except JSONTextError:
             raise InputError(f"{path}: is no JSON; it was cut short or edited") from None
     if isinstance(value, dict) and isinstance(value.get("record"), dict):
         held: dict[str, Any] = value["record"]

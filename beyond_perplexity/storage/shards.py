@@ -18,7 +18,7 @@ from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.contents import ContentHash
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.json_text import parse_object
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.parquet_files import ParquetInput
@@ -312,10 +312,4 @@ def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, objec
     InputError
         When it is no JSON object; names the file.
     """
-    try:
-        record = parse_json(footer)
-    except JSONTextError as error:
-        raise InputError(f"{path}: its run record is no JSON ({error}); make it again") from error
-    if not isinstance(record, dict):
-        raise InputError(f"{path}: its run record is no JSON object; make it again")
-    return record
+    return parse_object(footer, f"{path}: its run record", "make it again")

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.contents import ContentHash, table_hash
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.origins import origin_hash
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.storage.shards import content_of, read_record
@@ -206,8 +207,8 @@ def _content(path: Path) -> str | None:
 
 def _verify_json(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError):
+        value = parse_json(path.read_bytes())
+    except (JSONTextError, OSError):
         return {}, [f"is no JSON: it was cut short or edited; {_REMOVE}"]
     if not isinstance(value, dict):
         return {}, []
@@ -227,8 +228,8 @@ def _compare_model(folder: Path, description: Mapping[str, Any]) -> Iterator[str
     if _content(weights) != description.get("weights_sha256"):
         yield "model.safetensors beside it is not what was trained; remove both"
     try:
-        held = value_hash(json.loads(words.read_text(encoding="utf-8")))
-    except (ValueError, OSError, RecursionError):
+        held = value_hash(parse_json(words.read_bytes()))
+    except (JSONTextError, OSError):
         held = None
     if held != description.get("vocabulary", {}).get("sha256"):
         yield "vocabulary.json beside it is not that of the training; remove both"

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.models.checkpoint import save_tensors
 from beyond_perplexity.storage.provenance import content_hash
 
 KEPT = 2
@@ -38,10 +37,8 @@ def save_checkpoint(
         Counters and the training curve; JSON-serializable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     unnamed = folder / "writing.safetensors"
-    with atomic_path(unnamed) as temporary:
-        save_file(whole, temporary, metadata={"state": json.dumps(state)})
+    save_tensors(unnamed, tensors, {"state": json.dumps(state)})
     unnamed.rename(folder / f"{step:010d}-{content_hash(unnamed)[:16]}.safetensors")
     for old in _checkpoints(folder)[:-KEPT]:
         old.unlink()

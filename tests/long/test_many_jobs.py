@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beyond_perplexity.planning.timings import read_benchmark
+from beyond_perplexity.storage.benchmarks import read_benchmark
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView, vocabulary_words

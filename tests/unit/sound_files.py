@@ -21,15 +21,12 @@ from beyond_perplexity.corpus import conll, linked, markup, penn
 from beyond_perplexity.corpus.markup_limits import MarkupError
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
 from beyond_perplexity.corpus.options import SourceOptions
-from beyond_perplexity.corpus.readers import (
-    Problems,
-    read_jsonl,
-    read_parquet,
-    read_text,
-)
+from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.importance.reading.labels import file_labels
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
-from beyond_perplexity.ngrams.text import UnknownRule, read_sentence_texts
+from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
+from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators import fasttext
@@ -156,6 +153,12 @@ CONLL = (
     "#begin document (a)\na 0 0 The DT (S(NP* - - - - (1\na 0 1 cat NN *)) - - - - 1)\n\n"
     "#end document\n"
 )
+CONLLU = (
+    "# newdoc id = a\n# global.Entity = eid-etype\n"
+    "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\tEntity=(e1-animal\n"
+    "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\tEntity=e1)|SpaceAfter=No\n\n"
+)
+GUM = "# begin document a\n0\tThe\t(animal-1-Cat\n1\tcat\tanimal-1-Cat)\n# end document\n"
 LINKED = {
     "title": "A",
     "tokens": ["The", "cat", "sat"],
@@ -192,6 +195,8 @@ CASES: dict[str, Case] = {
     "dump": ("a.xml", DUMP.encode, read_dump),
     "trees": ("a.mrg", lambda: b"( (S (NP (DT The)\n (NN cat))) )\n" * 3, annotated(penn, "penn")),
     "coreference": ("a.conll", lambda: CONLL.encode() * 2, annotated(conll, "conll")),
+    "CoNLL-U": ("a.conllu", lambda: CONLLU.encode() * 2, annotated(conll, "conll")),
+    "GUM": ("a.conll", lambda: GUM.encode() * 2, annotated(conll, "conll")),
     "linked text": (
         "a.jsonl",
         lambda: json.dumps(LINKED).encode() + b"\n",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from beyond_perplexity.commands import estimate
 from beyond_perplexity.importance import diagnostics
 from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.enclosing import (
@@ -36,7 +37,6 @@ from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
-from scripts import estimate
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
 
 P = model(1, 3)[0]  # (Z,): p(x, z)

@@ -19,20 +19,12 @@ import pytest
 
 from beyond_perplexity.errors import InputError, describe_os_error, run_command
 from beyond_perplexity.storage.fingerprint import ROOT
+from tests.unit.half_written import HALF_WRITTEN
 
 HEAD = """
 import sys, time
 from beyond_perplexity.errors import InputError, prepare_process, run_command
 prepare_process()
-"""
-WAITING = """
-from beyond_perplexity.storage.outputs import atomic_path
-def main():
-    with atomic_path(sys.argv[1]) as temporary:
-        temporary.write_text("half")
-        print("begun", flush=True)
-        time.sleep(60)
-run_command(main)
 """
 
 
@@ -93,7 +85,7 @@ def test_every_reason_has_words() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_leave_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", HEAD + WAITING, str(tmp_path / "out" / "a.json")]
+    command = [sys.executable, "-c", HALF_WRITTEN, str(tmp_path / "out" / "a.json")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     assert process.stdout.readline() == b"begun\n"

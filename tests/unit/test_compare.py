@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus.external import guess_format
+from beyond_perplexity.commands import compare
+from beyond_perplexity.corpus.suffixes import guess_format
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.report.compare import (
@@ -28,7 +29,6 @@ from beyond_perplexity.report.compare import (
     compare_bodies,
     run,
 )
-from scripts import compare
 
 WORDS = ["the", "a", "of", "and", "cat", "dog", "Stone", "runs", ",", ".", "12", "was", "green"]
 

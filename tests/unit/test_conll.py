@@ -1,8 +1,9 @@
 """Coreference columns: marks, merging, overlaps, files of three layouts, malformed input.
 
 Needs nothing but the checkout; the tests at the end read real data where it lies beside it.
-Oracles: columns written by hand; random mentions that are written as a column and read back; sets
-merged by brute force; counts of the parentheses of the real files by a few lines of their own.
+Oracles: columns written by hand; random mentions that are written as a column and read back, also
+in the schemes of GUM and of CoNLL-U; sets merged by brute force; counts of the parentheses of the
+real files by a few lines of their own; documents that lie there in several schemes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.corpus.conll import (
-    Reader,
-    merge_entities,
-    parse_marks,
-    renumber,
-)
+from beyond_perplexity.corpus.conll import Reader, parse_marks
+from beyond_perplexity.corpus.coreference import merge_entities, renumber
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.overlaps import Span, outermost
 from beyond_perplexity.corpus.readers import Problems
@@ -63,13 +60,19 @@ def spans(document) -> set[tuple[int, int, str]]:
         ("(3(4)", [("begin", "3"), ("single", "4")]),
         ("1)2)", [("end", "1"), ("end", "2")]),
         ("(1|(12)|1)", [("begin", "1"), ("single", "12"), ("end", "1")]),
+        ("(animal-1", [("begin", "1")]),
+        ("(person-3-Ada_Lovelace(time-17)", [("begin", "3"), ("single", "17")]),
+        ("place-5-Al%2DHaram%28x%29)time-6)", [("end", "5"), ("end", "6")]),
     ],
 )
 def test_marks_of_a_field(column: str, expected: list) -> None:
     assert parse_marks(column) == expected
 
 
-@pytest.mark.parametrize("column", ["23", "(a)", "(", ")", "()", "(1", "1))", "(1) (2)", "((1)"])
+@pytest.mark.parametrize(
+    "column",
+    ["23", "(a)", "(", ")", "()", "(1", "1))", "(1) (2)", "((1)", "(a-)", "(a-b)", "(a-1-)", "a-1"],
+)
 def test_marks_are_numbers_in_brackets(column: str) -> None:
     if column == "(1":
         assert parse_marks(column) == [("begin", "1")]
@@ -85,7 +88,8 @@ def test_any_field_is_marks_or_an_error(column: str) -> None:
         marks = parse_marks(column)
     except ValueError:
         return
-    assert len(marks) == len(re.findall(r"\d+", column))
+    # one entity a bracket; what follows the number of GUM's entity is its name
+    assert len(marks) == len(re.findall(r"\d+", re.sub(r"(a-1+)-[^()|]+", r"\1", column)))
 
 
 def random_spans(draw: random.Random, n_tokens: int, count: int) -> list[Span]:
@@ -540,6 +544,164 @@ def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path: Path) -> None:
         assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
+def entity_attributes(n_tokens: int, spans: Iterable[Span], parts: str) -> list[str]:
+    """Write mentions as the attribute of CoNLL-U, closing with the entity alone."""
+    order = parts.split("-")
+    fields: list[list[str]] = [[] for _ in range(n_tokens)]
+
+    def body(entity: str) -> str:
+        known = {"eid": f"e{entity}", "GRP": f"e{entity}", "etype": "place", "head": "1"}
+        return "-".join(known[part] for part in order)
+
+    for start, end, entity in sorted(spans, key=lambda span: (span[0], -span[1])):
+        fields[start].append(f"({body(entity)})" if end == start + 1 else f"({body(entity)}")
+    for start, end, entity in sorted(spans, key=lambda span: -span[0]):
+        if end > start + 1:
+            fields[end - 1].insert(0, f"e{entity})")
+    return ["".join(marks) for marks in fields]
+
+
+def conllu_document(attributes: Iterable[str], name: str, parts: str) -> str:
+    """Write a document of CoNLL-U, five words a sentence, some of them of several words."""
+    lines = [f"# newdoc id = {name}", f"# global.Entity = {parts}"]
+    for n, entity in enumerate(attributes):
+        if n % 5 == 0:
+            lines += ["" if n else "# newpar", f"# sent_id = {n}", f"# text = w{n} ..."]
+        if n % 5 == 1:
+            lines.append(f"{n % 5 + 1}-{n % 5 + 2}\tboth" + "\t_" * 8)
+        misc = f"Discourse=x:1->2|Entity={entity}|SpaceAfter=No" if entity else "SpaceAfter=No"
+        lines.append(f"{n % 5 + 1}\tw{n}\tl\tNOUN\tNN\t_\t0\troot\t_\t{misc}")
+    return "\n".join([*lines, "", ""])
+
+
+@pytest.mark.parametrize("parts", ["eid-etype-head", "GRP", "etype-GRP-head"])
+@pytest.mark.parametrize("seed", range(8))
+def test_mentions_to_conllu_and_back(tmp_path: Path, seed: int, parts: str) -> None:
+    draw = random.Random(seed)
+    written = [random_spans(draw, 20, 12) for _ in range(2)]
+    path = tmp_path / "x.conllu"
+    path.write_text(
+        "".join(
+            conllu_document(entity_attributes(20, spans, parts), f"d{n}", parts)
+            for n, spans in enumerate(written)
+        )
+    )
+    found, problems = read(path, mentions="all")
+    assert set(problems.skips.counts) == {"row of several words or of none"}
+    assert [document.title for document in found] == ["d0", "d1"]
+    for document, spans in zip(found, written, strict=True):
+        assert document.tokens == [f"w{n}" for n in range(20)]
+        ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
+        assert [mention[:3] for mention in document.mentions] == renumber(ordered)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mentions_to_the_scheme_of_gum_and_back(tmp_path: Path, seed: int) -> None:
+    # oracle: the same mentions in numbers alone
+    draw = random.Random(seed)
+    column = format_column(20, random_spans(draw, 20, 12))
+    names = {str(n): draw.choice([f"time-{n}", f"place-{n}-X_%2D{n}"]) for n in range(6)}
+    named = [
+        re.sub(r"\d+", lambda found: names[found[0]], field).replace("|", "") for field in column
+    ]
+    path = tmp_path / "x.conll"
+    documents = []
+    for fields in (column, named):
+        path.write_text(narrow(*((f"w{n}", field) for n, field in enumerate(fields))))
+        (document,), problems = read(path, mentions="all")
+        assert not problems.skips.counts
+        documents.append((document.tokens, document.mentions))
+    assert documents[0] == documents[1]
+
+
+def rows_of_conllu(*rows: tuple[str, str, str]) -> str:
+    return "".join(f"{a}\t{b}" + "\t_" * 7 + f"\t{c}\n" for a, b, c in rows)
+
+
+def test_words_that_are_not_there_begin_and_end_mentions_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text(
+        rows_of_conllu(
+            ("0.1", "_", "Entity=(e1-x(e2-y)"),
+            ("1", "a", "Entity=(e3-x"),
+            ("2", "b", "Entity=e1)"),
+            ("2.1", "_", "Entity=e3)"),
+        )
+    )
+    (found,), problems = read(path, mentions="all")
+    assert (found.title, found.tokens) == ("x", ["a", "b"])
+    assert spans(found) == {(0, 2, "0")}
+    assert found.counts["mentions of no word"] == 1
+    assert found.counts["mentions that shared a span"] == 1
+    assert problems.skips.counts == {"row of several words or of none": 2}
+
+
+def test_of_a_mention_in_pieces_the_first_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text(
+        rows_of_conllu(
+            ("1", "a", "Entity=(e1[1/2]-x"),
+            ("2", "b", "Entity=e1[1/2])"),
+            ("3", "c", "_"),
+            ("4", "d", "Entity=(e1[2/2]-x)"),
+            ("5", "e", "Entity=(e1-x)"),
+        )
+    )
+    (found,), _ = read(path)
+    assert spans(found) == {(0, 2, "0"), (4, 5, "0")}
+    assert found.counts["further pieces of mentions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1\ta\t_\n", "line 2: too few columns (3 columns between tabs, expected 10)"),
+        (rows_of_conllu(("1", "a", "_\t_")), "line 2: too many columns"),
+        (rows_of_conllu(("1", "", "_")), "line 2: empty word"),
+        (rows_of_conllu(("x", "a", "_")), "line 2: malformed number of a word"),
+        (rows_of_conllu(("1", "a", "Entity=(e1")), "line 2: mention without end"),
+        (rows_of_conllu(("1", "a", "Entity=e1)")), "line 2: mention without beginning"),
+        (rows_of_conllu(("1", "a", "Entity=e1")), "line 2: malformed coreference"),
+        (rows_of_conllu(("1", "a", "Entity=(-x)")), "line 2: malformed coreference"),
+    ],
+)
+def test_malformed_conllu_names_file_and_line_or_is_counted(
+    tmp_path: Path, rows: str, message: str
+) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text("# newdoc id = d\n" + rows + rows_of_conllu(*[("2", "b", "_")] * 3))
+    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
+        read(path)
+    _, problems = read(path, skip=True)
+    reason = re.search(r"line \d+: ([a-z ]+)", message)
+    assert reason
+    assert problems.skips.counts == {reason[1].strip(): 1}
+
+
+def test_a_corpus_without_mentions_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.conllu"
+    for misc, expected in (("_", 1), ("Entity=(e1)", 0)):
+        path.write_text(rows_of_conllu(("1", "a", misc), ("2", "b", "_")))
+        source = {"format": "conll", "paths": {"train": [str(path)]}}
+        report = run_options(tmp_path / misc, {"source": source})["report"]
+        assert len(report["warnings"]) == expected
+        said = capsys.readouterr().err
+        assert said.count("0 mentions were found") == expected
+        assert (str(path) in said) == bool(expected)
+
+
+def test_a_corpus_without_trees_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("a b c d\n")
+    config = {"source": {"format": "text", "paths": {"train": [str(path)]}}}
+    assert run_options(tmp_path / "plain", config)["report"]["warnings"] == []
+    trees = {"kind": "shallow", "maximum_tokens": 2}
+    (warning,) = run_options(tmp_path / "trees", {**config, "trees": trees})["report"]["warnings"]
+    assert warning.startswith("0 trees were found")
+
+
 # ---- real data ----
 
 
@@ -569,3 +731,23 @@ def test_real_coreference_has_as_many_mentions_as_brackets(
         assert outer.counts["nested mentions"] + outer.counts["crossing mentions"] == len(
             found.mentions
         ) - len(outer.mentions)
+
+
+@pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_news_crane"])
+def test_real_documents_are_the_same_in_every_scheme(name: str) -> None:
+    # oracle: OntoGUM's own columns of the same release, and the brackets of GUM's
+    folder = DATA / "coreference-gum-schemes"
+    if not folder.is_dir():
+        pytest.skip("needs the data that lies beside the checkout")
+    (columns,), _ = read(DATA / "coreference-gum" / f"{name}.conll", mentions="all", skip=True)
+    (conllu_found,), _ = read(folder / f"{name}.ontogum.conllu", mentions="all")
+    assert conllu_found.tokens == columns.tokens
+    assert conllu_found.mentions == columns.mentions
+    assert conllu_found.mentions
+    path = folder / f"{name}.gum.conll"
+    (gum,), _ = read(path, mentions="all")
+    marks = " ".join(line.split("\t")[2] for line in path.read_text().splitlines() if "\t" in line)
+    assert gum.tokens == columns.tokens
+    assert gum.counts["gold found"] == marks.count("(") == marks.count(")")
+    entities = {found.split("-")[1] for found in re.findall(r"\(([^() ]+)", marks)}
+    assert len({mention[2] for mention in gum.mentions}) == len(entities)

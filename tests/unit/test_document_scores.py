@@ -152,7 +152,7 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch):
     """Run the command on a file; return what it prints and the rows that it writes."""
-    from scripts import perplexity as command
+    from beyond_perplexity.commands import perplexity as command
 
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}

@@ -28,7 +28,8 @@ from beyond_perplexity.corpus.markup_limits import (
 )
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, RawPage, parse_page
 from beyond_perplexity.corpus.options import ExtractionOptions, SourceOptions
-from beyond_perplexity.corpus.readers import Problems, read_jsonl, read_lines, read_text
+from beyond_perplexity.corpus.readers import Problems, read_lines
+from beyond_perplexity.corpus.text_files import read_jsonl, read_text
 from beyond_perplexity.errors import InputError
 
 # ---- lines ----

@@ -23,8 +23,10 @@ import pytest
 
 from beyond_perplexity.corpus import readers
 from beyond_perplexity.corpus.annotated import document_name
-from beyond_perplexity.corpus.external import check_file, guess_format, read_cleaned
-from beyond_perplexity.corpus.readers import Problems, read_lines, read_parquet
+from beyond_perplexity.corpus.external import check_file, read_cleaned
+from beyond_perplexity.corpus.readers import Problems, read_lines
+from beyond_perplexity.corpus.suffixes import guess_format
+from beyond_perplexity.corpus.text_files import read_parquet
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.reading.labels import read_labels
 from beyond_perplexity.ngrams.text import read_line_blocks
@@ -132,7 +134,8 @@ def test_a_file_of_somebody_else_is_unreadable_not_damaged(tmp_path: Path) -> No
     path.chmod(0)
     code = (
         "import os, sys\n"
-        "from beyond_perplexity.corpus.readers import Problems, read_text\n"
+        "from beyond_perplexity.corpus.readers import Problems\n"
+        "from beyond_perplexity.corpus.text_files import read_text\n"
         "os.getuid() or os.setuid(65534)\n"
         "for skip in (False, True):\n"
         "    try: list(read_text(sys.argv[1], Problems(skip)))\n"

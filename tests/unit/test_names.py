@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "beyond_perplexity"
 INTERFACES = {
     "draw": "decoding/kinds/*.py",
     "keep": "decoding/kinds/*.py",
+    "main": "commands/*.py",
     "LOOKS": "decoding/kinds/*.py",
     "Reader": "corpus/*.py",  # of annotated formats
     # The engines that all models share, and those of a family that brings its own.

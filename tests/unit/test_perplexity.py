@@ -24,7 +24,7 @@ from beyond_perplexity.scoring.scores import (
     score_documents,
     score_encoded,
 )
-from beyond_perplexity.scoring.summary import Totals, measure, perplexity, summarize
+from beyond_perplexity.scoring.summary import Totals, measure, perplexity_of, summarize
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
 
@@ -92,7 +92,7 @@ def neural(family, **architecture):
     ],
 )
 def test_the_tutorials_dice(rolls, expected):
-    assert perplexity(sum(map(math.log, rolls)), len(rolls)) == pytest.approx(expected, rel=5e-4)
+    assert perplexity_of(sum(map(math.log, rolls)), len(rolls)) == pytest.approx(expected, rel=5e-4)
 
 
 def test_n_of_the_tutorials_example_is_16():
@@ -265,7 +265,7 @@ def test_subwords_are_counted_as_tokens_and_words_as_words():
 
 
 def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
-    from scripts import perplexity as command
+    from beyond_perplexity.commands import perplexity as command
 
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
@@ -283,15 +283,15 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
     words = "doc_id 0: the model gives it the log-probability NaN"
     with pytest.raises(InputError, match=words):
         measure(model, ClosedVocabulary(["a"], 0), ["a"])
-    assert math.isnan(perplexity(math.nan, 3))
-    assert perplexity(-math.inf, 3) == math.inf
+    assert math.isnan(perplexity_of(math.nan, 3))
+    assert perplexity_of(-math.inf, 3) == math.inf
 
 
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
+    from beyond_perplexity.commands import perplexity as command
     from beyond_perplexity.corpus.external import GroupField, read_grouped
-    from scripts import perplexity as command
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))

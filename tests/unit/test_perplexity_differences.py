@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from beyond_perplexity.commands import compare_perplexity
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import tabulate
@@ -18,7 +19,6 @@ from beyond_perplexity.report.layout import to_html_table, to_latex
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.shards import check_schema
-from scripts import compare_perplexity
 from tests.unit.test_paired import compared, saved, scores
 
 NAME = "tendencies/perplexity_differences"

@@ -21,6 +21,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from beyond_perplexity.commands import perplexity as score_file
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
@@ -36,7 +37,6 @@ from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary
 from scripts import measure_perplexity
-from scripts import perplexity as score_file
 from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
 from tests.unit.test_configuration import SCHEMA, load
 from tests.unit.test_huggingface import never

@@ -30,12 +30,11 @@ from beyond_perplexity.corpus.readers import (
     Record,
     Skips,
     read_chunks,
-    read_jsonl,
-    read_parquet,
-    read_text,
     resolve_path,
 )
 from beyond_perplexity.corpus.rows import FORMATS, PARSERS, TEXT_FORMATS, Format
+from beyond_perplexity.corpus.suffixes import AUTOMATIC
+from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
@@ -90,7 +89,9 @@ BROKEN_LINES = [
     (read_jsonl, b'{"txt": "x"}\n', "'text' is missing", "unusable JSON line"),
     (read_jsonl, b'{"text": 3}\n', "'text' is no string", "unusable JSON line"),
     (read_jsonl, b'{"text": "\\ud800"}\n', "half a surrogate pair", "unusable JSON line"),
-    (read_jsonl, b'["x"]\n', "not an object", "unusable JSON line"),
+    (read_jsonl, b'["x"]\n', "an array; write each", "unusable JSON line"),
+    (read_jsonl, b'[\n"x"\n', "it begins an array", "not JSON"),
+    (read_jsonl, b"3\n", "neither an object nor a string", "unusable JSON line"),
 ]
 
 
@@ -138,7 +139,9 @@ def test_damaged_archive_is_named(tmp_path: Path) -> None:
 def test_parquet_without_text_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"body": ["x"]}), path)
-    with pytest.raises(InputError, match=r"column 'text' is missing; there are body"):
+    with pytest.raises(
+        InputError, match=r"column 'text' is missing; there are body: name the column"
+    ):
         texts(read_parquet, path)
     pq.write_table(pa.table({"text": [1]}), path)
     with pytest.raises(InputError, match="column 'text' is int64"):
@@ -191,7 +194,7 @@ def test_formats_and_their_options_are_those_of_the_configuration() -> None:
     source = schema["Source"]["properties"]
     assert set(source["format"]["enum"]) == set(FORMATS)
     assert set(source) == {field.name for field in fields(SourceOptions)}
-    assert schema["External"]["properties"]["format"]["enum"] == list(TEXT_FORMATS)
+    assert schema["External"]["properties"]["format"]["enum"] == [AUTOMATIC, *TEXT_FORMATS]
     trees = schema["AutomaticTreeOptions"]["properties"]["kind"]
     assert trees["enum"] == ["none", *PARSERS]
     assert held["vocabularies"]["additionalProperties"]["properties"]["kind"]["enum"] == list(

@@ -16,25 +16,12 @@ import pytest
 
 from beyond_perplexity import requeue
 from beyond_perplexity.storage.fingerprint import ROOT
-
-COMMAND = """
-import sys, time
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.storage.outputs import atomic_path
-
-def main():
-    with atomic_path(sys.argv[1]) as path:
-        path.write_text("half")
-        print("begun", flush=True)
-        time.sleep(60)
-
-run_command(main)
-"""
+from tests.unit.half_written import HALF_WRITTEN
 
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     """Start a command as a rule does: in a shell with the prefix, its log through tee."""
-    (folder / "command.py").write_text(COMMAND)
+    (folder / "command.py").write_text(HALF_WRITTEN)
     prefix = requeue.SHELL_PREFIX.replace("{{", "{").replace("}}", "}")
     line = f"{sys.executable} {folder}/command.py {folder}/out/a.csv 2>&1 | tee -a {folder}/log"
     given = {name: value for name, value in os.environ.items() if name != "SLURM_JOB_ID"}

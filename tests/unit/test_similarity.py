@@ -19,13 +19,13 @@ import torch
 import yaml
 from torch import nn
 
+from beyond_perplexity.commands import similarity
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import packages
 from beyond_perplexity.semantics.evaluators.packages import is_installed
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.paths import evaluator_at
 from beyond_perplexity.storage.fingerprint import ROOT
-from scripts import similarity
 from tests.unit.evaluator_oracles import write_vectors
 
 VECTORS = "cat 1 0\ndog 1 1\nsnow 0 2\nnever 1 -1\n"

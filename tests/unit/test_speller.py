@@ -506,8 +506,8 @@ def written_documents(tmp_path):
 
 
 def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeypatch, capsys):
+    from beyond_perplexity.commands import perplexity as command
     from scripts import build_speller as build
-    from scripts import perplexity as command
 
     documents, path = written_documents(tmp_path)
     speller = path.with_suffix(".speller.json")

@@ -20,9 +20,9 @@ from beyond_perplexity.planning.timings import (
     fit_timing,
     kind_of,
     plan_content,
-    read_benchmark,
     read_plan,
 )
+from beyond_perplexity.storage.benchmarks import read_benchmark
 
 
 def test_two_sizes_tell_the_start_from_the_rate() -> None:

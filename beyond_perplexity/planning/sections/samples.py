@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.options import Count, Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 
@@ -53,7 +55,9 @@ class External(Section):
     path : Location
         The file, one document a line.
     format : str
-        Format of the file.
+        Format of the file; auto: by its suffix, .jsonl, .ndjson, .json and .parquet, else text.
+    field : str or None
+        The field or column of the texts in JSONL or Parquet; null: text.
     preprocessing : Preprocessing
         Cleaning steps; should end in the same kind of tokens as the corpus.
     vocabulary : str or None
@@ -63,6 +67,7 @@ class External(Section):
 
     corpus: str
     path: Location
-    format: Annotated[str, Limit(enum=TEXT_FORMATS)] = "text"
-    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    format: Annotated[str, Limit(enum=(AUTOMATIC, *TEXT_FORMATS))] = AUTOMATIC
+    field: str | None = None
+    preprocessing: Preprocessing = dataclasses.field(default_factory=Preprocessing)
     vocabulary: str | None = None

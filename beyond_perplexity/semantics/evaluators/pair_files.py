@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.storage.inputs import PACKED, open_input
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.json_text import parse_object
 
 # What the columns are called in the files of SNLI, MultiNLI and the STS benchmark.
 FIRST_NAMES = ("sentence1", "premise", "text1")
@@ -196,12 +196,7 @@ def _from_objects(
     for number, line in _lines(path, file):
         if not line.strip():
             continue
-        try:
-            held = parse_json(line)
-        except JSONTextError as error:
-            raise InputError(f"{path}: line {number}: is no JSON ({error})") from error
-        if not isinstance(held, dict):
-            raise InputError(f"{path}: line {number}: is no JSON object")
+        held = parse_object(line, f"{path}: line {number}:", "give an object with both texts")
         parts = [_value(path, number, held, *one) for one in wanted[: 2 + labelled]]
         yield LabelledTexts(number, parts[0], parts[1], parts[2] if labelled else "")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 
 
 def read_benchmarks(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -38,19 +40,36 @@ def seconds_by_rule(folder: Path) -> dict[str, float]:
     return {rule: sum(seconds) / len(seconds) for rule, seconds in found.items() if seconds}
 
 
+def read_benchmark(path: str | Path) -> tuple[float, float] | None:
+    """Return the seconds and the megabytes of a job that has ended; None where it has not.
+
+    Of several attempts the last one counts; memory that is not known is 0.
+    """
+    try:
+        jobs = list(_read(Path(path)))
+    except OSError:
+        return None
+    if not jobs:
+        return None
+    seconds, memory = number_of(jobs[-1], "s"), number_of(jobs[-1], "max_rss")
+    return (seconds, memory or 0.0) if seconds is not None else None
+
+
 def _read(path: Path) -> Iterator[dict[str, Any]]:
     """Read the jobs of a file; a line that is no whole record of a job is left out."""
     with open(path, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                job = json.loads(line)
-            except (ValueError, RecursionError):
+                job = parse_json(line)
+            except JSONTextError:
                 continue
             if isinstance(job, dict) and number_of(job, "s") is not None:
                 yield job
 
 
 def number_of(held: dict[str, Any], name: str) -> float | None:
-    """Return a number of a job; None where it has none (Snakemake writes NA or NaN)."""
+    """Return a number of a job; None where it has none that can be (Snakemake writes NA or NaN)."""
     value = held.get(name)
-    return float(value) if isinstance(value, int | float) and value == value else None
+    if isinstance(value, int | float) and math.isfinite(value) and value >= 0:
+        return float(value)
+    return None

@@ -1,0 +1,1 @@
+"""The commands that people call, a module each: its options, and what it does with them."""

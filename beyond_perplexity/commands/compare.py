@@ -1,0 +1,100 @@
+"""Compare two bodies of text in every statistical tendency. No model is needed.
+
+Each file holds one document a line: plain text, or JSON with a field "text"; or it is Parquet with
+a column "text". The folder of --out gets tendencies.csv, the figures, and compare.html; with
+--vocabulary also raw.csv, of the texts as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.foreign_text import say
+from beyond_perplexity.report.compare import run
+from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reference", required=True, help="human text, or what to compare with")
+    parser.add_argument("--samples", required=True, help="generated text, or what to compare")
+    parser.add_argument("--out", type=output_folder, required=True, help="folder for the results")
+    parser.add_argument(
+        "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
+    )
+    parser.add_argument(
+        "--tokenized",
+        action="store_true",
+        help="the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
+    )
+    parser.add_argument("--language", default="en", help="of the tokenizer (default: en)")
+    parser.add_argument("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
+    parser.add_argument("--permutations", type=whole(), default=1999, help="draws of each test")
+    parser.add_argument("--bootstrap", type=whole(), default=1000, help="draws of the intervals")
+    parser.add_argument("--seed", type=SEED, default=1, help="seed of all draws (default: 1)")
+    parser.add_argument(
+        "--vocabulary",
+        help="vocabulary.json of a model's folder, or a file with one word a line: both texts are "
+        "read in it, other words as <unk>",
+    )
+    parser.add_argument(
+        "--group-column",
+        help="key or column with the group of a document, such as its page (default: 'group' where "
+        "the reference has it; '' for none)",
+    )
+    parser.add_argument(
+        "--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out"
+    )
+    parser.add_argument("--maximum-tokens", type=whole(1), help="tokens read of a document")
+    parser.add_argument(
+        "--embedding",
+        help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
+        "compared by their vectors",
+    )
+    parser.add_argument(
+        "--embedding-documents",
+        type=whole(20, 4_000),
+        default=EmbeddingOptions.documents,
+        help=f"documents of each text for it, at random (default: {EmbeddingOptions.documents})",
+    )
+    parser.add_argument(
+        "--training", help="text that the samples' model was trained on, to find copies of it"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
+    options = CompareOptions(
+        reference=given.reference,
+        samples=given.samples,
+        kind=given.format,
+        tokenized=given.tokenized,
+        language=given.language,
+        stop_words=given.stop_words,
+        permutations=given.permutations,
+        bootstrap=given.bootstrap,
+        seed=given.seed,
+        vocabulary=given.vocabulary,
+        group_column=given.group_column,
+        minimum_tokens=given.minimum_tokens,
+        maximum_tokens=given.maximum_tokens,
+        training=given.training,
+        embedding=given.embedding,
+        embedding_documents=given.embedding_documents,
+    )
+    say(run(options, given.out))
+    say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

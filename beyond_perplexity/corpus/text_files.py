@@ -1,0 +1,207 @@
+"""Readers of texts, one document a line or row: plain text, JSONL and Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from beyond_perplexity.corpus.readers import (
+    LONGEST_LINE_BYTES,
+    Problems,
+    Record,
+    read_lines,
+)
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.inputs import DamagedError
+from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
+from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
+
+TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
+SHOWN_FIELDS = 5
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_text(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read plain text, one document a line; see `read_chunks` for the parameters."""
+    for number, line in read_lines(path, problems):
+        yield _record(f"{path}: line {number}", "", line.removesuffix("\r"), line.strip())
+
+
+def _record(place: str, title: str, raw: str, text: str) -> Record:
+    return Record(place, title, text, None if raw == text else raw)
+
+
+def _group(value: dict[str, object], key: str) -> str | None:
+    """Return the name of a group, None where there is no such field.
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong with it.
+    """
+    if key not in value:
+        return None
+    group = value[key]
+    if group is None:
+        raise ValueError(f"field '{key}', which names the group, is null")
+    if isinstance(group, bool) or not isinstance(group, str | int):
+        raise ValueError(f"field '{key}', which names the group, is no string and no integer")
+    if isinstance(group, str) and _SURROGATE.search(group):
+        raise ValueError("holds half a surrogate pair, which is no character")
+    return str(group)
+
+
+def _missing(field: str, value: Mapping[str, object]) -> str:
+    """Say which fields there are instead."""
+    if field in value:
+        return f"field '{field}' is null"
+    others = [brief_repr(name) for name in list(value)[:SHOWN_FIELDS]]
+    more = f", and {len(value) - len(others)} more" if len(value) > len(others) else ""
+    there = f"there are {', '.join(others)}{more}" if others else "it has none"
+    return f"field '{field}' is missing; {there}: name the field of the texts"
+
+
+def _as_object(value: object, field: str | None) -> dict[str, object] | str:
+    """Return the fields of a JSON value; a sentence about what is wrong if it has none."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str):
+        # without a named field a bare string is a text
+        return {TEXT_FIELD: value} if field is None else f"a string, without a field '{field}'"
+    if isinstance(value, list):
+        return "an array; write each of its texts on a line of its own, as jq -c '.[]' does"
+    return "neither an object nor a string"
+
+
+def _fields(
+    place: str, found: object, field: str | None, group_key: str | None = None
+) -> Record | str:
+    """Take text, title and group of one JSON value; a sentence about what is wrong if it fails."""
+    value = _as_object(found, field)
+    if isinstance(value, str):
+        return value
+    field = TEXT_FIELD if field is None else field
+    text = value.get(field)
+    if not isinstance(text, str):
+        return _missing(field, value) if text is None else f"field '{field}' is no string"
+    if len(text) > LONGEST_LINE_BYTES:
+        return f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters"
+    title = value.get("title") if field != "title" else None
+    if title is not None and not isinstance(title, str):
+        return "field 'title' is no string"
+    if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
+        return "holds half a surrogate pair, which is no character"
+    record = _record(place, title or "", text, " ".join(text.split()))
+    if group_key is None:
+        return record
+    try:
+        return replace(record, group=_group(value, group_key))
+    except ValueError as error:
+        return str(error)
+
+
+def read_jsonl(
+    path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
+) -> Iterator[Record]:
+    """Read JSON, one value a line: a string, or an object with the text and optional ``title``.
+
+    Parameters
+    ----------
+    path, problems
+        As for `read_chunks`.
+    group_key : str, optional
+        The field that gives `Record.group`.
+    field : str, optional
+        The field of the text; without it ``text``, and a bare string is a text.
+    """
+    for number, line in read_lines(path, problems):
+        place = f"{path}: line {number}"
+        if not line.strip():
+            problems.skips.add("empty line", place)
+            continue
+        try:
+            record = _fields(place, parse_json(line), field, group_key)
+        except JSONTextError as error:
+            array = "; it begins an array: write each text on a line of its own"
+            problems.report("not JSON", place, f"{error}{array if line.strip() == '[' else ''}")
+            continue
+        if isinstance(record, str):
+            problems.report("unusable JSON line", place, record)
+        else:
+            yield record
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _text_columns(
+    path: Path, schema: pa.Schema, group_key: str | None, field: str | None
+) -> list[str]:
+    text = TEXT_FIELD if field is None else field
+    if text not in schema.names:
+        named = f"{', '.join(schema.names)}: name the column of the texts"
+        raise InputError(f"{path}: column '{text}' is missing; there are {named}")
+    columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
+    for name in columns:
+        if not _is_string(schema.field(name).type):
+            raise InputError(
+                f"{path}: column '{name}' is {schema.field(name).type}, expected string"
+            )
+    if group_key is not None and group_key in set(schema.names) - set(columns):
+        kind = schema.field(group_key).type
+        if not (_is_string(kind) or pa.types.is_integer(kind)):
+            raise InputError(
+                f"{path}: column '{group_key}', which names the group, is {kind}, expected string "
+                "or integer"
+            )
+        columns.append(group_key)
+    return columns
+
+
+def read_parquet(
+    path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
+) -> Iterator[Record]:
+    """Read a Parquet file: a column of texts, optional ``title`` and column of groups.
+
+    See `read_jsonl` for the parameters.
+
+    Raises
+    ------
+    InputError
+        When the file is no Parquet file or its columns are missing or of another type.
+    """
+    row = 0
+    try:
+        with ParquetInput(path) as file:
+            columns = _text_columns(path, file.schema_arrow, group_key, field)
+            for batch in file.raw_batches(batch_size=4096, columns=columns):
+                for place, value in _rows(path, row, batch, problems):
+                    record = _fields(place, value, field or TEXT_FIELD, group_key)
+                    if isinstance(record, str):
+                        problems.report("unusable row", place, record)
+                    else:
+                        yield record
+                row += batch.num_rows
+    except DamagedError as error:
+        problems.report(error.reason, f"{path}: row {row}", error.detail)
+
+
+def _rows(
+    path: Path, first: int, batch: pa.RecordBatch, problems: Problems
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Give the place and the values of each row; those that are no UTF-8 are reported."""
+    while wrong := wrong_row(batch):
+        count, name = wrong
+        sound = batch.slice(0, count).to_pylist()
+        yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(sound))
+        problems.report("not UTF-8", f"{path}: row {first + count}", f"column '{name}'")
+        first, batch = first + count + 1, batch.slice(count + 1)
+    yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(batch.to_pylist()))

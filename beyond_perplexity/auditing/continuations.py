@@ -49,7 +49,7 @@ def _share(subject: Subject, node: tuple[int, ...]) -> tuple[float, int | None]:
     inputs = torch.tensor([[BOS, *node]])  # (1, T)
     shares = distributions(subject.logits(inputs))[:, -1]  # (1, V)
     ids = chosen_ids(subject, shares)
-    followers = ids[ids != EOS].numpy()
+    followers = ids[(ids != EOS) & (ids < subject.vocabulary.size)].numpy()
     strings = [np.array([*node, token]) for token in followers]
     prefix = np.array(node, np.int64)
     own = next(iter(score_encoded(subject.model, [prefix], count_eos=False))).log_prob

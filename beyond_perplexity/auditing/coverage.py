@@ -14,9 +14,9 @@ from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.witness import Witness, numbered_words
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
 
-SHORT, LONG = 6, 37
+SHORT, LONG = 6, 23
 # Contexts and strides of the long text: none, the default, and strides that do not fit its length.
-WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (37, 5), (38, None))
+WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
 
 
 class Coverage(NamedTuple):
@@ -27,7 +27,7 @@ class Coverage(NamedTuple):
     counts : ndarray of float64, shape (n + 1,)
         Of its n tokens and of its end.
     inputs : list of list of int
-        The rows that were given to the model.
+        The rows that were given to the model for the text whose first word is the marked one.
     """
 
     counts: np.ndarray
@@ -38,20 +38,25 @@ class Coverage(NamedTuple):
 def count_scored(
     subject: Subject, tokens: int, context: int | None, stride: int | None
 ) -> Coverage:
-    """Let the scoring program score a text of different words by a `Witness`, marked one by one.
+    """Let the scoring program score texts of different words by a `Witness`.
 
-    With N predictions scored, c of them of the marked id, ln P is −c + (N − c) ln q. The sum over
-    all marks, each prediction being marked once, gives N, and so every c.
+    In text i the marked word is at place i; in one more text the end is marked. With N predictions
+    scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all places gives N,
+    and so every c.
     """
-    vocabulary, text = numbered_words(tokens)
+    vocabulary, words = numbered_words(tokens)
     witness = Witness(vocabulary.size, context)
-    totals = []
-    for mark in (*range(N_SPECIAL, N_SPECIAL + tokens), EOS):
-        witness.marked = mark
-        options = {} if stride is None else {"stride": stride}
-        found = subject.score(witness, vocabulary, [text], text="cleaned", **options)
-        totals.append(next(chain.from_iterable(found)).log_likelihood)
-    said = np.array(totals)  # −c + (N − c) ln q
+    marked, *others = words
+    texts = [" ".join([*others[:i], marked, *others[i:]]) for i in range(tokens)]
+    options = {} if stride is None else {"stride": stride}
+    said = np.full(tokens + 1, np.nan)  # −c + (N − c) ln q
+    for mark, places, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
+        witness.marked, witness.inputs = mark, []
+        rows = chain.from_iterable(
+            subject.score(witness, vocabulary, some, text="cleaned", **options)
+        )
+        for row in rows:
+            said[places[row.doc_id]] = row.log_likelihood
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)
     return Coverage(((said - n * q) / (-1 - q)).round(9), witness.inputs)

@@ -75,6 +75,7 @@ CHECKS = {
         "probability",
         "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
         "have, every text lacks.",
+        implies=("continuations",),
     ),
     "future": Check(
         f"{_HOME}.apart:check_future",
@@ -82,7 +83,7 @@ CHECKS = {
         "total variation or nats",
         "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
         "ways and statistics over a whole text break it.",
-        8.0,
+        1.0,
         implies=("continuations", "padding", "steps", *_SCORED),
     ),
     "alignment": Check(

@@ -90,7 +90,7 @@ class Witness(LanguageModel):
         return self._row().float().expand(len(tokens), self.vocabulary_size), state
 
 
-def numbered_words(count: int) -> tuple[ClosedVocabulary, str]:
-    """Return a vocabulary of so many words, and the text that has each of them once."""
+def numbered_words(count: int) -> tuple[ClosedVocabulary, list[str]]:
+    """Return a vocabulary of so many words, and the words."""
     words = [f"w{number}" for number in range(count)]
-    return ClosedVocabulary(words, 0), " ".join(words)
+    return ClosedVocabulary(words, 0), words

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from beyond_perplexity.rosetta.speech import Number, Speech, following
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity
+from beyond_perplexity.scoring.summary import perplexity_of
 
 
 def translate_metric(speech: Speech) -> list[Number]:
@@ -30,7 +30,7 @@ def translate_metric(speech: Speech) -> list[Number]:
                 kept = ids[:most]
                 yield ScoreWindow(number, following(kept), len(kept))
 
-    found = [(perplexity(float(s.sum()), len(s)), len(s)) for _, s in speech.score(windows())]
+    found = [(perplexity_of(float(s.sum()), len(s)), len(s)) for _, s in speech.score(windows())]
     refused = len(found) < len(speech.texts) or most < 1
     mean = math.nan if refused else math.fsum(value for value, _ in found) / len(found)
     cut = sum(len(ids) > most for ids in speech.encoded)

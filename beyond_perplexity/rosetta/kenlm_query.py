@@ -19,7 +19,7 @@ import torch
 
 from beyond_perplexity.rosetta.speech import Number, Speech
 from beyond_perplexity.scoring.scores import ScoreWindow, check_window, cut_windows, score_windows
-from beyond_perplexity.scoring.summary import perplexity
+from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import UNK, ClosedVocabulary
 
 AT_ONCE = 16
@@ -48,11 +48,11 @@ def translate_query(speech: Speech) -> list[Number]:
     how = "per word, the end of each line being a word; each document is a line"
     program = "KenLM"
     return [
-        Number(program, "Perplexity including OOVs", perplexity(total, tokens), scored, how),
+        Number(program, "Perplexity including OOVs", perplexity_of(total, tokens), scored, how),
         Number(
             program,
             "Perplexity excluding OOVs",
-            perplexity(total - unknown, tokens - oov),
+            perplexity_of(total - unknown, tokens - oov),
             scored - oov,
             f"{how}; {oov:,} words that the model lacks are left out of log P and of N",
         ),

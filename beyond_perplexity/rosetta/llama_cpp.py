@@ -19,7 +19,7 @@ import numpy as np
 
 from beyond_perplexity.rosetta.speech import Number, Speech, following
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity
+from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import BOS
 
 CONTEXT = 512
@@ -50,4 +50,4 @@ def translate_chunks(speech: Speech) -> list[Number]:
     scores = [found for _, found in speech.score(chunk_windows(ids, context, begins))]
     scored = sum(map(len, scores))
     log_prob = math.fsum(float(found.sum()) for found in scores)
-    return [Number("llama.cpp", "PPL", perplexity(log_prob, scored), scored, how)]
+    return [Number("llama.cpp", "PPL", perplexity_of(log_prob, scored), scored, how)]

@@ -23,7 +23,7 @@ import numpy as np
 
 from beyond_perplexity.rosetta.speech import Number, Speech, following
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity
+from beyond_perplexity.scoring.summary import perplexity_of
 
 WINDOWS = (
     "windows of {context} tokens that share one token; the beginning of text is seen; the end of a "
@@ -55,11 +55,13 @@ def translate_rolling(speech: Speech) -> list[Number]:
     bits = -log_prob / size / math.log(2) if size else math.nan
     program = "lm-evaluation-harness"
     return [
-        Number(program, "word_perplexity", perplexity(log_prob, words), tokens, f"per word; {how}"),
+        Number(
+            program, "word_perplexity", perplexity_of(log_prob, words), tokens, f"per word; {how}"
+        ),
         Number(
             program,
             "byte_perplexity",
-            perplexity(log_prob, size) if size else math.nan,
+            perplexity_of(log_prob, size) if size else math.nan,
             tokens,
             f"per byte, which is 2 to the bits per byte; {how}",
         ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import NamedTuple
 
+from beyond_perplexity import __version__
 from beyond_perplexity.rosetta.speech import Number, Speech, Translate
 
 
@@ -27,6 +28,7 @@ class Program(NamedTuple):
 _HOME = "beyond_perplexity.rosetta"
 
 PROGRAMS = {
+    "beyond-perplexity": Program(f"{_HOME}.own_numbers:translate_own", __version__),
     "lm-evaluation-harness": Program(f"{_HOME}.lm_evaluation_harness:translate_rolling", "0.4.13"),
     "stride recipe": Program(f"{_HOME}.stride_recipe:translate_stride", "transformers 5.23"),
     "evaluate": Program(f"{_HOME}.evaluate_metric:translate_metric", "0.4.6"),

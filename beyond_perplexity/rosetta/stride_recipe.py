@@ -22,7 +22,7 @@ import numpy as np
 
 from beyond_perplexity.rosetta.speech import Number, Speech
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity
+from beyond_perplexity.scoring.summary import perplexity_of
 
 BETWEEN = "\n\n"
 STRIDE = 512
@@ -58,7 +58,7 @@ def translate_stride(speech: Speech) -> list[Number]:
         Number(
             "stride recipe",
             "perplexity",
-            perplexity(-total, sum(weights)),
+            perplexity_of(-total, sum(weights)),
             scored,
             f"per token of the documents joined by two line ends, {how}; each window's mean counts "
             "as one token less than it adds",
@@ -66,7 +66,7 @@ def translate_stride(speech: Speech) -> list[Number]:
         Number(
             "stride recipe",
             "perplexity, earlier recipe",
-            perplexity(-math.fsum(losses), len(losses)),
+            perplexity_of(-math.fsum(losses), len(losses)),
             scored,
             f"each window's mean counts the same, however few tokens it adds; {how}",
         ),

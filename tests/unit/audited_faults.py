@@ -66,7 +66,7 @@ class Bidirectional(Wrapped):
 
     def forward(self, tokens):
         logits = self.model(tokens)
-        return logits + 0.05 * torch.cos(tokens.double()).mean(1).float()[:, None, None] * ramp(
+        return logits + 0.5 * torch.cos(tokens.double()).mean(1).float()[:, None, None] * ramp(
             logits
         )
 

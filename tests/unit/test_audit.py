@@ -7,13 +7,22 @@ enumeration and other implementations. Needs torch and transformers.
 
 from __future__ import annotations
 
+import math
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.auditing.audit import audit_subject
+from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
+from beyond_perplexity.auditing.coverage import count_scored
 from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.rows import CHECKS
+from beyond_perplexity.auditing.sample import CUT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
@@ -34,6 +43,7 @@ SIZES = {
 }
 
 
+@cache
 def bpe_subject(seed=1, context=48, train=0):
     vocabulary = BPEVocabulary.build([TEXTS], 300)
     torch.manual_seed(seed)
@@ -130,10 +140,9 @@ def test_rounding_is_no_fault(maker, kind, tmp_path):
 @pytest.mark.parametrize("name", ["padding that leaks", "no causal mask", "unshifted logits"])
 def test_a_fault_is_found_in_bfloat16(name):
     check, plant = audited_faults.FAULTS[name]
-    broken = plant(bpe_subject(train=30))
-    broken.model.to(torch.bfloat16)
-    broken = replace(broken, texts=list(TEXTS))
-    assert check in alarms(broken)
+    subject = bpe_subject(train=30)
+    rounded = replace(subject, model=deepcopy(subject.model).to(torch.bfloat16))
+    assert check in alarms(plant(rounded))
 
 
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import torch
 
 from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import DESCRIPTION, choose_device, load_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import FAMILIES, is_taken_as_it_is
 from beyond_perplexity.models.registry import find_bring
 from beyond_perplexity.scoring.documents import TextKind
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
 
 PRECISIONS = {kind: getattr(torch, kind) for kind in ("float32", "bfloat16", "float16")}
 
@@ -75,6 +75,22 @@ def load_audited(
     else:
         model, vocabulary, cleaning = *_bring(str(name), choose_device(device)), None
     return AuditedModel(model.to(PRECISIONS[precision]), vocabulary, cleaning)
+
+
+def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
+    """Take a model in memory with its vocabulary.
+
+    One of this package reads words joined by one blank, and texts are split at white space for it.
+
+    Raises
+    ------
+    InputError
+        When the vocabulary is missing.
+    """
+    if vocabulary is None:
+        raise InputError("vocabulary: is missing; give that of the model in memory")
+    words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
+    return AuditedModel(model, vocabulary, WHITE_SPACE_ONLY if words else None)
 
 
 def _cleaning_of(description: dict[str, Any]) -> Preprocessing | None:

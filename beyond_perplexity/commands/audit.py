@@ -18,7 +18,7 @@ from beyond_perplexity.arguments import SEED, THREADS, CommandParser, whole
 from beyond_perplexity.auditing.loading import PRECISIONS
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.audit import Audit, audit
+from beyond_perplexity.library.audit import audit
 
 STATUS = """The exit status is 0 when no check sounds an alarm, 1 when one does (or the input cannot
 be used), and 2 for a wrong use of the options."""
@@ -52,22 +52,6 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _print(found: Audit) -> None:
-    for one in found.findings:
-        verdict = "ok   " if one.sound else "ALARM"
-        say(f"{verdict} {one.check:14} {one.worst:.3g} (at most {one.tolerance:.2g}): {one.detail}")
-        if one.because:
-            say(f"      follows from {one.because}")
-        elif not one.sound:
-            say(f"      {one.explanation}")
-    alarms = [one.check for one in found.findings if not one.sound and not one.because]
-    say(f"alarms: {', '.join(alarms)}" if alarms else f"no alarm in {len(found.findings)} checks")
-    for number in found.numbers:
-        value = f"{number.value:.6g}".replace("nan", "none")
-        say(f"{number.program}: {number.name} {value}, {number.predictions:,} predictions")
-        say(f"      {number.definition}")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
@@ -93,9 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seed=options.seed,
         device=options.device,
     )
-    if options.json:
-        say(found.to_json())
-    else:
-        _print(found)
+    say(found.to_json() if options.json else found.text)
     if not found.sound:
         sys.exit(1)

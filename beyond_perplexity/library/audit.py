@@ -1,95 +1,80 @@
-"""Audit a model: see whether its probabilities keep what a perplexity promises."""
+"""Whether the probabilities of a model are what they claim to be, from a program."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import tee
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from beyond_perplexity.auditing.audit import audit_subject
 from beyond_perplexity.auditing.evidence import Finding
-from beyond_perplexity.auditing.loading import AuditedModel, load_audited
+from beyond_perplexity.auditing.loading import AuditedModel, held_in_memory, load_audited
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.auditing.sample import sample_texts
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.auditing.wording import describe_findings, describe_numbers
+from beyond_perplexity.library.given import GivenFiles
+from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.rosetta.rows import PROGRAMS, translate
 from beyond_perplexity.rosetta.speech import Number, Speech
 from beyond_perplexity.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True, repr=False)
-class Audit:
-    """What an audit found.
+COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 
-    Attributes
+
+class Audit(Result):
+    """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
+
+    Parameters
     ----------
     model : str
         What was audited.
-    findings : tuple of Finding
-        A check each.
-    numbers : tuple of Number
+    findings : sequence of Finding
+    numbers : sequence of Number
         Of other programs, and ours beside them; empty where they were not asked for.
+
+    Attributes
+    ----------
+    sound : bool
+        No check sounds an alarm.
+    alarms : list of str
+        The checks that do and that no other alarm explains.
     """
 
-    model: str
-    findings: tuple[Finding, ...]
-    numbers: tuple[Number, ...] = ()
-
-    @property
-    def sound(self) -> bool:
-        """Whether no check sounds an alarm."""
-        return all(one.sound for one in self.findings)
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row a check: its verdict, the deviation and its tolerance, and where it is from."""
-        rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in self.findings]
-        columns = ["check", "sound", "worst", "tolerance", "unit", "places", "detail", "because"]
-        return pd.DataFrame(rows, columns=[*columns, "explanation"])
-
-    @property
-    def rosetta(self) -> pd.DataFrame:
-        """A row a number of another program: value, predictions, definition and version."""
-        rows = [
-            {**one._asdict(), "version": PROGRAMS[one.program].version} for one in self.numbers
-        ]
-        return pd.DataFrame(rows, columns=[*Number._fields, "version"])
-
-    def to_json(self) -> str:
-        """Return all of it as JSON text; what is no number is null."""
-        held = {
-            "model": self.model,
-            "sound": self.sound,
-            "alarms": [one.check for one in self.findings if not one.sound and not one.because],
-            "checks": _records(self.table),
-            "rosetta": _records(self.rosetta),
-        }
-        return json.dumps(held, indent=2, ensure_ascii=False)
+    def __init__(self, model: str, findings: Sequence[Finding], numbers: Sequence[Number]) -> None:
+        rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
+        self.sound = all(one.sound for one in findings)
+        self.alarms = [one.check for one in findings if not one.sound and not one.because]
+        others = [{**one._asdict(), "version": PROGRAMS[one.program].version} for one in numbers]
+        rosetta = pd.DataFrame(others, columns=[*Number._fields, "version"])
+        summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
+        lines = [*describe_findings(findings), *describe_numbers(numbers)]
+        table = pd.DataFrame(rows, columns=COLUMNS)
+        super().__init__(
+            "audit",
+            table,
+            text="\n".join(lines),
+            summary={**summary, "rosetta": others},
+            tables={"rosetta": lambda: rosetta} if others else {},
+            figures={"deviations": lambda: _draw(table)},
+        )
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, with None for what JSON has no number for."""
-    return [
-        {key: None if _no_number(value) else value for key, value in row.items()}
-        for row in table.to_dict("records")
-    ]
+def _draw(table: pd.DataFrame) -> Figure:
+    from beyond_perplexity.figures.deviations import draw_deviations
 
-
-def _no_number(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    return draw_deviations(table)
 
 
 def audit(
     model: str | Path | LanguageModel,
-    texts: str | Path | Iterable[str],
+    texts: Any,
     *,
     vocabulary: Vocabulary | None = None,
     documents: int = 16,
@@ -104,24 +89,24 @@ def audit(
     Parameters
     ----------
     model : str, path or LanguageModel
-        A model folder, a folder of Hugging Face or a name on its hub; or a model in memory, with its
-        vocabulary.
-    texts : str, path or iterable of str
-        A file with one document a line or row, or the documents.
+        A model folder of ours or of Hugging Face, or a name on its hub; or a model in memory.
+    texts : path, iterable of str, DataFrame or Arrow table
+        A file with one document a line or row, or the documents; a str is a path.
     vocabulary : Vocabulary, optional
-        Of a model in memory.
+        That of a model in memory.
     documents : int
-        How many are looked at.
+        How many are looked at; they are drawn at random.
     check : sequence of str, optional
         These checks alone.
     rosetta : bool
-        Whether the numbers of other programs are worked out for the whole text, which is held.
+        Whether the numbers of other programs are worked out, for the whole text, which is then
+        held as those programs hold it.
     precision : "float32", "bfloat16" or "float16"
-        What the weights of a folder are rounded to.
+        What the weights of a folder are rounded to; tolerances follow it.
     seed : int
         Of what is drawn.
     device : str
-        Of the model of a folder: auto, cpu or cuda.
+        Where the model of a folder goes: auto, cpu or cuda.
 
     Returns
     -------
@@ -132,28 +117,18 @@ def audit(
     InputError
         When the model or the text cannot be read, or there is no such check.
     """
-    held = _held(model, vocabulary, device, precision)
-    stream = held.read(texts) if isinstance(texts, str | Path) else held.clean(texts)
-    whole: list[str] = []
-    if rosetta:
-        whole = list(stream)
-        stream = iter(whole)
-    sample = sample_texts(stream, documents, seed)
-    subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
-    findings = tuple(audit_subject(subject, check))
-    numbers: tuple[Number, ...] = ()
-    if rosetta:
-        numbers = tuple(translate(Speech(held.model, held.vocabulary, whole, held.kind)))
-    name = type(model).__name__ if isinstance(model, LanguageModel) else str(model)
+    if isinstance(model, LanguageModel):
+        held, name = held_in_memory(model, vocabulary), type(model).__name__
+    else:
+        held, name = load_audited(model, device, precision), str(model)
+    with GivenFiles() as given:
+        path = given.texts(texts, "texts")
+        sample = sample_texts(held.read(path), documents, seed)
+        subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
+        findings = audit_subject(subject, check)
+        numbers = _translate(held, path) if rosetta else []
     return Audit(name, findings, numbers)
 
 
-def _held(
-    model: str | Path | LanguageModel, vocabulary: Vocabulary | None, device: str, precision: str
-) -> AuditedModel:
-    """Load a model, or take the one in memory."""
-    if not isinstance(model, LanguageModel):
-        return load_audited(model, device, precision)
-    if vocabulary is None:
-        raise InputError("vocabulary: is missing; give that of the model, which is in memory")
-    return AuditedModel(model, vocabulary, None)
+def _translate(held: AuditedModel, path: Path) -> list[Number]:
+    return translate(Speech(held.model, held.vocabulary, list(held.read(path)), held.kind))

@@ -129,7 +129,9 @@ def arrow_table(given: Any) -> pa.Table | pa.RecordBatchReader | None:
             return pa.Table.from_pandas(given, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as error:
             said = " ".join(str(error).split())
-            raise InputError(f"the DataFrame cannot be read ({said}); convert the column") from error
+            raise InputError(
+                f"the DataFrame cannot be read ({said}); convert the column"
+            ) from error
     if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_pylist"):  # Polars, DuckDB
         return pa.RecordBatchReader.from_stream(given)
     return None

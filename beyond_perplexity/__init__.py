@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beyond_perplexity.library.audit import audit
     from beyond_perplexity.library.compare import compare
     from beyond_perplexity.library.compare_perplexity import compare_perplexity
     from beyond_perplexity.library.contrast import contrast
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 # Public name -> its module.
 _PLACES = {
+    "audit": "library.audit",
     "compare": "library.compare",
     "compare_perplexity": "library.compare_perplexity",
     "contrast": "library.contrast",
@@ -32,6 +34,7 @@ _PLACES = {
 
 __all__ = [
     "__version__",
+    "audit",
     "compare",
     "compare_perplexity",
     "contrast",

@@ -45,7 +45,7 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet torch==2.13.0
-	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,docs,hf,pretrained]'
+	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,docs,all]'
 	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(nvidia-|triton|cuda-)' > requirements.lock
 	rm -rf .venv-lock
 

@@ -30,6 +30,10 @@ include: "rules/report.smk"
 report: REPORT_TEXT
 
 
+onstart:
+    write_json(f"{RUN.results}/configuration.json", RUN.config)
+
+
 wildcard_constraints:
     corpus="|".join([*config["corpora"], *RUN.samples.sentence_corpora()]),
     vocabulary=NAME,

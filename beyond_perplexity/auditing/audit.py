@@ -1,0 +1,75 @@
+"""All checks of a subject, in the order of their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from pkgutil import resolve_name
+
+import torch
+
+from beyond_perplexity.auditing.evidence import Evidence, Finding, is_within
+from beyond_perplexity.auditing.rows import CHECKS, Check
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.errors import InputError
+
+# What a model that is not what it should be may raise within a check.
+BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
+
+
+def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[Finding]:
+    """Make the checks.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is audited.
+    names : sequence of str, optional
+        Of `rows.CHECKS`; None: all.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the table. A check in which the model fails with an error is an alarm. An
+        alarm names another that explains it.
+
+    Raises
+    ------
+    InputError
+        When there is no check of a name.
+    """
+    unknown = sorted(set(names or ()) - set(CHECKS))
+    if unknown:
+        known = ", ".join(CHECKS)
+        raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
+    wanted = {name: row for name, row in CHECKS.items() if names is None or name in names}
+    found = [_make(name, row, subject) for name, row in wanted.items()]
+    alarms = {one.check for one in found if not one.sound}
+    return [one if one.sound else one._replace(because=_cause(one.check, alarms)) for one in found]
+
+
+def _cause(name: str, alarms: Collection[str]) -> str:
+    """Return the first alarm that explains another and is not explained by it; empty: none."""
+    for other, row in CHECKS.items():
+        if other in alarms and name in row.implies and other not in CHECKS[name].implies:
+            return other
+    return ""
+
+
+def tolerance_of(row: Check, subject: Subject) -> float:
+    """Return what a check allows, given the type of the model's numbers."""
+    return max(row.tolerance, row.rounding * subject.rounding)
+
+
+def _make(name: str, row: Check, subject: Subject) -> Finding:
+    check: Callable[[Subject], Evidence] = resolve_name(row.reference)
+    tolerance = tolerance_of(row, subject)
+    try:
+        found = check(subject)
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+    except BROKEN as error:
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        found = Evidence(math.nan, 1, f"the model failed: {reason:.200}")
+    sound = is_within(found.worst, tolerance)
+    return Finding(name, sound, found.worst, tolerance, found.places, found.detail, row.explanation)

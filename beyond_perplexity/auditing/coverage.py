@@ -1,0 +1,123 @@
+"""Beginnings, ends and windows: every prediction of a text is scored once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from beyond_perplexity.auditing.evidence import Evidence
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.auditing.witness import Witness, numbered_words
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
+
+SHORT, LONG = 6, 23
+# Contexts and strides of the long text: none, the default, and strides that do not fit its length.
+WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
+
+
+class Coverage(NamedTuple):
+    """How often each prediction of a text was scored.
+
+    Attributes
+    ----------
+    counts : ndarray of float64, shape (n + 1,)
+        Of its n tokens and of its end.
+    inputs : list of list of int
+        The rows that were given to the model for the text whose first word is the marked one.
+    """
+
+    counts: np.ndarray
+    inputs: list[list[int]]
+
+
+@torch.no_grad()
+def count_scored(
+    subject: Subject, tokens: int, context: int | None, stride: int | None
+) -> Coverage:
+    """Let the scoring program score texts of different words by a `Witness`.
+
+    In text i the marked word is at place i; in one more text the end is marked. With N predictions
+    scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all places gives N,
+    and so every c.
+    """
+    vocabulary, words = numbered_words(tokens)
+    witness = Witness(vocabulary.size, context)
+    marked, *others = words
+    texts = [" ".join([*others[:i], marked, *others[i:]]) for i in range(tokens)]
+    options = {} if stride is None else {"stride": stride}
+    said = np.full(tokens + 1, np.nan)  # −c + (N − c) ln q
+    for mark, places, some in ((N_SPECIAL, range(tokens), texts), (EOS, [tokens], texts[:1])):
+        witness.marked, witness.inputs = mark, []
+        rows = chain.from_iterable(
+            subject.score(witness, vocabulary, some, text="cleaned", **options)
+        )
+        for row in rows:
+            said[places[row.doc_id]] = row.log_likelihood
+    q = witness.other
+    n = said.sum() / (len(said) * q - 1 - q)
+    return Coverage(((said - n * q) / (-1 - q)).round(9), witness.inputs)
+
+
+def scale_of(subject: Subject) -> float:
+    """Return how often a token is counted where nothing is cut: not 1 for another base."""
+    return float(np.median(count_scored(subject, SHORT, None, None).counts)) or 1.0
+
+
+def check_beginning(subject: Subject) -> Evidence:
+    """See that the first token is scored once, after ``<s>`` and nothing else."""
+    literal = sum(int(np.isin(ids, (BOS, EOS)).sum()) for ids in subject.encoded)
+    if literal:
+        detail = f"the tokenizer itself adds <s> or </s>, {literal} times: they count twice"
+        return Evidence(float(literal), len(subject.encoded), detail)
+    found = count_scored(subject, SHORT, None, None)
+    times = float(found.counts[0]) / scale_of(subject)
+    off = abs(times - 1)
+    detail = f"the first token is scored {times:.3g} times"
+    wrong = _wrong_starts(found.inputs)
+    if wrong is not None and off < 0.5:
+        return Evidence(1.0, SHORT, f"the first token is scored after {wrong}")
+    return Evidence(off, SHORT, detail)
+
+
+def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
+    """Say what comes before the first token where that is not ``<s>`` alone."""
+    for row in inputs:
+        if N_SPECIAL in row:
+            place = list(row).index(N_SPECIAL)
+            before = list(row[:place])
+            if before != [BOS]:
+                return f"{before.count(BOS)} times <s>" if before else "nothing"
+    return None
+
+
+def check_end(subject: Subject) -> Evidence:
+    """See that the end of a text is scored once."""
+    times = float(count_scored(subject, SHORT, None, None).counts[-1]) / scale_of(subject)
+    return Evidence(abs(times - 1), 1, f"</s> is scored {times:.3g} times")
+
+
+def check_windows(subject: Subject) -> Evidence:
+    """See that windows score each token once, in several contexts and strides.
+
+    The first token and the end are the matter of other checks, and not counted here.
+    """
+    worst, detail, places = 0.0, "each token once", 0
+    scale = scale_of(subject)
+    for context, stride in WINDOWS:
+        counts, inputs = count_scored(subject, LONG, context, stride)
+        inner = counts[1:-1] / scale
+        off = np.abs(inner - 1)
+        places += len(inner)
+        longest = max(map(len, inputs), default=0)
+        how = f"context {context}, stride {stride or 'default'}"
+        if context is not None and longest > context:
+            return Evidence(1.0, places, f"{how}: {longest} tokens are given to the model")
+        if not off.max() <= worst:
+            worst, place = float(off.max()), int(off.argmax())
+            many = f"{int(np.sum(off > 0.5))} of {LONG} tokens wrongly"
+            detail = f"{how}: token {place + 2} is scored {inner[place]:.3g} times ({many})"
+    return Evidence(worst, places, detail)

@@ -1,0 +1,197 @@
+"""The table of checks: a row has all that is said of one, and names the function that makes it.
+
+A new check is a function of a `subject.Subject` that returns `evidence.Evidence`, and a row here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Check(NamedTuple):
+    """What is known of a check.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function``.
+    tolerance : float
+        The largest deviation that is no alarm.
+    unit : str
+        Of the deviation.
+    explanation : str
+        What is promised, and what usually breaks it.
+    rounding : float
+        The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
+        float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
+    needs : "model", "tokenizer" or "scoring"
+        What is tried.
+    implies : tuple of str
+        Checks that sound an alarm as well where this one does: they are no second fault.
+    """
+
+    reference: str
+    tolerance: float
+    unit: str
+    explanation: str
+    rounding: float = 0.0
+    needs: str = "model"
+    implies: tuple[str, ...] = ()
+
+
+_HOME = "beyond_perplexity.auditing"
+_COMPARED = ("future", "batch", "padding", "repetition", "steps")
+_SCORED = ("order", "likelihood", "denominators")
+
+CHECKS = {
+    "numbers": Check(
+        f"{_HOME}.finite:check_numbers",
+        0.0,
+        "numbers that are none",
+        "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
+        "precision, a mask of a whole row and damaged weights break it.",
+        implies=("normalization", "continuations", "reserved", *_COMPARED, *_SCORED),
+    ),
+    "normalization": Check(
+        f"{_HOME}.normalization:check_normalization",
+        1e-4,
+        "distance of the sum from 1",
+        "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
+        "axis, logits taken for log-probabilities and a candidate list that is cut break it.",
+        8.0,
+        implies=("continuations", *_SCORED),
+    ),
+    "continuations": Check(
+        f"{_HOME}.continuations:check_continuations",
+        1e-3,
+        "distance of the share from 1",
+        "What may follow a prefix, its end included, has the prefix' probability together, from "
+        "the empty text on. A length penalty and an end that is not scored break it.",
+        16.0,
+    ),
+    "reserved": Check(
+        f"{_HOME}.reserved:check_reserved",
+        1e-3,
+        "probability",
+        "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
+        "have, every text lacks.",
+        implies=("continuations",),
+    ),
+    "future": Check(
+        f"{_HOME}.apart:check_future",
+        1e-4,
+        "total variation or nats",
+        "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
+        "ways and statistics over a whole text break it.",
+        1.0,
+        implies=("continuations", "padding", "steps", *_SCORED),
+    ),
+    "alignment": Check(
+        f"{_HOME}.alignment:check_alignment",
+        0.0,
+        "rows",
+        "A row of logits is for the token after it. Logits that are not shifted against their "
+        "targets know the token that they are scored on.",
+        implies=("continuations", "future", "padding", "steps", *_SCORED),
+    ),
+    "batch": Check(
+        f"{_HOME}.apart:check_batch",
+        1e-3,
+        "total variation or nats",
+        "A text has the same predictions alone and among others. Statistics over a batch break it.",
+        64.0,
+        implies=("normalization", "continuations", "padding", "steps", *_SCORED),
+    ),
+    "padding": Check(
+        f"{_HOME}.apart:check_padding",
+        1e-3,
+        "total variation or nats",
+        "Filling a text up at its end changes nothing in it. Positions that are counted from the "
+        "end, attention to the filling and means over places break it.",
+        64.0,
+        implies=("continuations", "steps", *_SCORED),
+    ),
+    "order": Check(
+        f"{_HOME}.ordering:check_order",
+        1e-3,
+        "nats a prediction",
+        "Each text has its own score, in whatever order texts come and with whatever others. "
+        "Results that are sorted by length and not put back, and states that are carried from text "
+        "to text, break it.",
+        64.0,
+        "scoring",
+        implies=("likelihood", "denominators"),
+    ),
+    "repetition": Check(
+        f"{_HOME}.repetition:check_repetition",
+        1e-4,
+        "total variation or nats",
+        "A text that is scored twice has the same score twice. Dropout that is on, and a state "
+        "that outlives its text, break it.",
+        8.0,
+        implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
+    ),
+    "steps": Check(
+        f"{_HOME}.stepping:check_steps",
+        1e-3,
+        "total variation or nats",
+        "Generation by steps, with rows that start anew and change places, has the distributions "
+        "of a whole pass. A cache with wrong positions breaks it.",
+        64.0,
+    ),
+    "likelihood": Check(
+        f"{_HOME}.likelihood:check_likelihood",
+        1e-3,
+        "nats a prediction",
+        "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
+        "logits. Another base, a mean for a sum, logits that are not shifted break it.",
+        64.0,
+        "scoring",
+    ),
+    "beginning": Check(
+        f"{_HOME}.coverage:check_beginning",
+        1e-3,
+        "times",
+        "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
+        "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
+        0.0,
+        "scoring",
+        implies=("likelihood",),
+    ),
+    "end": Check(
+        f"{_HOME}.coverage:check_end",
+        1e-3,
+        "times",
+        "The end of a text is scored once: without it P is that of all texts that begin so.",
+        0.0,
+        "scoring",
+        implies=("likelihood",),
+    ),
+    "windows": Check(
+        f"{_HOME}.coverage:check_windows",
+        1e-3,
+        "times",
+        "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
+        "last windows that are dropped, break it.",
+        0.0,
+        "scoring",
+    ),
+    "denominators": Check(
+        f"{_HOME}.denominators:check_denominators",
+        0.0,
+        "share",
+        "Tokens, words, characters and bytes are those of the text that was scored. Characters "
+        "taken for bytes, and the words of another version of the text, break it.",
+        0.0,
+        "scoring",
+    ),
+    "round trip": Check(
+        f"{_HOME}.round_trip:check_round_trip",
+        0.0,
+        "texts",
+        "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
+        "normalization and dropped characters give P of another, coarser text.",
+        0.0,
+        "tokenizer",
+    ),
+}

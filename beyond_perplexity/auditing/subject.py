@@ -1,0 +1,144 @@
+"""What is audited: a model, its vocabulary, a text, and the program that scores the text.
+
+B rows, T positions, V ids, n texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.scoring.documents import DocumentRow, ScoredText, TextKind, score_rows
+from beyond_perplexity.scoring.scores import LOGIT_ROWS
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
+
+# Scores a stream of texts as `scoring.documents.score_rows` does, with its arguments.
+Scorer = Callable[..., Iterable[list[DocumentRow]]]
+
+PLACES = 24  # positions of a piece
+PIECES = 6
+MOST_LOGITS = 1 << 26  # 256 MB of float32
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with all that turns a text into its numbers.
+
+    Attributes
+    ----------
+    model : LanguageModel
+        In the type and on the device in which it is used; it is put to evaluation mode.
+    vocabulary : Vocabulary
+        Its tokenizer.
+    texts : sequence of str
+        Some documents, whole or cut, as the model reads them; at least one has a token.
+    kind : "cleaned" or "raw"
+        Whether the texts are words joined by one blank, or any strings.
+    score : callable
+        What scores texts: `score_rows`, or another program with its arguments.
+    seed : int
+        Of what is drawn at random.
+
+    Raises
+    ------
+    InputError
+        When no text has a token.
+    """
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    texts: Sequence[str]
+    kind: TextKind = "cleaned"
+    score: Scorer = field(default=score_rows)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        self.model.eval()
+        if not any(len(ids) for ids in self.encoded):
+            raise InputError("the text has no token to audit with; give one with some words")
+
+    @cached_property
+    def encoded(self) -> list[np.ndarray]:
+        """The ids of each text, int64, without ``<s>`` and ``</s>``."""
+        return [np.asarray(ids, np.int64) for ids in self.vocabulary.encode(self.texts)]
+
+    @property
+    def rounding(self) -> float:
+        """The spacing of the model's numbers around 1: 2⁻²³ of float32, 2⁻⁷ of bfloat16."""
+        kinds = [part.dtype for part in self.model.state_dict().values()]
+        floats = [torch.finfo(kind).eps for kind in kinds if kind.is_floating_point]
+        return max(floats, default=torch.finfo(torch.float32).eps)
+
+    @cached_property
+    def possible(self) -> np.ndarray:
+        """Ids that a text can have, rising: those that are given a probability at the beginning."""
+        first = self.logits(torch.full((1, 1), BOS))[0, 0]  # (V,)
+        ids = np.flatnonzero((first > -torch.inf).cpu().numpy())
+        seen = np.unique(np.concatenate(self.encoded))
+        found = np.union1d(ids, seen)
+        return found[(found >= UNK) & (found < self.vocabulary.size)]
+
+    @cached_property
+    def pieces(self) -> Tensor:
+        """Beginnings of documents, int64, (B, T): each ``<s>`` and what follows it in the texts.
+
+        The documents are put one after the other, round and round, so that all rows are full.
+        """
+        limit = self.model.context_length
+        places = min(PLACES, limit or PLACES, max(2, MOST_LOGITS // self.model.vocabulary_size))
+        rows = max(2, min(PIECES, MOST_LOGITS // (self.model.vocabulary_size * places)))
+        joined = np.concatenate(self.encoded)
+        starts = np.cumsum([0, *(len(ids) for ids in self.encoded)])[:-1]
+        begins = [int(start) for start, ids in zip(starts, self.encoded, strict=True) if len(ids)]
+        rolled = [np.roll(joined, -begins[row % len(begins)] - row) for row in range(rows)]
+        whole = np.stack([np.resize(row, places - 1) for row in rolled])  # (B, T − 1)
+        return torch.from_numpy(np.pad(whole, ((0, 0), (1, 0)), constant_values=BOS))
+
+    @cached_property
+    def others(self) -> Tensor:
+        """Ids that differ from those of `pieces` at every place but the first, (B, T)."""
+        held = self.possible if len(self.possible) > 1 else np.array([EOS, *self.possible])
+        rows, places = self.pieces.shape
+        drawn = stream(self.seed, "audit/others").integers(len(held), size=(rows, places))
+        found = held[drawn]  # (B, T)
+        same = found == self.pieces.numpy()
+        found[same] = held[(drawn[same] + 1) % len(held)]
+        found[:, 0] = BOS
+        return torch.from_numpy(found)
+
+    @torch.no_grad()
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Return the model's logits, float32, (B, T, V), for inputs (B, T)."""
+        return self.model(inputs.to(self.model.device)).float()
+
+    @torch.no_grad()
+    def log_probs(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Return what the model scores targets (B, T) with after inputs (B, T), nats, float64."""
+        pair = inputs.to(self.model.device), targets.to(self.model.device)
+        flat = torch.cat(list(self.model.target_log_probs(*pair, LOGIT_ROWS)))  # (B T,)
+        return flat.view(inputs.shape).cpu()
+
+    @torch.no_grad()
+    def rows(self, texts: Iterable[ScoredText | str], **options: object) -> list[DocumentRow]:
+        """Return what the scoring program says of some texts, in its order."""
+        found = self.score(self.model, self.vocabulary, texts, text=self.kind, **options)
+        return list(chain.from_iterable(found))
+
+
+def distributions(logits: Tensor) -> Tensor:
+    """Return the softmax of logits (..., V), float64; zero where nothing is possible."""
+    return torch.nan_to_num(logits.double().softmax(-1), nan=0.0).cpu()
+
+
+def shift_between(one: Tensor, two: Tensor) -> Tensor:
+    """Return how far two distributions (..., V) are apart: their total variation, (...)."""
+    return (one - two).abs().sum(-1) / 2

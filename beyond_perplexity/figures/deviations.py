@@ -1,0 +1,52 @@
+"""The deviations of an audit, each beside its tolerance."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beyond_perplexity.figures.style import COLUMN_WIDTH, package_style
+
+LEAST, MOST = 1e-8, 1e8  # of the tolerance: what is drawn at the edges
+SOUND, ALARM = "#0072B2", "#D55E00"
+
+
+def draw_deviations(table: pd.DataFrame) -> Figure:
+    """Draw how large each deviation of an audit is, as a multiple of its tolerance.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With ``check``, ``sound``, ``worst`` and ``tolerance``. A deviation that is no number, or
+        one where none is tolerated, is drawn at the right edge.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    with package_style():
+        figure = Figure(figsize=(COLUMN_WIDTH, 0.6 + 0.17 * len(table)), layout="constrained")
+        axis = figure.add_subplot()
+        for place, row in enumerate(table.itertuples()):
+            colour = SOUND if row.sound else ALARM
+            axis.plot(
+                _multiple(row.worst, row.tolerance), place, "o" if row.sound else "X", c=colour
+            )
+        axis.axvline(1, color="#777777", linewidth=0.8)
+        axis.set_xscale("log")
+        axis.set_xlim(LEAST / 3, MOST * 3)
+        axis.set_yticks(range(len(table)), list(table["check"]))
+        axis.set_ylim(len(table) - 0.5, -0.5)
+        axis.set_xlabel("Deviation / tolerance (alarms are right of 1)")
+        return figure
+
+
+def _multiple(worst: float, tolerance: float) -> float:
+    """Return a deviation as a multiple of its tolerance, within what is drawn."""
+    if math.isnan(worst):
+        return MOST
+    if not tolerance:
+        return MOST if worst else LEAST
+    return min(max(worst / tolerance, LEAST), MOST)

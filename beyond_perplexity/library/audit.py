@@ -1,0 +1,134 @@
+"""Whether the probabilities of a model are what they claim to be, from a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from beyond_perplexity.auditing.audit import audit_subject
+from beyond_perplexity.auditing.evidence import Finding
+from beyond_perplexity.auditing.loading import AuditedModel, held_in_memory, load_audited
+from beyond_perplexity.auditing.rows import CHECKS
+from beyond_perplexity.auditing.sample import sample_texts
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.auditing.wording import describe_findings, describe_numbers
+from beyond_perplexity.library.given import GivenFiles
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.rosetta.rows import PROGRAMS, translate
+from beyond_perplexity.rosetta.speech import Number, Speech
+from beyond_perplexity.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = [*Finding._fields[:-1], "unit", "because"]
+
+
+class Audit(Result):
+    """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
+
+    Parameters
+    ----------
+    model : str
+        What was audited.
+    findings : sequence of Finding
+    numbers : sequence of Number
+        Of other programs, and ours beside them; empty where they were not asked for.
+
+    Attributes
+    ----------
+    sound : bool
+        No check sounds an alarm.
+    alarms : list of str
+        The checks that do and that no other alarm explains.
+    """
+
+    def __init__(self, model: str, findings: Sequence[Finding], numbers: Sequence[Number]) -> None:
+        rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
+        self.sound = all(one.sound for one in findings)
+        self.alarms = [one.check for one in findings if not one.sound and not one.because]
+        others = [{**one._asdict(), "version": PROGRAMS[one.program].version} for one in numbers]
+        rosetta = pd.DataFrame(others, columns=[*Number._fields, "version"])
+        summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
+        lines = [*describe_findings(findings), *describe_numbers(numbers)]
+        table = pd.DataFrame(rows, columns=COLUMNS)
+        super().__init__(
+            "audit",
+            table,
+            text="\n".join(lines),
+            summary={**summary, "rosetta": others},
+            tables={"rosetta": lambda: rosetta} if others else {},
+            figures={"deviations": lambda: _draw(table)},
+        )
+
+
+def _draw(table: pd.DataFrame) -> Figure:
+    from beyond_perplexity.figures.deviations import draw_deviations
+
+    return draw_deviations(table)
+
+
+def audit(
+    model: str | Path | LanguageModel,
+    texts: Any,
+    *,
+    vocabulary: Vocabulary | None = None,
+    documents: int = 16,
+    check: Sequence[str] | None = None,
+    rosetta: bool = False,
+    precision: str = "float32",
+    seed: int = 1,
+    device: str = "auto",
+) -> Audit:
+    """Make the checks of `auditing.rows.CHECKS` with some documents of a text.
+
+    Parameters
+    ----------
+    model : str, path or LanguageModel
+        A model folder of ours or of Hugging Face, or a name on its hub; or a model in memory.
+    texts : path, iterable of str, DataFrame or Arrow table
+        A file with one document a line or row, or the documents; a str is a path.
+    vocabulary : Vocabulary, optional
+        That of a model in memory.
+    documents : int
+        How many are looked at; they are drawn at random.
+    check : sequence of str, optional
+        These checks alone.
+    rosetta : bool
+        Whether the numbers of other programs are worked out, for the whole text, which is then
+        held as those programs hold it.
+    precision : "float32", "bfloat16" or "float16"
+        What the weights of a folder are rounded to; tolerances follow it.
+    seed : int
+        Of what is drawn.
+    device : str
+        Where the model of a folder goes: auto, cpu or cuda.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InputError
+        When the model or the text cannot be read, or there is no such check.
+    """
+    if isinstance(model, LanguageModel):
+        held, name = held_in_memory(model, vocabulary), type(model).__name__
+    else:
+        held, name = load_audited(model, device, precision), str(model)
+    with GivenFiles() as given:
+        path = given.texts(texts, "texts")
+        sample = sample_texts(held.read(path), documents, seed)
+        subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
+        findings = audit_subject(subject, check)
+        numbers = _translate(held, path) if rosetta else []
+    return Audit(name, findings, numbers)
+
+
+def _translate(held: AuditedModel, path: Path) -> list[Number]:
+    return translate(Speech(held.model, held.vocabulary, list(held.read(path)), held.kind))

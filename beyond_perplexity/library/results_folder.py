@@ -1,0 +1,194 @@
+"""All measures of a finished run as DataFrames, each read when it is asked for."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.perplexity_rows import perplexity_rows
+from beyond_perplexity.library.result_kinds import RESULT_KINDS
+from beyond_perplexity.storage.inputs import read_whole
+from beyond_perplexity.storage.json_text import parse_object
+from beyond_perplexity.storage.shards import check_schema, read_record
+
+CONFIGURATION = "configuration.json"  # what the workflow was asked for when it last ran
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def load_results(folder: str | os.PathLike[str] = "results") -> ResultsFolder:
+    """Open the results of a run: its measures as DataFrames, tidy, read when they are asked for.
+
+    Parameters
+    ----------
+    folder : path
+        The folder ``results`` of a run of the workflow, finished or not.
+
+    Returns
+    -------
+    ResultsFolder
+        ``results.tendencies`` or ``results["tendencies"]`` is a DataFrame; ``list(results)`` names
+        all of them, ``dict(results)`` reads all.
+
+    Raises
+    ------
+    InputError
+        When there is no such folder, or no measure in it.
+
+    Examples
+    --------
+    >>> results = load_results("results")  # doctest: +SKIP
+    >>> results.perplexity.query("measure == 'bits' and unit == 'byte'")  # doctest: +SKIP
+    """
+    results = ResultsFolder(folder)
+    if not results.folder.is_dir():
+        raise InputError(f"{folder}: no such folder; name the folder of results of a run")
+    if not len(results):
+        raise InputError(f"{folder}: holds no measures; name the folder of results of a run")
+    return results
+
+
+class ResultsFolder(Mapping[str, pd.DataFrame]):
+    """The measures of a run by the name of their kind; see `load_results`.
+
+    Logarithms are natural unless a column says bits. Each kind is an attribute, too.
+
+    Parameters
+    ----------
+    folder : path
+
+    Attributes
+    ----------
+    folder : pathlib.Path
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._read = cache(self._table)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in RESULT_KINDS or not self._files(name):
+            raise KeyError(self._missing(name))
+        return self._read(name).copy()
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        if name not in RESULT_KINDS or not self._files(name):
+            raise AttributeError(self._missing(name))
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in RESULT_KINDS if self._files(name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+    def __repr__(self) -> str:
+        return f"ResultsFolder({str(self.folder)!r}): {', '.join(self)}"
+
+    def _repr_html_(self) -> str:
+        page: str = self.contents.to_html(index=False, escape=True)
+        return page
+
+    @property
+    def contents(self) -> pd.DataFrame:
+        """What there is: the name of each kind, what a row of it is, and its number of files."""
+        rows = [(name, RESULT_KINDS[name].words, len(self._files(name))) for name in self]
+        return pd.DataFrame(rows, columns=["name", "a row is", "files"])
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The configuration of the run, with its defaults, as it was when it last ran.
+
+        Raises
+        ------
+        InputError
+            When it is not there, as in a folder of an older version.
+        """
+        path = self.folder / CONFIGURATION
+        if not path.exists():
+            raise InputError(f"{path}: no such file; run the workflow again, which writes it")
+        return _described(path)
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """Where each file came from: a row a file.
+
+        Columns are file, kind, script, seed, options (dict), code_fingerprint, git_commit,
+        package_version, device, start, end.
+        """
+        keys = ["script", "seed", "options", "code_fingerprint", "git_commit"]
+        keys += ["package_version", "device", "start", "end"]
+        rows = []
+        for name in self:
+            for path in self._files(name):
+                record = _record(self.folder / path)
+                rows.append({"file": path, "kind": name, **{key: record.get(key) for key in keys}})
+        return pd.DataFrame(rows, columns=["file", "kind", *keys])
+
+    def _missing(self, name: str) -> str:
+        return f"{self.folder}: has no {name!r}; there are {', '.join(self)}"
+
+    def _files(self, name: str) -> dict[str, dict[str, str]]:
+        """Find the files of a kind, with the columns that their paths give."""
+        return {path: fields for files in self._by_pattern(name) for path, fields in files.items()}
+
+    def _by_pattern(self, name: str) -> Iterator[dict[str, dict[str, str]]]:
+        kind = RESULT_KINDS[name]
+        for pattern in kind.files:
+            fields = _FIELD.sub(r"(?P<\1>[^/]+)", pattern.replace(".", r"\."))
+            paths = sorted(glob.glob(_FIELD.sub("*", pattern), root_dir=self.folder))
+            matches = {path: re.fullmatch(fields, Path(path).as_posix()) for path in paths}
+            yield {
+                path: match.groupdict()
+                for path, match in matches.items()
+                if match and Path(path).stem not in kind.without
+            }
+
+    def _table(self, name: str) -> pd.DataFrame:
+        kind = RESULT_KINDS[name]
+        parts: list[pd.DataFrame] = []
+        told: set[object] = set()  # owners that a file of an earlier pattern tells about
+        for files in self._by_pattern(name):
+            tables = [self._read_file(name, path, fields) for path, fields in files.items()]
+            parts += [part[~part[kind.owner].isin(told)] if told else part for part in tables]
+            told.update(*(part[kind.owner] for part in tables if kind.owner))
+        filled = [part for part in parts if len(part)] or parts[:1]
+        return pd.concat(filled, ignore_index=True)
+
+    def _read_file(self, name: str, path: str, fields: Mapping[str, str]) -> pd.DataFrame:
+        """Read a file; what its path tells are the first columns, where it does not tell it."""
+        place, schema = self.folder / path, RESULT_KINDS[name].schema
+        if not schema:
+            table = perplexity_rows(_described(place))
+        else:
+            columns = resolve_name(f"beyond_perplexity.schemas.{schema}")
+            with check_schema(place, columns) as file:
+                table = file.read().to_pandas()
+        if RESULT_KINDS[name].owner == "source":  # model/decoding, which a path may tell, too
+            sources = table["source"].str.partition("/")
+            fields = {**fields, "model": sources[0], "decoding": sources[2]}
+        added = {key: value for key, value in fields.items() if key not in table}
+        return table.assign(**added)[[*added, *table]]
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Return the run record of a file; empty where it has none."""
+    if path.suffix == ".parquet":
+        return read_record(path)
+    record = _described(path).get("record")
+    return record if isinstance(record, dict) else {}
+
+
+def _described(path: Path) -> dict[str, Any]:
+    return parse_object(read_whole(path), f"{path}:", "make it again")

@@ -1,0 +1,69 @@
+"""lm-evaluation-harness: tasks whose output is ``loglikelihood_rolling``, such as wikitext.
+
+A document of n tokens is cut into windows of M predictions, M being the model's context, which
+share one token: the first begins after the beginning of text, each other after the last token of
+the one before it. Only the last, which is shorter, is filled up with tokens before it. The end of a
+document is not scored. A tokenizer that adds a beginning of text by itself makes it two, of which
+the second is scored like a token. Log P of all documents is divided by their words or bytes: those
+of the task's target, split at white space, so that white space at an end makes one more word.
+
+References
+----------
+EleutherAI, lm-evaluation-harness 0.4.13, ``utils.get_rolling_token_windows``,
+``models.huggingface.HFLM.loglikelihood_rolling``, ``api.task``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from beyond_perplexity.rosetta.speech import Number, Speech, following
+from beyond_perplexity.scoring.scores import ScoreWindow
+from beyond_perplexity.scoring.summary import perplexity_of
+
+WINDOWS = (
+    "windows of {context} tokens that share one token; the beginning of text is seen; the end of a "
+    "document is not scored"
+)
+
+
+def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[ScoreWindow]:
+    """Cut a document of n tokens into windows whose predictions are its n tokens."""
+    if len(ids):
+        yield ScoreWindow(document, following(ids[:context]), min(context, len(ids)))
+    for begin in range(context, len(ids), context):
+        end = min(begin + context, len(ids))
+        yield ScoreWindow(document, ids[end - context - 1 : end], end - begin)
+
+
+def translate_rolling(speech: Speech) -> list[Number]:
+    """Return word and byte perplexity and bits per byte."""
+    encoded = [speech.encode(text, special=True) for text in speech.texts]
+    windows = (
+        window
+        for number, ids in enumerate(encoded)
+        for window in roll_windows(number, ids, speech.context)
+    )
+    log_prob = math.fsum(float(scores.sum()) for _, scores in speech.score(windows))
+    words = sum(len(re.split(r"\s+", text)) for text in speech.texts)
+    size = sum(len(text.encode()) for text in speech.texts)
+    tokens, how = sum(map(len, encoded)), WINDOWS.format(context=speech.context)
+    bits = -log_prob / size / math.log(2) if size else math.nan
+    program = "lm-evaluation-harness"
+    return [
+        Number(
+            program, "word_perplexity", perplexity_of(log_prob, words), tokens, f"per word; {how}"
+        ),
+        Number(
+            program,
+            "byte_perplexity",
+            perplexity_of(log_prob, size) if size else math.nan,
+            tokens,
+            f"per byte, which is 2 to the bits per byte; {how}",
+        ),
+        Number(program, "bits_per_byte", bits, tokens, f"base 2, per byte of UTF-8; {how}"),
+    ]

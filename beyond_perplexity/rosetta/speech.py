@@ -1,0 +1,165 @@
+"""A model that is asked as other programs ask it: windows of tokens, each prediction scored once.
+
+Other programs take the softmax over every row of the output layer, also over those that no text
+has, and know a model's own ids alone. `Speech` does so too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.scoring.documents import TextKind
+from beyond_perplexity.scoring.scores import ScoreWindow, score_windows
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
+
+POSITIONS = 4096  # of a batch
+LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluation-harness has it
+
+
+class Number(NamedTuple):
+    """One number that a program would print.
+
+    Attributes
+    ----------
+    program : str
+        Its key in `rows.PROGRAMS`.
+    name : str
+        As the program calls it.
+    value : float
+        NaN where the program would refuse the text.
+    predictions : int
+        How many tokens it scores.
+    definition : str
+        What makes it differ from others.
+    """
+
+    program: str
+    name: str
+    value: float
+    predictions: int
+    definition: str
+
+
+@dataclass(frozen=True)
+class Speech:
+    """A model, its tokenizer and a text, as another program sees them.
+
+    Attributes
+    ----------
+    model : LanguageModel
+    vocabulary : Vocabulary
+    texts : sequence of str
+        The documents; they are held, as the other programs do.
+    kind : "cleaned" or "raw"
+        Whether the texts are words joined by one blank, or any strings.
+    context_length : int or None
+        Tokens that a prediction sees at most; None: what the model can.
+    """
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    texts: Sequence[str] = field(repr=False)
+    kind: TextKind = "cleaned"
+    context_length: int | None = None
+
+    @property
+    def context(self) -> int:
+        """Tokens of a window."""
+        return self.context_length or self.model.context_length or LIMITLESS
+
+    @cached_property
+    def encoded(self) -> list[np.ndarray]:
+        """The ids of each document, int64, without a beginning or an end of text."""
+        return [self.encode(text) for text in self.texts]
+
+    def encode(self, text: str, special: bool = False) -> np.ndarray:
+        """Return the ids of a text, int64.
+
+        Parameters
+        ----------
+        text : str
+        special : bool
+            As the model's tokenizer does unless it is told otherwise: it may add a beginning and an
+            end of text. A tokenizer of this package adds nothing.
+        """
+        if self.tokenizer is None:
+            return np.asarray(self.vocabulary.encode([text])[0], np.int64)
+        ids = self.tokenizer.encode(text, add_special_tokens=special).ids
+        return np.asarray(ids, np.int64) + N_SPECIAL
+
+    def join(self, between: str, special: bool = False) -> np.ndarray:
+        """Return the ids of the whole text, the documents joined by a string.
+
+        Where texts are words joined by blanks, a blank joins them: the model knows nothing else.
+        """
+        if self.kind == "cleaned":
+            return np.concatenate([*self.encoded, np.empty(0, np.int64)])
+        return self.encode(between.join(self.texts), special)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of a model that was brought, as it was brought; None: it is our own."""
+        if not hasattr(getattr(self.model, "output", None), "theirs"):
+            return None
+        tokenizer = Tokenizer.from_str(json.dumps(self.vocabulary.describe()["tokenizer"]))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    @property
+    def adds_beginning(self) -> bool:
+        """Whether the tokenizer puts a beginning of text before a text unless told otherwise."""
+        plain, added = self.encode("a"), self.encode("a", special=True)
+        return len(added) > len(plain) and added[0] != plain[0]
+
+    @cached_property
+    def plain(self) -> LanguageModel:
+        """The model with a softmax over every row of its output layer."""
+        return self.model if self.tokenizer is None else _every_row(self.model)
+
+    @torch.no_grad()
+    def score(self, windows: Iterator[ScoreWindow]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of the document of each window, and ln p of its counted predictions."""
+        rows = max(1, POSITIONS // self.context)
+        while batch := list(islice(windows, rows)):
+            found = score_windows(self.plain, batch)
+            for window, scores in zip(batch, found, strict=True):
+                yield window.document, scores
+
+
+def _every_row(model: LanguageModel) -> LanguageModel:
+    """Return a model that shares the weights, and gives every row of its output a probability.
+
+    Our ids of special tokens are second names of rows: none of them is counted twice.
+    """
+    output: Any = _parted(model.output)
+    output.register_buffer("impossible", torch.tensor([BOS, EOS, UNK], device=model.device))
+    plain = _parted(model)
+    plain.output = output
+    return plain
+
+
+def _parted(module: Any) -> Any:
+    """Return a copy of a module whose own table of parts can be changed without changing it."""
+    found = copy(module)
+    found._modules, found._buffers = dict(module._modules), dict(module._buffers)
+    return found
+
+
+def following(ids: np.ndarray) -> np.ndarray:
+    """Return ids after a beginning of text."""
+    return np.concatenate([[BOS], ids]).astype(np.int64)
+
+
+Translate = Callable[[Speech], list[Number]]

@@ -1,0 +1,296 @@
+"""Models, tokenizers and scoring programs with one published mistake each, made of sound ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.scoring.documents import score_rows
+from beyond_perplexity.scoring.scores import ScoreWindow, cut_windows, score_windows
+from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
+
+
+class Wrapped(LanguageModel):
+    """A model that does what the model in it does."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+        self.vocabulary_size, self.context_length = model.vocabulary_size, model.context_length
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.model(tokens)
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> State:
+        return self.model.initial_state(batch_size, maximum_length)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.model.step(tokens, state)
+
+
+class Unshifted(Wrapped):
+    """cross_entropy(logits, input_ids) without the shift by one."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)  # (B, T, V)
+        return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
+
+
+class Late(Wrapped):
+    """Shifted twice: once by the model, once by the caller."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        return torch.cat([logits[:, :1], logits[:, :-1]], 1)
+
+
+class Bidirectional(Wrapped):
+    """A causal mask that is missing: every place sees a summary of all."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        return logits + 0.5 * torch.cos(tokens.double()).mean(1).float()[:, None, None] * ramp(
+            logits
+        )
+
+
+class WrongAxis(Wrapped):
+    """softmax(dim=1), which is time in batches of (B, T, V)."""
+
+    def target_log_probs(self, inputs, targets, most):
+        log_probs = self.model(inputs).log_softmax(1)
+        yield log_probs.gather(-1, targets[..., None])[..., 0].double().flatten()
+
+
+class Leaking(Wrapped):
+    """Positions that are counted from the padded end, as after padding at the left without ids."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        return logits + 0.3 * math.sin(tokens.shape[1]) * ramp(logits)
+
+
+class BatchNormalized(Wrapped):
+    """A batch normalization that is still in training mode."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        finite = logits[..., 3:]
+        return torch.cat([logits[..., :3], finite - 0.2 * finite.mean(0, keepdim=True)], -1)
+
+
+class DropsOut(Wrapped):
+    """functional.dropout(…), whose default is training=True."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        return torch.where(
+            logits > -torch.inf, functional.dropout(logits.nan_to_num(neginf=0)), logits
+        )
+
+
+class Remembers(Wrapped):
+    """A recurrent state that is not put back between texts."""
+
+    carried = 0.0
+
+    def forward(self, tokens):
+        logits = self.model(tokens) + self.carried * ramp(self.model(tokens[:, :1]))
+        self.carried = 0.5 * self.carried + 0.1 * float(tokens.double().mean() % 3)
+        return logits
+
+
+class Overflows(Wrapped):
+    """Half precision that overflows where texts are long."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens).clone()
+        logits[:, 30:] *= math.nan
+        return logits
+
+
+class Padded(Wrapped):
+    """A vocabulary that is filled up to a multiple of 64, and a softmax over all of it."""
+
+    def forward(self, tokens):
+        logits = self.model(tokens)
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
+
+    def step(self, tokens, state):
+        logits, state = self.model.step(tokens, state)
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0), state
+
+
+class WrongPositions(Wrapped):
+    """A cache whose steps are all at the first position."""
+
+    def step(self, tokens, state):
+        logits, _ = self.model.step(tokens, self.model.initial_state(len(tokens), 4))
+        return logits, state
+
+
+class Penalized(Wrapped):
+    """A length penalty, which makes scores of what is not normalized."""
+
+    def target_log_probs(self, inputs, targets, most):
+        for scores in self.model.target_log_probs(inputs, targets, most):
+            yield scores / 1.1
+
+
+def ramp(logits: Tensor) -> Tensor:
+    """Numbers that differ from id to id, (V,)."""
+    return torch.linspace(-1, 1, logits.shape[-1])
+
+
+class LowerCasing(BPEVocabulary):
+    """A tokenizer of an uncased model."""
+
+    def encode(self, texts):
+        return super().encode([text.lower() for text in texts])
+
+
+class AddsBeginning(BPEVocabulary):
+    """A tokenizer that adds <s> by itself, for a program that adds it too."""
+
+    def encode(self, texts):
+        return [np.concatenate([[BOS], ids]).astype(np.int32) for ids in super().encode(texts)]
+
+
+def changed_rows(**changes: Callable[[Any], Any]) -> Callable[..., Iterator[list[Any]]]:
+    """Make a scoring program that computes some columns by mistake."""
+
+    def score(*arguments, **options):
+        for rows in score_rows(*arguments, **options):
+            yield [row._replace(**{n: f(row) for n, f in changes.items()}) for row in rows]
+
+    return score
+
+
+def characters_for_bytes(model, vocabulary, texts, **options):
+    """len(text) where len(text.encode()) was meant."""
+    return changed_rows(bytes=lambda row: row.characters)(model, vocabulary, texts, **options)
+
+
+def in_bits(model, vocabulary, texts, **options):
+    """log2 where ln was meant."""
+    change = changed_rows(log_likelihood=lambda row: row.log_likelihood / math.log(2))
+    return change(model, vocabulary, texts, **options)
+
+
+def sorted_by_length(model, vocabulary, texts, **options):
+    """Results of texts that were sorted by length, never put back in order."""
+    rows = [row for part in score_rows(model, vocabulary, texts, **options) for row in part]
+    ids = [row.doc_id for row in rows]
+    found = sorted(rows, key=lambda row: row.bytes)
+    yield [row._replace(doc_id=number) for row, number in zip(found, ids, strict=True)]
+
+
+def by_windows(cut: Callable[..., Iterator[ScoreWindow]]) -> Callable[..., Iterator[list[Any]]]:
+    """Make a scoring program that cuts windows in its own way."""
+
+    def score(model, vocabulary, texts, **options):
+        context, stride = model.context_length, options.pop("stride", None)
+        for rows in score_rows(model, vocabulary, texts, **options):
+            new = []
+            for row, text in zip(rows, texts, strict=True):
+                string = text if isinstance(text, str) else text.text
+                ids = vocabulary.encode([string])[0].astype(np.int64)
+                windows = cut(np.concatenate([[BOS], ids, [EOS]]), context or 10**6, stride)
+                total = sum(float(next(score_windows(model, [w])).sum()) for w in windows)
+                new.append(row._replace(log_likelihood=total))
+            yield new
+
+    return score
+
+
+def overlapping(whole, context, stride):
+    """Strided windows without a mask: what overlaps counts twice."""
+    for begin in range(0, len(whole) - 1, stride or max(1, context // 2)):
+        tokens = whole[begin : begin + context + 1]
+        yield ScoreWindow(0, tokens, len(tokens) - 1)
+        if begin + context >= len(whole) - 1:
+            break
+
+
+def dropping(whole, context, stride):
+    """Whole windows only: what is left at the end is dropped, but for its last token."""
+    last = len(whole) - 1
+    for begin in range(0, max(1, last - last % context), context):
+        tokens = whole[begin : begin + context + 1]
+        yield ScoreWindow(0, tokens, len(tokens) - 1)
+    if last > context and last % context:
+        yield ScoreWindow(0, whole[-2:], 1)
+
+
+def without_beginning(whole, context, stride):
+    """Labels that are shifted without a beginning of text: nothing predicts the first token."""
+    first, *rest = cut_windows(0, whole[1:-1], context, stride or context)
+    yield first._replace(counted=first.counted - 1)
+    yield from rest
+
+
+def without_end(whole, context, stride):
+    """</s> is never predicted."""
+    *others, last = cut_windows(0, whole[1:-1], context, stride or context)
+    yield from others
+    if last.counted > 1:
+        yield last._replace(tokens=last.tokens[:-1], counted=last.counted - 1)
+
+
+def with_model(kind: type[Wrapped]) -> Callable[[Subject], Subject]:
+    return lambda subject: replace(subject, model=kind(subject.model).eval())
+
+
+def with_scorer(score: Callable[..., Any]) -> Callable[[Subject], Subject]:
+    return lambda subject: replace(subject, score=score)
+
+
+def with_vocabulary(kind: type[BPEVocabulary]) -> Callable[[Subject], Subject]:
+    def change(subject: Subject) -> Subject:
+        held: Vocabulary = kind.from_description(subject.vocabulary.describe())
+        return replace(subject, vocabulary=held)
+
+    return change
+
+
+# By the check that names it: what is done to a sound subject with a BPE vocabulary.
+FAULTS = {
+    "unshifted logits": ("alignment", with_model(Unshifted)),
+    "logits shifted twice": ("alignment", with_model(Late)),
+    "no causal mask": ("future", with_model(Bidirectional)),
+    "softmax over the wrong axis": ("normalization", with_model(WrongAxis)),
+    "padding that leaks": ("padding", with_model(Leaking)),
+    "batch statistics": ("batch", with_model(BatchNormalized)),
+    "dropout in evaluation": ("repetition", with_model(DropsOut)),
+    "state carried from text to text": ("repetition", with_model(Remembers)),
+    "overflow in long texts": ("numbers", with_model(Overflows)),
+    "probability for filling rows": ("reserved", with_model(Padded)),
+    "wrong positions in the cache": ("steps", with_model(WrongPositions)),
+    "length penalty": ("normalization", with_model(Penalized)),
+    "characters counted as bytes": ("denominators", with_scorer(characters_for_bytes)),
+    "bits for nats": ("likelihood", with_scorer(in_bits)),
+    "results in the order of length": ("order", with_scorer(sorted_by_length)),
+    "first token not scored": ("beginning", with_scorer(by_windows(without_beginning))),
+    "end not scored": ("end", with_scorer(by_windows(without_end))),
+    "overlaps scored twice": ("windows", with_scorer(by_windows(overlapping))),
+    "last window dropped": ("windows", with_scorer(by_windows(dropping))),
+    "beginning of text twice": ("beginning", with_vocabulary(AddsBeginning)),
+    "lower-casing tokenizer": ("round trip", with_vocabulary(LowerCasing)),
+}

@@ -1,0 +1,188 @@
+"""The audit finds planted faults by the check that names them, and is silent on sound models.
+
+Oracles: faults that are planted, one at a time, into a sound model, tokenizer or scoring program
+(`audited_faults`), and sound models of five kinds, whose families' own tests compare them with
+enumeration and other implementations. Needs torch and transformers.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
+from beyond_perplexity.auditing.coverage import count_scored
+from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.rows import CHECKS
+from beyond_perplexity.auditing.sample import CUT, sample_texts
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit import audited_faults
+from tests.unit.huggingface_models import make_gpt2, make_llama
+
+TEXTS = [
+    "The cat sat on the mat , and the dog sat on the log .",
+    "the lowest of the low , the lower low ; the newest of the new .",
+    "a rose is a rose is a rose , said the cat to the dog . " * 3,
+    "Café au lait",
+    "x",
+]
+SIZES = {
+    "transformer": {"layers": 1, "width": 16, "heads": 2, "feedforward_size": 32},
+    "lstm": {"layers": 1, "embedding_size": 16, "hidden_size": 16},
+}
+
+
+@cache
+def bpe_subject(seed=1, context=48, train=0):
+    vocabulary = BPEVocabulary.build([TEXTS], 300)
+    torch.manual_seed(seed)
+    options = {**SIZES["transformer"], "context_length": context}
+    model = build({"family": "transformer", "architecture": options}, vocabulary.size, True)
+    fit(model, vocabulary, train)
+    return Subject(model.eval(), vocabulary, TEXTS, seed=seed)
+
+
+def fit(model, vocabulary, steps):
+    """Train a model a little: sharp distributions show more than flat ones."""
+    ids = np.concatenate([np.append(one, 1) for one in vocabulary.encode(TEXTS)])[:40]
+    row = torch.from_numpy(np.concatenate([[0], ids]).astype(np.int64))[None]
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(steps):
+        loss = torch.nn.functional.cross_entropy(model(row[:, :-1])[0], row[0, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def sound(kind, seed, folder):
+    """Make a sound subject of a kind."""
+    closed = ClosedVocabulary.build([TEXTS], minimum_count=2)
+    torch.manual_seed(seed)
+    if kind == "transformer, BPE, trained":
+        return bpe_subject(seed, train=30)
+    if kind in ("GPT-2", "Llama"):
+        {"GPT-2": make_gpt2, "Llama": make_llama}[kind](folder, seed)
+        held = load_audited(folder, "cpu")
+        return Subject(held.model, held.vocabulary, TEXTS, held.kind, seed=seed)
+    if kind == "LSTM":
+        model = build({"family": "lstm", "architecture": SIZES["lstm"]}, closed.size)
+        fit(model, closed, 20)
+    else:
+        maker = {"Kneser-Ney": KneserNey, "trigram": Trigram}[kind]
+        model = maker.fit([closed.encode(TEXTS)], closed.size)
+    return Subject(model.eval(), closed, TEXTS, seed=seed)
+
+
+def alarms(subject):
+    return {one.check: one for one in audit_subject(subject) if not one.sound}
+
+
+KINDS = ("transformer, BPE, trained", "GPT-2", "Llama", "Kneser-Ney", "LSTM", "trigram")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sound_model_raises_no_alarm(kind, seed, tmp_path):
+    assert alarms(sound(kind, seed, tmp_path)) == {}
+
+
+@pytest.mark.parametrize("name", audited_faults.FAULTS)
+def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
+    check, plant = audited_faults.FAULTS[name]
+    found = alarms(plant(bpe_subject(train=30)))
+    assert [one.check for one in found.values() if not one.because] == [check]
+    assert "failed" not in found[check].detail
+
+
+@pytest.mark.parametrize("name", ["numbers", "normalization", "reserved"])
+def test_what_the_evidence_names_is_there(name):
+    kind = {
+        "numbers": audited_faults.Overflows,
+        "normalization": audited_faults.Penalized,
+        "reserved": audited_faults.Padded,
+    }[name]
+    subject = bpe_subject(train=30)
+    broken = replace(subject, model=kind(subject.model))
+    (found,) = audit_subject(broken, [name])
+    logits = broken.logits(subject.pieces)
+    if name == "reserved":
+        expected = float(logits.softmax(-1)[..., subject.vocabulary.size :].sum(-1).max())
+    elif name == "normalization":  # Σ p^(1/1.1), by the closed form
+        shares = subject.logits(subject.pieces)[:4, :16].double().softmax(-1)
+        expected = float(((shares ** (1 / 1.1)).sum(-1) - 1).abs().max())
+    else:
+        assert "after 31 tokens is nan" in found.detail
+        return
+    assert found.worst == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("maker", [make_gpt2, make_llama])
+def test_rounding_is_no_fault(maker, kind, tmp_path):
+    maker(tmp_path, dropout=0.3) if maker is make_gpt2 else maker(tmp_path)
+    held = load_audited(tmp_path, "cpu", kind)
+    subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
+    assert alarms(subject) == {}
+    assert tolerance_of(CHECKS["batch"], subject) == 64 * torch.finfo(getattr(torch, kind)).eps
+
+
+@pytest.mark.parametrize("name", ["padding that leaks", "no causal mask", "unshifted logits"])
+def test_a_fault_is_found_in_bfloat16(name):
+    check, plant = audited_faults.FAULTS[name]
+    subject = bpe_subject(train=30)
+    rounded = replace(subject, model=deepcopy(subject.model).to(torch.bfloat16))
+    assert check in alarms(plant(rounded))
+
+
+@pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
+@pytest.mark.parametrize("context", [2, 5, 48])
+def test_short_and_empty_texts_and_contexts_raise_no_alarm(texts, context):
+    subject = bpe_subject(context=context)
+    assert alarms(replace(subject, texts=texts)) == {}
+
+
+def test_texts_without_a_token_are_refused():
+    with pytest.raises(InputError, match="no token to audit with"):
+        replace(bpe_subject(), texts=["", ""])
+    with pytest.raises(InputError, match="no document to audit with"):
+        sample_texts(["", "  "], 4, 1)
+
+
+def test_a_check_that_is_none_is_refused():
+    with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
+        audit_subject(bpe_subject(), ["colour"])
+
+
+@pytest.mark.parametrize(("context", "stride"), [(None, None), (8, 3), (4, 4), (5, 1)])
+def test_a_witness_counts_what_is_scored(context, stride):
+    counts = count_scored(bpe_subject(), 23, context, stride).counts
+    assert counts == pytest.approx(np.ones(24), abs=1e-9)
+
+
+def test_a_witness_tells_twice_from_never():
+    plant = audited_faults.FAULTS["overlaps scored twice"][1]
+    counts = count_scored(plant(bpe_subject()), 11, 4, 2).counts
+    # windows of 4 predictions begin at 0, 2, 4, 6, 8 of 12 predictions
+    assert counts == pytest.approx([1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1])
+
+
+def test_a_sample_is_cut_and_drawn_evenly():
+    texts = [f"{number} " + "word " * 400 for number in range(40)]
+    drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
+    assert all(len(text) <= CUT and text.endswith("word") for text in drawn[0])
+    numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
+    assert (np.diff(numbers, axis=1) > 0).all()
+    shares = np.bincount(numbers.ravel(), minlength=40) / 200
+    assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
+    assert drawn[3] == sample_texts(iter(texts), 10, 3)

@@ -1,0 +1,164 @@
+"""Results as DataFrames: every kind is found, what a path tells is a column, nothing is read twice.
+
+Needs no data. Oracles: the rows that were written, and the rules of the workflow.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pyarrow as pa
+import pytest
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.result_kinds import RESULT_KINDS
+from beyond_perplexity.library.results_folder import load_results
+from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.storage.outputs import write_json
+from beyond_perplexity.storage.shards import write_shard
+
+ROOT = Path(__file__).resolve().parents[2]
+SUMMARY = {
+    "text": "raw",
+    "split": "test",
+    "documents": 3,
+    "unknown_share": 0.0,
+    "n": {"token": 7, "byte": 50},
+    "perplexity": {"token": 20.0},
+    "bits": {"byte": 1.5},
+    "interval": {"perplexity": {"token": [18.0, 23.0]}, "bits": {"byte": [1.25, 1.75]}},
+    "record": {"script": "scripts/measure_perplexity.py", "seed": 5, "options": {"split": "test"}},
+    "cleaned": {
+        "text": "cleaned",
+        "documents": 3,
+        "unknown_share": 0.5,
+        "n": {"token": 6, "byte": 48},
+        "perplexity": {"token": None},
+        "unknown_penalized": {"perplexity": {"token": 64.0}},
+        "spelled": {"bits": {"byte": 2.5}},
+        "interval": {"spelled": {"bits": {"byte": [2.0, 3.0]}}},
+    },
+}
+
+
+def write(path: Path, schema: pa.Schema, *rows: dict[str, object]) -> None:
+    """Write rows whose other columns are null."""
+    columns = {name: [row.get(name) for row in rows] for name in schema.names}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    folder = tmp_path / "some [results]"  # whose name is no pattern
+    (folder / "perplexity").mkdir(parents=True)
+    write_json(folder / "perplexity/gru.json", SUMMARY)
+    for source, value in (("gru/beam", 1.0), ("gru/nucleus", 2.0), ("external/mine", 3.0)):
+        row = {"source": source, "tendency": "length", "measure": "ks", "value": value}
+        write(folder / f"tendencies/{source}/measures.parquet", TENDENCY_MEASURES, row)
+    joined = {"source": "gru/beam", "tendency": "embedding", "measure": "mmd", "value": 4.0}
+    again = {"source": "gru/beam", "tendency": "length", "measure": "ks", "value": 1.0}
+    write(folder / "embeddings/wiki/measures.parquet", TENDENCY_MEASURES, again, joined)
+    write(folder / "contrastive/wiki/gru.parquet", CONTRASTS, {"model": "gru", "value": 0.5})
+    write(folder / "contrastive/wiki/differences.parquet", CONTRAST_DIFFERENCES, {"first": "gru"})
+    return folder
+
+
+def test_only_what_is_there_is_named(tree) -> None:
+    results = load_results(tree)
+    there = ["perplexity", "tendencies", "contrastive", "contrastive_differences"]
+    assert list(results) == there
+    assert results.contents["files"].tolist() == [1, 4, 1, 1]
+    assert set(there) <= set(dir(results))
+    assert "semantics" not in results
+    assert not hasattr(results, "semantics")
+    with pytest.raises(KeyError, match="has no 'semantics'; there are perplexity"):
+        results["semantics"]
+
+
+def test_a_body_of_text_is_told_once(tree) -> None:
+    """What joins the measures of all bodies stands for their own files; others are kept."""
+    table = load_results(tree).tendencies
+    rows = table[["model", "decoding", "measure", "value", "corpus"]].fillna("").to_numpy().tolist()
+    assert rows == [
+        ["gru", "beam", "ks", 1.0, "wiki"],
+        ["gru", "beam", "mmd", 4.0, "wiki"],
+        ["external", "mine", "ks", 3.0, ""],
+        ["gru", "nucleus", "ks", 2.0, ""],
+    ]
+
+
+def test_files_of_one_pattern_and_of_another_kind(tree) -> None:
+    results = load_results(tree)
+    assert results.contrastive[["corpus", "model", "value"]].to_numpy().tolist() == [
+        ["wiki", "gru", 0.5]
+    ]
+    assert results["contrastive_differences"]["first"].tolist() == ["gru"]
+
+
+def test_perplexities_are_a_row_a_number(tree) -> None:
+    table = load_results(tree).perplexity
+    names = ["model", "text", "split", "unknown_words", "measure", "unit", "value", "low", "high"]
+    assert table[[*names, "n"]].astype(object).fillna("").to_numpy().tolist() == [
+        ["gru", "raw", "test", "as_unknown", "perplexity", "token", 20.0, 18.0, 23.0, 7],
+        ["gru", "raw", "test", "as_unknown", "bits", "byte", 1.5, 1.25, 1.75, 50],
+        ["gru", "cleaned", "test", "as_unknown", "perplexity", "token", math.inf, "", "", 6],
+        ["gru", "cleaned", "test", "penalized", "perplexity", "token", 64.0, "", "", 6],
+        ["gru", "cleaned", "test", "spelled", "bits", "byte", 2.5, 2.0, 3.0, 48],
+    ]
+    assert {str(table[name].dtype) for name in ("value", "low", "high")} == {"float64"}
+
+
+def test_a_table_is_read_once_and_is_the_callers_own(tree) -> None:
+    results = load_results(tree)
+    first = results.contrastive
+    first["value"] = 7.0
+    for path in (tree / "contrastive/wiki").iterdir():
+        path.write_bytes(b"")
+    assert results.contrastive["value"].tolist() == [0.5]
+    with pytest.raises(InputError, match=r"differences\.parquet"):
+        results["contrastive_differences"]
+
+
+def test_configuration_and_records(tree) -> None:
+    results = load_results(tree)
+    with pytest.raises(InputError, match=r"configuration\.json: no such file; run the workflow"):
+        results.configuration  # noqa: B018
+    write_json(tree / "configuration.json", {"seed": 1})
+    assert results.configuration == {"seed": 1}
+    records = results.records.set_index("file")
+    assert records.loc["perplexity/gru.json", "seed"] == 5
+    assert records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]].tolist() == [
+        "contrastive",
+        "scripts/x.py",
+    ]
+    assert len(records) == 7
+
+
+def test_what_is_no_folder_of_results_is_one_line(tmp_path) -> None:
+    with pytest.raises(InputError, match="no such folder; name the folder of results"):
+        load_results(tmp_path / "none")
+    with pytest.raises(InputError, match="holds no measures"):
+        load_results(tmp_path)
+
+
+def test_names_of_folders_are_no_markup(tmp_path, tree) -> None:
+    page = load_results(tree)._repr_html_()
+    assert "some" not in page
+    assert "<table" in page
+
+
+def test_every_kind_is_what_a_rule_writes() -> None:
+    """Each pattern is an output of a rule, whatever its wildcards are called there."""
+    rules = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    rules = rules.replace("{reduced}", "estimates").replace("{{measures,raw", "")
+    written = {re.sub(r"\{[^}]*\}", "*", name) for name in re.findall(r'<results>/([^"]+)"', rules)}
+    for name, kind in RESULT_KINDS.items():
+        for pattern in kind.files:
+            assert re.sub(r"\{[^}]*\}", "*", pattern) in written, name
+        if kind.schema:
+            assert isinstance(resolve_name(f"beyond_perplexity.schemas.{kind.schema}"), pa.Schema)

@@ -29,6 +29,8 @@ GENERATED = {"reference/library.md": library_page, "reference/commands.md": comm
 SOURCES = "sources"  # the folder of the site with files of the tree that pages link to
 _LINK = re.compile(r"(!?\[(?:[^\]\[]|\[[^\]]*\])*\])\(([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+# Functions without parentheses, which latex2mathml sets as close as the factors of a product.
+_FUNCTION = re.compile(r"<mi>(log|ln)</mi>")
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
@@ -57,7 +59,8 @@ def on_page_content(page_html: str, **_: Any) -> str:
 def _formula(found: re.Match[str]) -> str:
     text = html.unescape(found.group(2)).strip()
     display = "block" if found.group(1) == "div" else "inline"
-    return convert(text[2:-2].strip(), display=display)
+    drawn: str = convert(text[2:-2].strip(), display=display)
+    return _FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', drawn)
 
 
 def _outside_code(markdown: str, change: Any) -> str:

@@ -124,7 +124,7 @@ def _gather(
 
 
 def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
-    """Compute the statistics of `compare` under permutations of the documents.
+    """Compute the statistics of `compare_histograms` under permutations of the documents.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[st
     Returns
     -------
     dict of str to numpy.ndarray of float64, shape (n,)
-        The statistics of `compare`.
+        The statistics of `compare_histograms`.
     """
     pooled = paired.reference + paired.samples
     size = int(paired.reference.sum())

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beyond_perplexity.library.audit import audit
     from beyond_perplexity.library.compare import compare
+    from beyond_perplexity.library.compare_perplexity import compare_perplexity
     from beyond_perplexity.library.contrast import contrast
     from beyond_perplexity.library.estimate import estimate
     from beyond_perplexity.library.perplexity import perplexity
-    from beyond_perplexity.library.compare_perplexity import compare_perplexity
     from beyond_perplexity.library.similarity import similarity
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Write rules/config.schema.yaml anew from the dataclasses in the code."""
+"""Write the schema of configurations and the page of their keys anew, from the dataclasses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import yaml
 
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.planning.schema import render_schema
+from beyond_perplexity.planning.reference import render_reference
+from beyond_perplexity.planning.schema import Schema, render_schema
 from beyond_perplexity.storage.outputs import atomic_path
 
 HEADER = """\
@@ -29,11 +30,15 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=plain)
 
 
-def render() -> str:
-    """Return the text that the file should have."""
+def described() -> Schema:
+    """Return the schema that the dataclasses make."""
     from beyond_perplexity.planning.sections import Configuration  # brings torch along
 
-    schema = render_schema(Configuration)
+    return render_schema(Configuration)
+
+
+def render(schema: Schema) -> str:
+    """Return the text that the file of the schema should have."""
     return HEADER + yaml.dump(
         schema, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True
     )
@@ -44,9 +49,20 @@ def main() -> None:
     parser.add_argument(
         "--output", type=output_file, default="rules/config.schema.yaml", help="file to write"
     )
+    parser.add_argument(
+        "--reference",
+        type=output_file,
+        default="docs/configuration.md",
+        help="page of all keys to write",
+    )
     options = parser.parse_args()
-    with atomic_path(options.output) as temporary:
-        Path(temporary).write_text(render(), encoding="utf-8")
+    schema = described()
+    for path, text in (
+        (options.output, render(schema)),
+        (options.reference, render_reference(schema)),
+    ):
+        with atomic_path(path) as temporary:
+            Path(temporary).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Compare two bodies of text in every statistical tendency. No model is needed.
 
-Each file holds one document a line: plain text, or JSON with a field "text"; or it is Parquet with
-a column "text". The folder of --out gets tendencies.csv, the figures, and compare.html; with
---vocabulary also raw.csv, of the texts as they are.
+Each file holds one document a line: plain text, or in JSONL an object with a field "text" or a
+string; or it is Parquet with a column "text". The folder of --out gets tendencies.csv, the figures,
+and compare.html; with --vocabulary also raw.csv, of the texts as they are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.report.compare import run
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.library.compare import compare
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
 
@@ -28,6 +27,10 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
     )
+    parser.add_argument(
+        "--field", help="field or column of the texts in JSONL or Parquet (default: text)"
+    )
+    parser.add_argument("--samples-field", help="that of the samples, where it is another")
     parser.add_argument(
         "--tokenized",
         action="store_true",
@@ -78,23 +81,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = _parser().parse_args(arguments)
-    options = CompareOptions(
-        reference=given.reference,
-        samples=given.samples,
-        kind=given.format,
-        tokenized=given.tokenized,
-        language=given.language,
-        stop_words=given.stop_words,
-        permutations=given.permutations,
-        bootstrap=given.bootstrap,
-        seed=given.seed,
-        vocabulary=given.vocabulary,
-        group_column=given.group_column,
-        minimum_tokens=given.minimum_tokens,
-        maximum_tokens=given.maximum_tokens,
-        training=given.training,
-        embedding=given.embedding,
-        embedding_documents=given.embedding_documents,
-    )
-    say(run(options, given.out))
+    say(compare(**vars(given)).text)
     say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

@@ -20,8 +20,8 @@ from beyond_perplexity.contrastive.pairs import contrast_pairs, read_pairs
 from beyond_perplexity.contrastive.scores import make_scorer
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.foreign_text import printable, say
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
 from beyond_perplexity.models.families import is_taken_as_it_is
+from beyond_perplexity.models.opening import open_any
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -71,7 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--model", required=True, help="model folder")
+    add(
+        "--model",
+        required=True,
+        help="folder of a model: of a run or of Hugging Face; or its name on the hub",
+    )
     add("--pairs", required=True, type=Path, help="file of pairs: .jsonl, or TSV")
     add("--tokenized", action="store_true", help="the sentences are cleaned already")
     add("--name", help="name of the model (default: that of its folder)")
@@ -80,18 +84,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--output", type=output_file, help="Parquet file to write, a row a phenomenon")
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    model, vocabulary, description = load_any(given.model, given.device)
-    cleaning = _clean(description, given.tokenized)
+    opened = open_any(given.model, given.device)
+    cleaning = _clean(opened.description, given.tokenized)
     table = contrast_pairs(
-        make_scorer(model, vocabulary, given.model),
+        make_scorer(opened.model, opened.vocabulary, given.model),
         read_pairs(given.pairs),
         cleaning.apply if cleaning else None,
         given.name or Path(given.model).resolve().name,
     )
     say(_describe(table))
     if given.output:
-        flags: dict[str, object] = {"pairs": str(given.pairs), "tokenized": given.tokenized}
-        weights = Path(given.model, WEIGHTS)
-        device = str(model.device)
-        record = run_record("scripts/contrast.py", flags, device=device, checkpoint=weights)
+        flags = {"pairs": str(given.pairs), "tokenized": given.tokenized, **opened.source}
+        device = str(opened.model.device)
+        record = run_record("scripts/contrast.py", flags, device=device, checkpoint=opened.weights)
         write_shard(given.output, PAIR_CONTRASTS, table, record)

@@ -24,7 +24,13 @@ discounts (D1, D2, D3+) of every order."""
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=NOTES)
     add = parser.add_argument
-    add("--text", nargs="+", required=True, help="text files, plain or .gz: a sentence a line")
+    add(
+        "--text",
+        nargs="+",
+        required=True,
+        help="a sentence a line, or record of .jsonl or .parquet",
+    )
+    add("--field", help="field or column of the sentences in JSONL or Parquet (default: text)")
     add(
         "--arpa",
         type=output_file,
@@ -57,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _read_options(arguments)
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)
-    counts = count_parts(read_sentences(options.text, ids), options.order)
+    counts = count_parts(read_sentences(options.text, ids, field=options.field), options.order)
     if counts is None:
         raise InputError(f"{options.text[0]}: holds no sentence; give a text with words")
     found = estimate_backoff(extend_words(counts, ids.size), prune=options.prune)

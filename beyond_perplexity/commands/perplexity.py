@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -18,10 +19,11 @@ from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, say
-from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, load_model
+from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.opening import is_foreign, open_scorer
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.summary import summarize_arpa
@@ -53,6 +55,10 @@ def _choose_cleaning(
     family = description["config"]["family"]
     if is_taken_as_it_is(family, description.get("training")) and not cleaned:
         return None
+    if "source" in description and "preprocessing" not in description:
+        raise InputError(
+            "--cleaned: this model has no corpus whose cleaning is known; leave it out"
+        )
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
@@ -60,14 +66,17 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--model", help="model folder")
+    which.add_argument(
+        "--model", help="folder of a model: of a run or of Hugging Face; or its name on the hub"
+    )
     which.add_argument("--arpa", help="n-gram model: ARPA file; .gz means gzip, any other plain")
     add(
         "--text",
         required=True,
-        help="text, JSONL or Parquet file, one document a line or row; with --arpa a text, a "
-        "sentence a line, which is read as it is",
+        help="text, JSONL or Parquet by its suffix, one document a line or row; with --arpa a "
+        "sentence, which is read as it is",
     )
+    add("--field", help="field or column of the texts in JSONL or Parquet (default: text)")
     add("--json", action="store_true", help="with --arpa: one flat JSON object")
     add("--unk-as", metavar="WORD", help="with --arpa: a literal <unk> is this ordinary word")
     add("--unk-as-unknown", action="store_true", help="with --arpa: it is the unknown word")
@@ -110,7 +119,8 @@ class Scoring(NamedTuple):
     texts: Iterator[ScoredText]
     kind: TextKind
     speller: str | Path | None
-    checkpoint: Path
+    checkpoint: Path | None
+    source: Mapping[str, Any] = MappingProxyType({})
 
 
 def _refuse(options: argparse.Namespace, names: Sequence[str], reason: str) -> None:
@@ -121,21 +131,24 @@ def _refuse(options: argparse.Namespace, names: Sequence[str], reason: str) -> N
 
 def _load_folder(options: argparse.Namespace) -> Scoring:
     _refuse(options, ("unk_as", "unk_as_unknown"), "goes with --arpa alone")
-    model, vocabulary, description = load_model(options.model, options.device)
-    cleaning = _choose_cleaning(description, options.cleaned, options.tokenized)
+    model, opened = open_scorer(options.model, options.device)
+    vocabulary = opened.vocabulary
+    cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
     groups = GroupField(options.group_column or "group", options.group_column is not None, _WHO)
-    documents = enumerate(read_grouped(Path(options.text), cleaning, groups))
+    documents = enumerate(read_grouped(Path(options.text), cleaning, groups, options.field))
     texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
-    speller = options.speller or find_speller(options.model, vocabulary)
+    found = None if is_foreign(options.model) else find_speller(options.model, vocabulary)
+    speller = options.speller or found
     kind: TextKind = "cleaned" if cleaning else "raw"
-    return Scoring(model, vocabulary, texts, kind, speller, Path(options.model, WEIGHTS))
+    weights, source = opened.weights, opened.source
+    return Scoring(model, vocabulary, texts, kind, speller, weights, source)
 
 
 def _load_arpa(options: argparse.Namespace, rule: UnknownRule) -> Scoring:
     held = read_arpa(options.arpa)
     model = KneserNey.of(held.model).to(choose_device(options.device)).eval()
     vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
-    lines = enumerate(read_sentence_texts([options.text], rule))
+    lines = enumerate(read_sentence_texts([options.text], rule, options.field))
     texts = (ScoredText(place, text) for place, text in lines)
     return Scoring(model, vocabulary, texts, "cleaned", None, Path(options.arpa))
 
@@ -151,6 +164,7 @@ def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
                     "cleaned": options.cleaned,
                     "tokenized": options.tokenized,
                     "no_count_eos": options.no_count_eos,
+                    **scoring.source,
                 },
                 device=str(scoring.model.device),
                 checkpoint=scoring.checkpoint,
@@ -190,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rule = UnknownRule(options.unk_as, options.unk_as_unknown)
         if options.json:
             _refuse(options, SUMMARY_FLAGS, "goes not with --json")
-            summary = summarize_arpa(read_arpa(options.arpa), [options.text], rule)
+            summary = summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
         else:
             summary = _summarize(options, _load_arpa(options, rule))
     else:

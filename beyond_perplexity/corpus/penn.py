@@ -151,7 +151,8 @@ def parse_tree(text: str) -> str:
     for index, part in enumerate(parts):
         if root is not None:
             reason = "unbalanced brackets" if part == ")" else "several roots"
-            raise TreeError(reason, f"{brief_repr(part)} after the end of the tree")
+            more = "" if part == ")" else "; each tree begins a line, also where files are joined"
+            raise TreeError(reason, f"{brief_repr(part)} after the end of the tree{more}")
         if part == "(":
             stack.append(_open(parts, index, stack))
         elif part == ")":

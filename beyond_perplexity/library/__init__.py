@@ -1,1 +1,1 @@
-"""What `beyond_perplexity` offers to notebooks and programs: a function a module, and its result."""
+"""What the package offers to notebooks and programs: a function a module, and its result."""

@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.library.given import GROUP, GivenFiles
+from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_whole
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,
-    compare_files,
     comparison_text,
     draw_one,
-    write_comparison,
+    run_comparison,
 )
 from beyond_perplexity.report.comparison_input import CompareOptions
 
@@ -95,8 +94,11 @@ def compare(
     InputError
         When something that was given cannot be used; names it, and the line where it can.
     """
+    check_whole(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
+    check_whole(0, minimum_tokens=minimum_tokens)
+    check_whole(1, maximum_tokens=maximum_tokens)
     if group_column is None and groups is not None:
-        group_column = GROUP
+        group_column = GROUP_COLUMN
     both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
     with GivenFiles() as files:
         given = CompareOptions(
@@ -119,9 +121,7 @@ def compare(
             embedding=embedding,
             embedding_documents=embedding_documents,
         )
-        finished = compare_files(given)
-        if out is not None:
-            write_comparison(finished, given, Path(out))
+        finished = run_comparison(given, None if out is None else Path(out))
     found = finished.found
     tables = {"curves": lambda: found.curves}
     if found.raw is not None:

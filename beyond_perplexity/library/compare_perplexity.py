@@ -8,7 +8,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.given import GivenFiles, listed
+from beyond_perplexity.library.given import GivenFiles, check_outputs, check_whole, listed
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.report.perplexity_differences import describe_differences
@@ -37,8 +37,8 @@ def compare_perplexity(
     Parameters
     ----------
     scores : mapping of str to scores, or iterable of paths
-        Of each model by its name, or files whose names are taken. Scores are a path, a DataFrame, an
-        Arrow table or a result of `perplexity`, with a row for every document: ``bytes`` and
+        Of each model by its name, or files whose names are taken. Scores are a path, a DataFrame,
+        an Arrow table or a result of `perplexity`, with a row for every document: ``bytes`` and
         ``log_likelihood`` (nats); see `score_files` for the columns that are used where they are
         there.
     flips : int
@@ -50,7 +50,8 @@ def compare_perplexity(
     leave_out_infinite : bool
         Name models that find a document impossible, and compare the others.
     csv, output : path, optional
-        Where the table is written, as CSV and as Parquet; with `output` one model alone is no error.
+        Where the table is written, as CSV and as Parquet; with `output` one model alone is no
+        error.
 
     Returns
     -------
@@ -63,6 +64,9 @@ def compare_perplexity(
     InputError
         When scores cannot be used, or are of other documents; names file or argument, and row.
     """
+    check_whole(1, flips=flips)
+    check_whole(0, seed=seed)
+    check_outputs(csv, output)
     options = PairOptions(flips, seed, not no_count_eos, leave_out_infinite)
     with GivenFiles() as given:
         paths = _paths(scores, given)
@@ -104,7 +108,7 @@ def _paths(scores: Any, given: GivenFiles) -> dict[str, str]:
 def _path(one: Any, name: str) -> str:
     if isinstance(one, str | Path):
         return str(Path(one))
-    raise InputError(f"{name}: is a {type(one).__name__}; give tables as a dict, by model")
+    raise InputError(f"{name}: is of type {type(one).__name__}; give tables as a dict, by model")
 
 
 def _named_by_files(paths: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a caller gives: paths, or texts and tables in memory, which become files while they are read.
+"""What a caller gives: paths, or texts and tables in memory, which are files while they are read.
 
 All readers stream files, and name the line of what is wrong. So what is in memory is written to a
 folder of its own, which is removed afterwards; messages name the argument instead of that file.
@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import LARGEST_NUMBER
+from beyond_perplexity.storage.outputs import check_output
 
-TEXT, GROUP = "text", "group"
+TEXT_COLUMN, GROUP_COLUMN = "text", "group"
 _BATCH = 4096
 _MISSING = object()
 
@@ -95,9 +97,16 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
         table = arrow_table(given)
         if table is None:
             raise InputError(
-                f"{name}: is a {type(given).__name__}; give a path, a DataFrame or an Arrow table"
+                f"{name}: is of type {type(given).__name__}; give a path, a DataFrame or an "
+                "Arrow table"
             )
         return self._write(name, iter([table] if isinstance(table, pa.Table) else table))
+
+    def tables(self, given: Any, name: str) -> list[str]:
+        """Return the files of one table or several; see `table`."""
+        several = listed(given)
+        names = [name] if len(several) == 1 else [f"{name}[{k}]" for k in range(len(several))]
+        return [str(self.table(one, own)) for one, own in zip(several, names, strict=True)]
 
     def _write(self, name: str, parts: Iterator[Any]) -> Path:
         path, writer = self._new(name), None
@@ -145,37 +154,32 @@ def _refuse_groups(groups: Any, name: str, what: str) -> None:
 
 
 def _text_batches(table: pa.Table | pa.RecordBatchReader, name: str) -> Iterator[pa.RecordBatch]:
-    if TEXT not in table.schema.names:
+    if TEXT_COLUMN not in table.schema.names:
         known = ", ".join(table.schema.names)[:80]
-        raise InputError(f"{name}: has the columns {known!r}, but no {TEXT!r}; rename one")
+        raise InputError(f"{name}: has the columns {known!r}, but no {TEXT_COLUMN!r}; rename one")
     yield from table.to_batches(_BATCH) if isinstance(table, pa.Table) else table
 
 
 def _iterated(given: Any, name: str) -> Iterable[Any]:
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise InputError(
-            f"{name}: is a {type(given).__name__}; give a path, texts (a list or an iterator of "
-            f"str), a DataFrame or an Arrow table with a column {TEXT!r}"
+            f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
+            f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
         )
     return given
 
 
 def _batches(texts: Iterable[Any], groups: Any, name: str) -> Iterator[pa.RecordBatch]:
-    pairs = zip(texts, _LackingGroups()) if groups is None else _paired(texts, groups, name)
-    number = 0
+    pairs = ((text, None) for text in texts) if groups is None else _paired(texts, groups, name)
+    first = 1
     while part := list(islice(pairs, _BATCH)):
-        for number, (text, _) in enumerate(part, start=number + 1):
+        for number, (text, _) in enumerate(part, start=first):
             _check_text(text, f"{name}: text {number}")
-        columns = {TEXT: pa.array([text for text, _ in part], pa.string())}
+        columns = {TEXT_COLUMN: pa.array([text for text, _ in part], pa.string())}
         if groups is not None:
-            columns[GROUP] = pa.array([str(group) for _, group in part], pa.string())
+            columns[GROUP_COLUMN] = pa.array([str(group) for _, group in part], pa.string())
         yield pa.record_batch(columns)
-
-
-class _LackingGroups:
-    def __iter__(self) -> Iterator[None]:
-        while True:
-            yield None
+        first += len(part)
 
 
 def _paired(texts: Iterable[Any], groups: Iterable[Any], name: str) -> Iterator[tuple[Any, Any]]:
@@ -188,7 +192,7 @@ def _paired(texts: Iterable[Any], groups: Iterable[Any], name: str) -> Iterator[
 
 def _check_text(text: Any, place: str) -> None:
     if not isinstance(text, str):
-        raise InputError(f"{place} is a {type(text).__name__}; expected a str")
+        raise InputError(f"{place} is of type {type(text).__name__}; give a str")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -200,3 +204,27 @@ def listed(given: Any) -> Sequence[Any]:
     if isinstance(given, str | os.PathLike) or arrow_table(given) is not None:
         return [given]
     return list(given)
+
+
+def check_whole(least: int, **numbers: int | None) -> None:
+    """Check arguments that are whole numbers; None is one that was not given.
+
+    Raises
+    ------
+    InputError
+        When one is none, or below `least`; names it.
+    """
+    for name, number in numbers.items():
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InputError(f"{name}: is {number!r}, expected a whole number")
+        if not least <= number <= LARGEST_NUMBER:
+            raise InputError(f"{name}: is {number}, expected at least {least}")
+
+
+def check_outputs(*paths: str | os.PathLike[str] | None) -> None:
+    """Check files that are to be written, before any work; see `storage.outputs.check_output`."""
+    for path in paths:
+        if path is not None:
+            check_output(path)

@@ -157,7 +157,7 @@ def _named(held: Mapping[str, Callable[[], Any]], name: str, kind: str) -> Calla
 
 
 def frame_of(table: Any) -> pd.DataFrame:
-    """Return a table of Arrow as a DataFrame, whole numbers with gaps as whole numbers with gaps."""
+    """Return a table of Arrow as a DataFrame; whole numbers with gaps stay whole."""
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):

@@ -56,6 +56,8 @@ class Family:
         ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
     files : tuple of str
         Patterns of the files of a model that is brought in a folder.
+    marker : str or None
+        The file by which such a folder is known.
     engines : str or None
         Module with decoding engines of the family's own: ``SamplingEngine``, ``BeamEngine`` (see
         `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
@@ -80,6 +82,7 @@ class Family:
     worked_out: bool = False
     bring: str | None = None
     files: tuple[str, ...] = ()
+    marker: str | None = None
     engines: str | None = None
     training: str = "beyond_perplexity.training.options:TrainingOptions"
     unit: Unit = "document"
@@ -129,6 +132,7 @@ FAMILIES: Rows[Family] = {
         kind="brought",
         bring=f"{_MODELS}.huggingface.bring:bring",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
+        marker="config.json",
     ),
     "joint": Family(
         None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}

@@ -34,7 +34,7 @@ from beyond_perplexity.report.comparison_page import (
 )
 from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
@@ -290,28 +290,24 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
             temporary.write_bytes(content)
 
 
-def run(options: CompareOptions, out: Path) -> str:
-    """Compare two files and write what `write_comparison` writes.
+def run_comparison(options: CompareOptions, out: Path | None = None) -> FinishedComparison:
+    """Compare two files, and write what `write_comparison` writes.
 
     Parameters
     ----------
     options : CompareOptions
         What to compare.
-    out : pathlib.Path
-        Folder for the results.
-
-    Returns
-    -------
-    str
-        The tables as text, for the terminal.
+    out : pathlib.Path, optional
+        Folder for the results; None: nothing is written.
 
     Raises
     ------
     InputError
         When a file cannot be read, or `out` is no folder.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder for the results")
+    if out is not None:
+        check_output_folder(out)
     comparison = compare_files(options)
-    write_comparison(comparison, options, out)
-    return comparison_text(comparison.found)
+    if out is not None:
+        write_comparison(comparison, options, out)
+    return comparison

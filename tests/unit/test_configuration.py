@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,13 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
+from beyond_perplexity.planning.reference import render_reference
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "configuration.md"
 SCHEMA = ROOT / "rules" / "config.schema.yaml"
 CONFIGS = ["config.yaml", *sorted(f"configs/{p.name}" for p in (ROOT / "configs").glob("*.yaml"))]
 
@@ -347,10 +351,46 @@ def test_every_key_of_the_schema_has_a_description_and_refuses_others():
 
 
 def test_the_schema_has_not_drifted():
-    from scripts.update_schema import render
+    from scripts.update_schema import described, render
 
-    text = SCHEMA.read_text(encoding="utf-8")
-    assert text == render(), "run python -m scripts.update_schema"
+    schema = described()
+    advice = "run python -m scripts.update_schema"
+    assert SCHEMA.read_text(encoding="utf-8") == render(schema), advice
+    assert REFERENCE.read_text(encoding="utf-8") == render_reference(schema), advice
+
+
+def test_the_page_of_all_keys_has_a_row_for_each_and_its_links_lead_somewhere():
+    # oracle: the keys of the schema, found by a walk of their own; GitHub's rule for anchors
+    page = REFERENCE.read_text(encoding="utf-8")
+    keys = Counter()
+
+    def walk(node):
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if key == "if":
+                continue
+            if key == "properties" and not set(node) <= {"properties"}:
+                keys.update(list(item))
+            if isinstance(item, dict | list):
+                walk(item)
+
+    walk(yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    assert Counter(re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)) == keys
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert len(anchors) == len(headings)
+    links = set(re.findall(r"\(#([^)]+)\)", page))
+    assert links == anchors - {"top-level"}
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+
+
+def test_the_page_of_all_keys_says_what_trains_and_makes_a_model():
+    page = REFERENCE.read_text(encoding="utf-8")
+    section = page.partition("## models.NAME.architecture (family: rnng)\n")[2]
+    section = section.partition("\n## ")[0]
+    assert "| `maximum_words` | integer, at least 1 |" in section
+    assert "| `minimum_words` |" in section
+    assert "## models.NAME.training" in page
 
 
 @pytest.mark.parametrize(

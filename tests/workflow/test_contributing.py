@@ -19,6 +19,7 @@ from tests.workflow.conftest import Checkout
 from tests.workflow.toys import TOYS, add, read_places
 
 SCHEMA = "rules/config.schema.yaml"
+REFERENCE = "docs/configuration.md"
 STEPS = (
     ("model family", "latent family", "decoding", "estimator", "reader"),
     ("figure", "table"),
@@ -54,7 +55,7 @@ def grown(finished, tmp_path_factory) -> Grown:
     git(copy.path, "init", "--quiet")
     git(copy.path, "add", "--all")
     git(copy.path, "commit", "--quiet", "--message", "As it was")
-    plans, named = [], {SCHEMA}
+    plans, named = [], {SCHEMA, REFERENCE}
     for kinds in STEPS:
         for kind in kinds:
             named |= add(copy.path, kind)

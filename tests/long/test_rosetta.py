@@ -4,8 +4,9 @@ Oracles, in an environment of their own (minutes and 2 GB; ``ROSETTA_PYTHON`` na
 of one that is there): lm-eval 0.4.13, which runs its own task of rolling windows; the recipe of
 Hugging Face with the loss of transformers 5.23; the mean of perplexities with transformers' loss
 (evaluate 0.4.6 fetches the script of its metric from the hub; ``EVALUATE_SCRIPT`` names it where it
-is, and then it is run); kenlm 0.3.0, whose scores are added up as ``query`` does. Needs the network
-for pip, and none for models.
+is, and then it is run); kenlm 0.3.0, whose scores are added up as ``query`` does; llama.cpp b11549
+(in xllamacpp), which predicts each token of the chunks of ``llama-perplexity`` with the same GPT-2
+as a GGUF file. Needs the network for pip, and none for models.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 from tests.unit.huggingface_models import make_gpt2, make_llama
 
 PACKAGES = ("lm-eval==0.4.13", "evaluate==0.4.6", "kenlm==0.3.0", "transformers==5.23.0")
-PACKAGES += ("torch==2.13.0", "accelerate")
+PACKAGES += ("torch==2.13.0", "accelerate", "gguf==0.19.0", "xllamacpp==2026.10.11549")
 SCRIPT = Path(__file__).with_name("rosetta_programs.py")
 TOLERANCE = 1e-4
 TEXTS = [
@@ -82,11 +83,14 @@ def test_our_numbers_are_theirs(kind, interpreter, tmp_path):
     flags = ["--model", str(tmp_path), "--texts", str(texts)]
     if script := os.environ.get("EVALUATE_SCRIPT"):
         flags += ["--evaluate-script", script]
+    if kind == "GPT-2":
+        flags += ["--gguf", str(tmp_path / "model.gguf")]
     theirs = printed(interpreter, tmp_path, *flags)
     held = load_audited(tmp_path, "cpu")
     ours = translate(Speech(held.model, held.vocabulary, TEXTS, held.kind), list(theirs))
     compare_numbers(ours, theirs)
-    assert set(theirs) == {"lm-evaluation-harness", "stride recipe", "evaluate"}
+    named = {"lm-evaluation-harness", "stride recipe", "evaluate", "llama.cpp"}
+    assert set(theirs) == named - ({"llama.cpp"} if kind != "GPT-2" else set())
 
 
 def test_our_kenlm_is_kenlm(interpreter, tmp_path):

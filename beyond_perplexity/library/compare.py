@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_whole
+from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,
@@ -15,6 +15,9 @@ from beyond_perplexity.report.compare import (
     run_comparison,
 )
 from beyond_perplexity.report.comparison_input import CompareOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def compare(
@@ -94,9 +97,9 @@ def compare(
     InputError
         When something that was given cannot be used; names it, and the line where it can.
     """
-    check_whole(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
-    check_whole(0, minimum_tokens=minimum_tokens)
-    check_whole(1, maximum_tokens=maximum_tokens)
+    check_numbers(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
+    check_numbers(0, minimum_tokens=minimum_tokens)
+    check_numbers(1, maximum_tokens=maximum_tokens)
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
     both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
@@ -123,14 +126,16 @@ def compare(
         )
         finished = run_comparison(given, None if out is None else Path(out))
     found = finished.found
-    tables = {"curves": lambda: found.curves}
-    if found.raw is not None:
-        tables["raw"] = lambda: found.raw
+    held = {"curves": found.curves, "raw": found.raw}
     return Result(
         "compare",
         found.measures,
         text=comparison_text(found),
         summary={"groups": found.groups, "exchanged": found.exchanged},
-        tables=tables,
+        tables={name: partial(_same, one) for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )
+
+
+def _same(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame

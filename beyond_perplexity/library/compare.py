@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
@@ -15,6 +15,9 @@ from beyond_perplexity.report.compare import (
     run_comparison,
 )
 from beyond_perplexity.report.comparison_input import CompareOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def compare(
@@ -129,6 +132,10 @@ def compare(
         found.measures,
         text=comparison_text(found),
         summary={"groups": found.groups, "exchanged": found.exchanged},
-        tables={name: lambda frame=frame: frame for name, frame in held.items() if frame is not None},
+        tables={name: partial(_same, one) for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )
+
+
+def _same(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame

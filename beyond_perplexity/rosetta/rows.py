@@ -32,7 +32,7 @@ PROGRAMS = {
     "lm-evaluation-harness": Program(f"{_HOME}.lm_evaluation_harness:translate_rolling", "0.4.13"),
     "stride recipe": Program(f"{_HOME}.stride_recipe:translate_stride", "transformers 5.23"),
     "evaluate": Program(f"{_HOME}.evaluate_metric:translate_metric", "0.4.6"),
-    "llama.cpp": Program(f"{_HOME}.llama_cpp:translate_chunks", "b11434"),
+    "llama.cpp": Program(f"{_HOME}.llama_cpp:translate_chunks", "b11549"),
     "KenLM": Program(f"{_HOME}.kenlm_query:translate_query", "0.3.0"),
 }
 

@@ -41,7 +41,7 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet torch==2.13.0
-	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,hf,pretrained]'
+	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,all]'
 	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(nvidia-|triton|cuda-)' > requirements.lock
 	rm -rf .venv-lock
 

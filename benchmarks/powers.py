@@ -153,7 +153,7 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
     units = exchanged_units(pair.groups, sizes, seed)
     drawn = randomized_documents(pair, units, TESTS, seed)[key]
     held = histograms.pair(*pair.bodies, key[0])
-    value = histograms.compare(held.support, held.reference, held.samples)[key[1]]
+    value = histograms.compare_histograms(held.support, held.reference, held.samples)[key[1]]
     return permutation_p(float(value), drawn, two_sided=key[1] == SIGNED)
 
 

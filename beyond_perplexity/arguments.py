@@ -17,6 +17,9 @@ from beyond_perplexity.storage.outputs import check_output, check_output_folder
 
 MOST_ITEMS = 2**62 - 1  # so that the sum of two of them is no more than `LARGEST_NUMBER`
 MOST_THREADS = 4_096
+ENDS = """\
+exit status: 0 all is well; 1 bad input, or a resource that failed (one line says which); 2 a wrong
+use of the options; 130 Ctrl-C; 141 nobody reads the output any more; 143 SIGTERM"""
 _WHOLE = re.compile(r"[+-]?[0-9][0-9_]{0,40}")
 
 
@@ -24,7 +27,18 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose values are checked before any work: a wrong one is an `InputError`.
 
     Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
+
+    Attributes
+    ----------
+    ends : str
+        What the exit status means; the help ends with it.
     """
+
+    ends = ENDS
+
+    def format_help(self) -> str:
+        """Return the help, with what the exit status means."""
+        return f"{super().format_help()}\n{self.ends}\n"
 
     def error(self, message: str) -> Any:
         """End with status 2, or raise `InputError` where a value was converted in vain."""

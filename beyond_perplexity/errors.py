@@ -38,6 +38,16 @@ _ADVICE = {
 }
 
 
+# Module -> extra of the package that installs it; all others come with the package itself.
+EXTRAS = {
+    **dict.fromkeys(("lightning", "safetensors", "tokenizers", "torch"), "models"),
+    **dict.fromkeys(
+        ("jsonschema", "mwparserfromhell", "snakemake", "textblob", "yaml"), "workflow"
+    ),
+    "transformers": "hf",
+}
+
+
 class InputError(Exception):
     """Something the user gave cannot be used.
 
@@ -68,6 +78,10 @@ def run_command(main: Callable[[], None]) -> None:
             sys.stdout.flush()
         except (InputError, OSError, MemoryError) as error:
             _end(*_ending(error))
+        except ModuleNotFoundError as error:
+            if (lacking := describe_lacking(error)) is None:
+                raise
+            _end(lacking, 1)
         except KeyboardInterrupt:
             _end("stopped by Ctrl-C", 128 + signal.SIGINT)
         except Stopped as stopped:  # after the progress bars are closed
@@ -129,6 +143,26 @@ def describe_os_error(error: OSError) -> str:
     parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
     return ": ".join(filter(None, parts)) + advice
+
+
+def describe_lacking(error: ModuleNotFoundError) -> str | None:
+    """Say which extra of the package has the module that is lacking; None: no extra has it.
+
+    Parameters
+    ----------
+    error : ModuleNotFoundError
+
+    Returns
+    -------
+    str or None
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return (
+        f"this needs {module}, which is not installed; install it with: "
+        f"pip install 'beyond-perplexity[{EXTRAS[module]}]'"
+    )
 
 
 def _unnamed(number: int) -> str:

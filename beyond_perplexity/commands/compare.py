@@ -8,12 +8,12 @@ and compare.html; with --vocabulary also raw.csv, of the texts as they are.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.report.compare import run
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.library.compare import compare
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
 
@@ -72,28 +72,14 @@ def _parser() -> CommandParser:
     return parser
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
-    options = CompareOptions(
-        reference=given.reference,
-        samples=given.samples,
-        kind=given.format,
-        tokenized=given.tokenized,
-        language=given.language,
-        stop_words=given.stop_words,
-        permutations=given.permutations,
-        bootstrap=given.bootstrap,
-        seed=given.seed,
-        vocabulary=given.vocabulary,
-        group_column=given.group_column,
-        minimum_tokens=given.minimum_tokens,
-        maximum_tokens=given.maximum_tokens,
-        field=given.field,
-        samples_field=given.samples_field,
-        training=given.training,
-        embedding=given.embedding,
-        embedding_documents=given.embedding_documents,
-    )
-    say(run(options, given.out))
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
+    say(compare(**vars(given)).text)
     say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

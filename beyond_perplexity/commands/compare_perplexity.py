@@ -10,20 +10,11 @@ characters (to tell other texts), unknown, log_likelihood_spelled, scored_text (
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.report.layout import csv_text
-from beyond_perplexity.report.perplexity_differences import describe_differences
-from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.scoring.paired import PairOptions, check_company, compare_scores
-from beyond_perplexity.scoring.score_files import read_scores
-from beyond_perplexity.storage.outputs import write_text
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
 
 def _parser() -> CommandParser:
@@ -51,32 +42,13 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _names(paths: list[str]) -> dict[str, str]:
-    """Name models by their files, by the whole path where two have the same name."""
-    stems = [Path(path).name.split(".")[0] for path in paths]
-    unique = len(set(stems)) == len(stems)
-    return dict(zip(paths, stems if unique else paths, strict=True))
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
 
-
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
-    paths = [str(Path(path)) for path in given.scores]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise InputError(f"{path}: is given twice; give each model's scores once")
-    files = [scores for path in paths for scores in read_scores(path)]
-    if not given.output:
-        check_company(files)
-    options = PairOptions(given.flips, given.seed, not given.no_count_eos, given.leave_out_infinite)
-    names = _names(paths)
-    table = compare_scores(files, names, options)
-    frame = table.to_pandas().astype({"groups": "Int64"})
-    called = list(names.values())
-    labels = Labels(models=called, names={name: name for name in called})
-    say(describe_differences(frame, labels))
-    if given.csv:
-        write_text(given.csv, csv_text(frame))
-    if given.output:
-        record = run_record("scripts/compare_perplexity.py", options._asdict(), seed=given.seed)
-        write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = vars(_parser().parse_args(arguments))
+    say(compare_perplexity(given.pop("scores"), **given).text)

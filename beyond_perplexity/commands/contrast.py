@@ -8,6 +8,7 @@ H_C is the mean of score(good) - score(bad), in nats a pair: larger is better, 0
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,14 @@ def _describe(table: pa.Table) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run the command; see the module."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
     parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -75,7 +82,7 @@ def main() -> None:
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", type=output_file, help="Parquet file to write, a row a phenomenon")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     opened = open_any(given.model, given.device)
     cleaning = _clean(opened.description, given.tokenized)

@@ -13,27 +13,13 @@ samples of each in a file of their own).
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.csv
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import safe_cell, say
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
+from beyond_perplexity.foreign_text import say
 from beyond_perplexity.importance.reading.side_files import add_draw_flags
-from beyond_perplexity.importance.reduction import reduce_files
-from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table
-from beyond_perplexity.importance.wording import report
-from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import write_shard
-
-OUTPUTS = {"output": REDUCED_TABLES["estimates"], "diagnostics": REDUCED_TABLES["diagnostics"]}
+from beyond_perplexity.library.estimate import estimate
+from beyond_perplexity.options import json_object
 
 
 def _parser() -> CommandParser:
@@ -56,38 +42,13 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _without_formulas(table: pa.Table) -> pa.Table:
-    for place, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            safe = [safe_cell(cell) for cell in table.column(place).to_pylist()]
-            table = table.set_column(place, field, pa.array(safe, field.type))
-    return table
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
 
-
-def _write(path: Path, kind: str, table: pa.Table, given: argparse.Namespace) -> None:
-    if path.suffix == ".csv":
-        with atomic_path(path) as temporary:
-            pyarrow.csv.write_csv(_without_formulas(table), temporary)
-        return
-    flags = vars(given) | {name: str(getattr(given, name) or "") for name in OUTPUTS}
-    record = run_record("scripts/estimate.py", flags, seed=given.seed)
-    write_shard(path, kind, table, record)
-
-
-def main() -> None:
-    """Run the command; see the module."""
-    given = _parser().parse_args()
-    wanted = {name: path for name in OUTPUTS if (path := getattr(given, name))}
-    for name, path in wanted.items():
-        if path.suffix not in (".csv", ".parquet"):
-            raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
-    options = parse_options(ReductionOptions, given.options, "options")
-    if given.no_bracket:
-        options = replace(options, bracket=False)
-    labels = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
-    found = parse_options(WeightLabels, labels, "the flags")
-    reduction = reduce_files(given, found, options)
-    say(report(estimates_table(reduction)))
-    for name, path in wanted.items():
-        kind, table = OUTPUTS[name]
-        _write(path, kind, table(reduction), given)
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    given = vars(_parser().parse_args(arguments))
+    say(estimate(given.pop("weights"), **given).text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
+from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
 from beyond_perplexity.ngrams.sentence_files import read_sentences
 from beyond_perplexity.ngrams.text import UnknownRule, WordIds
 
@@ -20,7 +21,7 @@ lower-cased or tokenized. Standard output is a JSON object with the number of n-
 discounts (D1, D2, D3+) of every order."""
 
 
-def _read_options() -> argparse.Namespace:
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=NOTES)
     add = parser.add_argument
     add(
@@ -48,18 +49,24 @@ def _read_options() -> argparse.Namespace:
     )
     add("--unk-as", metavar="WORD", help="read a literal <unk> as this ordinary word")
     add("--unk-as-unknown", action="store_true", help="read a literal <unk> as the unknown word")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    options = _read_options()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    options = _read_options(arguments)
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)
     counts = count_parts(read_sentences(options.text, ids, field=options.field), options.order)
     if counts is None:
         raise InputError(f"{options.text[0]}: holds no sentence; give a text with words")
-    found = estimate(extend_words(counts, ids.size), prune=options.prune)
+    found = estimate_backoff(extend_words(counts, ids.size), prune=options.prune)
     write_arpa(options.arpa, found.model, ids.words)
     summary = {"n_counts": found.model.n_counts, "discounts": found.discounts}
     json.dump(summary, sys.stdout, indent=2)

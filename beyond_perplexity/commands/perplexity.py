@@ -62,7 +62,7 @@ def _choose_cleaning(
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-def _read_options() -> argparse.Namespace:
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
@@ -104,7 +104,7 @@ def _read_options() -> argparse.Namespace:
     add("--per-document", type=output_file, help="Parquet file to write, one row a document")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 FOLDER_FLAGS = ("cleaned", "tokenized", "speller", "group_column")
@@ -189,9 +189,15 @@ def _summarize(options: argparse.Namespace, scoring: Scoring) -> dict[str, Any]:
     return summary
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    options = _read_options()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    options = _read_options(arguments)
     torch.set_num_threads(options.threads)
     if options.arpa:
         _refuse(options, FOLDER_FLAGS, "goes not with --arpa, whose text is read as it is")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +128,14 @@ def _shown(found: CorrelationInterval) -> str:
     return f"{found.value:.4f} [{low}, {high}]"
 
 
-def main() -> None:
-    """Run the command; see the module."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
     parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -150,7 +157,7 @@ def main() -> None:
     add("--config", type=Path, default=Path("config.yaml"), help="of the run (default config.yaml)")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.output and given.output.suffix not in _SUFFIXES:
         raise InputError(f"{given.output}: give a name that ends in {' or '.join(_SUFFIXES)}")
     evaluator = load_evaluator(find_options(given.evaluator, given), device=given.device)

@@ -8,7 +8,7 @@ Line i of the output belongs to line i of the input. The cleaning steps are off 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from beyond_perplexity.arguments import CommandParser
@@ -34,19 +34,25 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
             raise InputError(f"{where}: not UTF-8 text; convert it, e.g. with iconv") from error
 
 
-def _parse_arguments() -> Preprocessing:
+def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
     parser = CommandParser(description=__doc__.splitlines()[0])
     parser.add_argument("--language", default="en", help=f"one of {', '.join(LANGUAGES)} (en)")
     parser.add_argument("--tokenizer", default="moses", help="moses, or none: clean only (moses)")
     for name, meaning in STEPS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     return Preprocessing(**vars(options))
 
 
-def main() -> None:
-    """Run the command; see the module."""
-    preprocessing = _parse_arguments()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    preprocessing = _parse_arguments(arguments)
     lines = _decoded(sys.stdin.buffer)
     while batch := list(islice(lines, CHUNK)):
         sys.stdout.buffer.write("".join(f"{t}\n" for t in preprocessing.apply(batch)).encode())

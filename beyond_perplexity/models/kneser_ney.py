@@ -29,7 +29,7 @@ from beyond_perplexity.models.read_tensors import (
 )
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate
+from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
 from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.vocabulary import BOS, UNK
 
@@ -180,7 +180,9 @@ class KneserNey(CountedModel, TableHolder):
             raise InputError("the training text has no document; give a longer one")
         possible = np.arange(vocabulary_size) != BOS
         possible[UNK] = not open_vocabulary
-        found = estimate(extend_words(counts, vocabulary_size), possible, model.options.prune)
+        found = estimate_backoff(
+            extend_words(counts, vocabulary_size), possible, model.options.prune
+        )
         model._set_levels(found.model)
         return model
 

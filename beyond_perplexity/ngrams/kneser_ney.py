@@ -106,7 +106,7 @@ def check_pruning(prune: Sequence[int], order: int) -> list[int]:
     return given + [given[-1]] * (order - len(given))
 
 
-def estimate(
+def estimate_backoff(
     counts: NGramCounts, possible: np.ndarray | None = None, prune: Sequence[int] = ()
 ) -> SmoothedModel:
     """Estimate a model from counts.

@@ -72,6 +72,8 @@ class Run:
 def prepare_environment(folder: str | Path) -> None:
     """Let jobs find this Python first, and the scripts from whatever folder they run in.
 
+    A folder ``scripts`` there is not taken for ours.
+
     Parameters
     ----------
     folder : path
@@ -80,3 +82,4 @@ def prepare_environment(folder: str | Path) -> None:
     for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
         entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]
         os.environ[name] = os.pathsep.join([entry, *(part for part in entries if part != entry)])
+    os.environ["PYTHONSAFEPATH"] = "1"

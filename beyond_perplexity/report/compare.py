@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -34,7 +34,7 @@ from beyond_perplexity.report.comparison_page import (
 )
 from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.outputs import atomic_path
+from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
@@ -203,13 +203,18 @@ def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
         yield pa.array(texts, pa.string())
 
 
+def draw_one(name: str, comparison: Comparison) -> Figure:
+    """Draw a figure of `FIGURE_FILES`; see `figures.draw_figure`."""
+    tables = {"measures": comparison.measures, "curves": comparison.curves}
+    return draw_figure(name, tables, comparison.labels)
+
+
 def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that the texts have the data for, by the name of its file."""
-    tables = {"measures": comparison.measures, "curves": comparison.curves}
     drawn = {}
     for name, file in FIGURE_FILES.items():
         try:
-            drawn[file] = draw_figure(name, tables, comparison.labels)
+            drawn[file] = draw_one(name, comparison)
         except InputError as error:
             _say(f"no figure '{file}': {error}")
     return drawn
@@ -219,43 +224,90 @@ def _csv(measures: pd.DataFrame) -> bytes:
     return csv_text(measures[CSV_COLUMNS]).encode()
 
 
-def run(options: CompareOptions, out: Path) -> str:
-    """Compare two files and write ``tendencies.csv``, the figures and ``compare.html``.
+class FinishedComparison(NamedTuple):
+    """A comparison whose working files are gone.
+
+    Attributes
+    ----------
+    found : Comparison
+    described : dict
+        How both texts were counted: the list of stop words.
+    """
+
+    found: Comparison
+    described: dict[str, object]
+
+
+def compare_files(options: CompareOptions) -> FinishedComparison:
+    """Compare two files.
 
     Parameters
     ----------
     options : CompareOptions
         What to compare.
-    out : pathlib.Path
-        Folder for the results; made when it is missing. Nothing is written before all is done. With
-        a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
 
-    Returns
-    -------
-    str
-        The tables as text, for the terminal.
+    Raises
+    ------
+    InputError
+        When a file cannot be read; names file and line.
+    """
+    with compare_bodies(options) as found:
+        return FinishedComparison(found, check_same_counting(found.reference, found.samples))
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return the tables of a comparison as text, for a terminal."""
+    tables = comparison_table(found.measures), all_measures_table(found.measures)
+    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
+
+
+def write_comparison(comparison: FinishedComparison, options: CompareOptions, out: Path) -> None:
+    """Write ``tendencies.csv``, the figures and ``compare.html``.
+
+    Parameters
+    ----------
+    comparison : FinishedComparison
+        Of `compare_files`.
+    options : CompareOptions
+        What was compared.
+    out : pathlib.Path
+        Folder for the results; made when it is missing. Nothing is written before all is drawn.
+        With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
+    """
+    found = comparison.found
+    figures = draw_figures(found)
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        drawn = Path(folder)
+        for name, figure in figures.items():
+            save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
+        page = comparison_page(found, options, comparison.described, drawn, list(figures))
+        files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
+    files |= {"tendencies.csv": _csv(found.measures), "compare.html": page.encode()}
+    if found.raw is not None:
+        files["raw.csv"] = _csv(found.raw)
+    for name, content in files.items():
+        with atomic_path(out / name) as temporary:
+            temporary.write_bytes(content)
+
+
+def run_comparison(options: CompareOptions, out: Path | None = None) -> FinishedComparison:
+    """Compare two files, and write what `write_comparison` writes.
+
+    Parameters
+    ----------
+    options : CompareOptions
+        What to compare.
+    out : pathlib.Path, optional
+        Folder for the results; None: nothing is written.
 
     Raises
     ------
     InputError
         When a file cannot be read, or `out` is no folder.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder for the results")
-    with compare_bodies(options) as found:
-        figures = draw_figures(found)
-        described = check_same_counting(found.reference, found.samples)
-        with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-            drawn = Path(folder)
-            for name, figure in figures.items():
-                save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
-            page = comparison_page(found, options, described, drawn, list(figures))
-            files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
-        files |= {"tendencies.csv": _csv(found.measures), "compare.html": page.encode()}
-        if found.raw is not None:
-            files["raw.csv"] = _csv(found.raw)
-        for name, content in files.items():
-            with atomic_path(out / name) as temporary:
-                temporary.write_bytes(content)
-        tables = comparison_table(found.measures), all_measures_table(found.measures)
-    return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
+    if out is not None:
+        check_output_folder(out)
+    comparison = compare_files(options)
+    if out is not None:
+        write_comparison(comparison, options, out)
+    return comparison

@@ -103,7 +103,7 @@ class Totals:
         self.impossible_documents += row.impossible > 0
 
 
-def perplexity(log_prob: float, n: int) -> float:
+def perplexity_of(log_prob: float, n: int) -> float:
     """Return exp(−log_prob / n), infinite where log_prob is −inf or the power overflows."""
     exponent = -log_prob / n
     return math.inf if exponent >= 709 else math.exp(exponent)
@@ -119,7 +119,7 @@ def _spelled(totals: Totals, n: dict[str, int]) -> dict[str, Any]:
     return {
         "log_prob": _number(log_prob),
         "bits": {unit: _number(bits / n[unit]) for unit in ("character", "byte")},
-        "perplexity": {unit: _number(perplexity(log_prob, count)) for unit, count in n.items()},
+        "perplexity": {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()},
         "bits_per_unknown_word": _number(spelling),
     }
 
@@ -136,7 +136,7 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
             for unit in ("character", "byte")
         },
         "perplexity": {
-            unit: [_number(perplexity(-limit, 1)) for limit in pair]
+            unit: [_number(perplexity_of(-limit, 1)) for limit in pair]
             for unit, pair in limits.items()
         },
     }
@@ -215,7 +215,7 @@ def summarize(
     }
     if not totals.documents or not n["token"]:
         raise InputError("there is nothing to score: no documents, or all of them are empty")
-    values = {unit: perplexity(totals.log_prob, count) for unit, count in n.items()}
+    values = {unit: perplexity_of(totals.log_prob, count) for unit, count in n.items()}
     counted = [name for name, on in (("</s>", count_eos), ("<s>", count_bos)) if on]
     summary: dict[str, Any] = {
         "perplexity": {unit: _number(value) for unit, value in values.items()},
@@ -242,7 +242,7 @@ def summarize(
         summary["unknown_penalized"] = {
             "unknown_types": vocabulary.unknown_types,
             "log_prob": _number(penalized),
-            "perplexity": {unit: _number(perplexity(penalized, n[unit])) for unit in n},
+            "perplexity": {unit: _number(perplexity_of(penalized, n[unit])) for unit in n},
         }
         if not math.isnan(totals.log_prob_spelled):
             summary["spelled"] = _spelled(totals, n)

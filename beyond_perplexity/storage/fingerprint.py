@@ -21,11 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-import beyond_perplexity
 from beyond_perplexity.storage.fingerprint_cache import FingerprintCache
 
-PACKAGE = Path(beyond_perplexity.__file__).parent
-ROOT = PACKAGE.parent
+PACKAGE = Path(__file__).parents[1]
+_CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
+# The folder of the Snakefile, the rules and the scripts.
+ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
 WHOLE = "*"  # every statement of a module
 LOADING = ""  # only what a module does when it is imported
 
@@ -70,11 +71,21 @@ class _Module:
         return self.definitions.get(name) or self.definitions.get("__getattr__", [])
 
 
+def _base(name: str) -> Path:
+    """Return the folder that the package is in, or that all else is in."""
+    return PACKAGE.parent if name == PACKAGE.name else ROOT
+
+
+def _base_of(file: Path) -> Path:
+    return ROOT if file.is_relative_to(ROOT) else PACKAGE.parent
+
+
 def _module_file(name: str) -> Path | None:
     """Find the file of a module of the package or of the scripts; None for anything else."""
-    if name.split(".")[0] not in (PACKAGE.name, "scripts"):
+    parts = name.split(".")
+    if parts[0] not in (PACKAGE.name, "scripts"):
         return None
-    path = ROOT.joinpath(*name.split("."))
+    path = _base(parts[0]).joinpath(*parts)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return path if path.is_file() else None
 
@@ -96,8 +107,9 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, Part]]:
 
 def _packages(file: Path) -> Iterator[Part]:
     """Name the files that importing a module runs first: those of the packages it is in."""
+    base = _base_of(file)
     for folder in file.parents:
-        if folder == ROOT or not folder.is_relative_to(ROOT):
+        if folder == base or not folder.is_relative_to(base):
             return
         if (folder / "__init__.py").is_file():
             yield Part(folder / "__init__.py", LOADING)
@@ -216,7 +228,7 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
 def _named(reference: str) -> Part:
     module, colon, name = reference.partition(":")
     if not colon:
-        return Part(ROOT / module, WHOLE)
+        return Part(_base(Path(module).parts[0]) / module, WHOLE)
     file = _module_file(module)
     if file is None or not _read(file).statements(name):
         raise FileNotFoundError(f"{reference}: there is no such definition")
@@ -253,7 +265,7 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
 
 @cache
 def _known() -> FingerprintCache:
-    return FingerprintCache(ROOT, (PACKAGE.name, "scripts"))
+    return FingerprintCache(PACKAGE.parent, (PACKAGE.name, "scripts"))
 
 
 def _follow(references: list[str]) -> str:
@@ -268,5 +280,7 @@ def _follow(references: list[str]) -> str:
     total = hashlib.sha256()
     for part in sorted(seen):
         if code := _examine(part)[0]:
-            total.update(f"{part.file.relative_to(ROOT)}:{part.name}={code}\n".encode())
+            total.update(
+                f"{part.file.relative_to(_base_of(part.file))}:{part.name}={code}\n".encode()
+            )
     return total.hexdigest()[:16]

@@ -59,7 +59,7 @@ def check_output_folder(path: str | os.PathLike[str]) -> None:
         As for `check_output`; also when it is a file.
     """
     folder = Path(path)
-    _check_name(folder)
+    _check_name(folder.absolute() if os.fspath(path) else folder)
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{path}: is a file; name a folder")

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-import beyond_perplexity
+from beyond_perplexity import __version__
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.gpu_use import gpus_used, watch_gpu
-from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
+from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT, fingerprint
 from beyond_perplexity.storage.lineage import inputs_of, note_read
 
 LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record has the hash alone
@@ -21,7 +21,12 @@ LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record ha
 
 @cache
 def git_commit() -> str | None:
-    """Return the commit of the checkout, ``+dirty`` when it differs; None without git."""
+    """Return the commit of the checkout, ``+dirty`` when it differs; None without git.
+
+    Of an installed package there is none: the folders around it may be another project's.
+    """
+    if PACKAGE.parent != ROOT:
+        return None
     try:
         command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+dirty", "--abbrev=40"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -115,7 +120,7 @@ def run_record(
     return {
         "script": script,
         "options": dict(options) if short else None,
-        "package_version": beyond_perplexity.__version__,
+        "package_version": __version__,
         "git_commit": git_commit(),
         "code_fingerprint": fingerprint(script),
         "config_hash": value_hash(options),

@@ -120,7 +120,7 @@ def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[Ce
             yield CellComparison(tendency, cells[1].counts, cells[1].place, evaluate)
     for tendency in _NUMBERS:
         if (held := _numbers(pair, tendency)) is not None:
-            evaluate = partial(histograms.compare, held[0].support)
+            evaluate = partial(histograms.compare_histograms, held[0].support)
             yield CellComparison(tendency, held[1].counts, held[1].place, evaluate)
 
 
@@ -174,7 +174,7 @@ def randomized_documents(
         if units is None:
             permuted = histograms.permute(held[0], n, seed, f"permutation/{tendency}")
         else:
-            permuted = exchanged(held[1], partial(histograms.compare, held[0].support))
+            permuted = exchanged(held[1], partial(histograms.compare_histograms, held[0].support))
         found |= {(tendency, name): x for name, x in permuted.items() if compares_texts(name)}
     return found
 
@@ -283,7 +283,7 @@ def histogram_rows(
     if found is None:
         return
     paired, counted = found
-    evaluate = partial(histograms.compare, paired.support)
+    evaluate = partial(histograms.compare_histograms, paired.support)
     compared = evaluate(paired.reference, paired.samples)
     values = {measure: float(value) for measure, value in compared.items()}
     limits: dict[str, tuple[float, float]] = {}

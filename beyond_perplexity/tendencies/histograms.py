@@ -81,7 +81,7 @@ def pair(reference: Statistics, samples: Statistics, tendency: str) -> PairedHis
     return PairedHistogram(support, first, second)
 
 
-def compare(
+def compare_histograms(
     support: np.ndarray, reference: np.ndarray, samples: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Compute means and distances of two histograms.
@@ -124,7 +124,7 @@ def _gather(
 
 
 def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
-    """Compute the statistics of `compare` under permutations of the documents.
+    """Compute the statistics of `compare_histograms` under permutations of the documents.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[st
     Returns
     -------
     dict of str to numpy.ndarray of float64, shape (n,)
-        The statistics of `compare`.
+        The statistics of `compare_histograms`.
     """
     pooled = paired.reference + paired.samples
     size = int(paired.reference.sum())
@@ -147,7 +147,7 @@ def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[st
         drawn = np.stack(
             [stream(seed, purpose, b).multivariate_hypergeometric(pooled, size) for b in items]
         )  # (b, C)
-        return compare(paired.support, drawn, pooled - drawn)
+        return compare_histograms(paired.support, drawn, pooled - drawn)
 
     return _gather(n, len(pooled), evaluate)
 

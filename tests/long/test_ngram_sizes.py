@@ -22,7 +22,7 @@ import json, resource, sys, time
 import numpy as np
 from beyond_perplexity.ngrams.backoff import score_tokens
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import estimate
+from beyond_perplexity.ngrams.kneser_ney import estimate_backoff
 
 tokens, repeats, order = map(int, sys.argv[1:])
 WORDS, LENGTH, PART = 50_000, 25, 2_000_000
@@ -49,7 +49,7 @@ def parts():
 start = time.perf_counter()
 counts = extend_words(count_parts(parts(), order), WORDS + 3)
 counted = time.perf_counter() - start
-model = estimate(counts).model
+model = estimate_backoff(counts).model
 whole = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 context = part(0)[: order - 1]

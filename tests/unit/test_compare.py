@@ -27,7 +27,8 @@ from beyond_perplexity.report.compare import (
     FIGURE_FILES,
     CompareOptions,
     compare_bodies,
-    run,
+    comparison_text,
+    run_comparison,
 )
 
 WORDS = ["the", "a", "of", "and", "cat", "dog", "Stone", "runs", ",", ".", "12", "was", "green"]
@@ -60,7 +61,7 @@ def measures(out: Path) -> dict[tuple[str, str], pd.Series]:
 
 def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
     out = tmp_path / "out"
-    printed = run(options(*files, tokenized=True), out)
+    printed = comparison_text(run_comparison(options(*files, tokenized=True), out).found)
     found = measures(out)
     lengths = [[len(text.split()) for text in texts] for texts in (REFERENCE, SAMPLES)]
     means = [sum(values) / len(values) for values in lengths]
@@ -97,7 +98,7 @@ def whole(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("whole")
     (folder / "a.txt").write_text("\n".join(REFERENCE))
     (folder / ODD).write_text("\n".join(SAMPLES))
-    run(options(str(folder / "a.txt"), str(folder / ODD)), folder / "new" / "out")
+    run_comparison(options(str(folder / "a.txt"), str(folder / ODD)), folder / "new" / "out")
     return folder
 
 
@@ -187,19 +188,19 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
     out = tmp_path / "out"
     for pair in ((files[0], str(tmp_path / name)), (str(tmp_path / name), files[1])):
         with pytest.raises(InputError, match=message) as caught:
-            run(options(*pair), out)
+            run_comparison(options(*pair), out)
         assert "\n" not in str(caught.value)
         assert not out.exists()
 
 
 def test_out_is_a_file(files) -> None:
     with pytest.raises(InputError, match=r"a\.txt: is a file; give a folder"):
-        run(options(*files), Path(files[0]))
+        run_comparison(options(*files), Path(files[0]))
 
 
 def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path) -> None:
     Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
-    run(options(*files), tmp_path / "out")
+    run_comparison(options(*files), tmp_path / "out")
     assert measures(tmp_path / "out")["length", "mean"]["value"] == 1
     assert (tmp_path / "out" / "compare.html").exists()
 

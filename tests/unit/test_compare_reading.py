@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.report.compare import CompareOptions, compare_bodies, run
+from beyond_perplexity.report.compare import CompareOptions, compare_bodies, run_comparison
 from beyond_perplexity.report.comparison_page import bodies_table
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
@@ -108,7 +108,7 @@ def test_the_raw_table_is_a_file_of_its_own(texts, tmp_path) -> None:
     (tmp_path / "raw.txt").write_text("\n".join(KNOWN))  # not taken for the raw reading
     how = {"tokenized": True, "permutations": 9, "bootstrap": 0}
     options = CompareOptions(*texts, vocabulary=str(tmp_path / "raw.txt"), **how)
-    run(options, tmp_path / "out")
+    run_comparison(options, tmp_path / "out")
     raw, read = ((tmp_path / "out" / f"{n}.csv").read_text() for n in ("raw", "tendencies"))
     assert raw.splitlines()[0] == read.splitlines()[0]
     assert raw.splitlines()[1].endswith(",raw")

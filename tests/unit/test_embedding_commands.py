@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import comparison_embeddings
-from beyond_perplexity.report.compare import run as run_comparison
+from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 from beyond_perplexity.report.comparison_input import CompareOptions, read_body
 from beyond_perplexity.report.embeddings import embeddings_table

@@ -31,7 +31,7 @@ from beyond_perplexity.ngrams.counts import (
     last_words,
     prefix_places,
 )
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, choose_discounts, estimate
+from beyond_perplexity.ngrams.kneser_ney import check_pruning, choose_discounts, estimate_backoff
 from beyond_perplexity.ngrams.sentence_files import read_sentence_texts, read_sentences
 from beyond_perplexity.ngrams.text import UnknownRule, WordIds, read_line_blocks
 from tests.unit.kneser_ney_reference import Gram, PlainKneserNey
@@ -59,7 +59,7 @@ def flat(sentences: list[list[int]]) -> np.ndarray:
 
 def fit(sentences: list[list[int]], order: int, prune: list[int] | None = None) -> BackoffModel:
     counts = extend_words(count_ngrams(flat(sentences), order), V)
-    return estimate(counts, prune=prune or ()).model
+    return estimate_backoff(counts, prune=prune or ()).model
 
 
 def grams(levels: list, order: int) -> list[Gram]:
@@ -182,7 +182,7 @@ def test_words_without_a_count_share_the_uniform_distribution() -> None:
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
-    without = estimate(extend_words(count_ngrams(flat(sentences), 3), V), possible).model
+    without = estimate_backoff(extend_words(count_ngrams(flat(sentences), 3), V), possible).model
     assert without.levels[0].log_probs[2] == -np.inf
     assert probabilities(without, (0, 4, 5)).sum() == pytest.approx(1, rel=1e-12)
     assert without.n_counts[0] == V - 1
@@ -240,7 +240,7 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path: Path) -> None
         ids = WordIds([], UnknownRule(), grows=True)
         counts = count_parts(read_sentences([path], ids, size), 4)
         assert counts is not None
-        found.append((ids.words, estimate(extend_words(counts, ids.size)).model))
+        found.append((ids.words, estimate_backoff(extend_words(counts, ids.size)).model))
     for words, model in found[1:]:
         assert words == found[0][0]
         for one, other in zip(model.levels, found[0][1].levels, strict=True):
@@ -319,7 +319,7 @@ def test_wikitext_is_that_of_lmplz() -> None:
     ids = WordIds([], UnknownRule("<UNK>"), grows=True)
     counts = count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
     assert counts is not None
-    found = estimate(extend_words(counts, ids.size))
+    found = estimate_backoff(extend_words(counts, ids.size))
     assert found.model.n_counts == [33280, 619591, 1398959, 1794725, 1914265]
     expected = [
         (0.182087, 1.01364, 2.53778),

@@ -28,7 +28,7 @@ def declared() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     listed = project["dependencies"] + [r for extra in extras.values() for r in extra]
-    return [Requirement(r) for r in listed]
+    return [r for r in map(Requirement, listed) if r.name != project["name"]]  # an extra of ours
 
 
 def test_the_lock_satisfies_every_declared_range():
@@ -48,8 +48,9 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + extras["hf"] + extras["pretrained"]
-    names = {canonicalize_name(Requirement(r).name) for r in wanted}
+    wanted = [r for name in ("models", "workflow", "hf", "pretrained") for r in extras[name]]
+    names = {canonicalize_name(Requirement(r).name) for r in wanted + project["dependencies"]}
+    names.discard(project["name"])
     assert set(pinned) == names
     assert pinned == {n: v for n, v in locked().items() if n in names}
 

@@ -245,7 +245,7 @@ def test_histogram_test_converges_to_all_relabelings(measure):
         side = [pooled[i] for i in chosen]
         rest = [pooled[i] for i in range(9) if i not in chosen]
         data = paired(side, rest)
-        exact.append(float(histograms.compare(data.support, data.reference, data.samples)[measure]))
+        exact.append(float(histograms.compare_histograms(data.support, data.reference, data.samples)[measure]))
     values = np.array(exact)
     observed = values[0]
     two_sided = measure == "mean_difference"
@@ -268,7 +268,7 @@ def test_mean_difference_agrees_with_scipy():
     )
     data = paired(first.tolist(), second.tolist())
     observed = float(
-        histograms.compare(data.support, data.reference, data.samples)["mean_difference"]
+        histograms.compare_histograms(data.support, data.reference, data.samples)["mean_difference"]
     )
     drawn = histograms.permute(data, 4000, 1, "test")["mean_difference"]
     assert observed == pytest.approx(theirs.statistic)
@@ -282,7 +282,7 @@ def test_p_values_under_the_null_are_uniform():
     p_values = []
     for trial in range(200):
         data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
-        observed = histograms.compare(data.support, data.reference, data.samples)
+        observed = histograms.compare_histograms(data.support, data.reference, data.samples)
         drawn = histograms.permute(data, 99, trial, "test")
         apart = float(observed["mean_difference"])
         p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
@@ -298,7 +298,7 @@ def test_bootstrap_of_a_mean_has_its_standard_error():
         histograms.document_resampler(data.reference, 0, "test/reference"),
         histograms.document_resampler(data.samples, 0, "test/samples"),
     )
-    compare = partial(histograms.compare, data.support)
+    compare = partial(histograms.compare_histograms, data.support)
     drawn = histograms.bootstrap_both(drawers, len(data.support), compare, 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)

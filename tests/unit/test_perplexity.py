@@ -24,7 +24,7 @@ from beyond_perplexity.scoring.scores import (
     score_documents,
     score_encoded,
 )
-from beyond_perplexity.scoring.summary import Totals, measure, perplexity, summarize
+from beyond_perplexity.scoring.summary import Totals, measure, perplexity_of, summarize
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
 
@@ -92,7 +92,7 @@ def neural(family, **architecture):
     ],
 )
 def test_the_tutorials_dice(rolls, expected):
-    assert perplexity(sum(map(math.log, rolls)), len(rolls)) == pytest.approx(expected, rel=5e-4)
+    assert perplexity_of(sum(map(math.log, rolls)), len(rolls)) == pytest.approx(expected, rel=5e-4)
 
 
 def test_n_of_the_tutorials_example_is_16():
@@ -283,8 +283,8 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
     words = "doc_id 0: the model gives it the log-probability NaN"
     with pytest.raises(InputError, match=words):
         measure(model, ClosedVocabulary(["a"], 0), ["a"])
-    assert math.isnan(perplexity(math.nan, 3))
-    assert perplexity(-math.inf, 3) == math.inf
+    assert math.isnan(perplexity_of(math.nan, 3))
+    assert perplexity_of(-math.inf, 3) == math.inf
 
 
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])

@@ -98,7 +98,7 @@ def check_power(p_values: list[float], power: float = HOW.power) -> None:
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
     paired = PairedHistogram(support.astype(float), *sides)
     permuted = histograms.permute(paired, PERMUTATIONS, seed, "test")[measure]
-    return permutation_p(float(histograms.compare(support, *sides)[measure]), permuted)
+    return permutation_p(float(histograms.compare_histograms(support, *sides)[measure]), permuted)
 
 
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])

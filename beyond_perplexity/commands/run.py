@@ -1,0 +1,130 @@
+"""Run the whole workflow out of the package, in the current folder: results go to `results/` there.
+
+    beyond-perplexity run --init DIR            # write config.yaml, commented, and profiles/slurm
+    beyond-perplexity run --cores 4             # run it; --dry-run says what a run would do
+    beyond-perplexity run --configfile FILE --profile profiles/slurm
+
+All options but --init are those of Snakemake, which `snakemake --help` lists. Without any, as many
+jobs run side by side as the machine has cores. The configuration is `config.yaml` of the current
+folder unless --configfile names another. It needs the extra `workflow`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from beyond_perplexity.arguments import CommandParser, output_folder
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import say
+from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
+from beyond_perplexity.storage.outputs import atomic_path
+
+# What a user changes: the configuration, and what a cluster wants.
+TEMPLATES = ("config.yaml", "profiles/slurm/config.yaml", "profiles/slurm/partitions.yaml")
+CONFIG_FLAGS = ("--configfile", "--configfiles")
+_DEPLOYMENT = ("--use-conda", "--sdm", "--software-deployment-method", "--deployment")
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="beyond-perplexity run",
+        usage="%(prog)s [--init DIR] [Snakemake's options ...]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.ends = f"{parser.ends}; while the workflow runs, Snakemake's own"
+    parser.add_argument(
+        "--init",
+        type=output_folder,
+        metavar="DIR",
+        help="write a commented configuration to a folder; no file is replaced",
+    )
+    return parser
+
+
+def write_templates(folder: Path) -> list[Path]:
+    """Write the default configuration and the profile of a cluster, to be changed.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Made when it is missing.
+
+    Returns
+    -------
+    list of pathlib.Path
+        What was written.
+
+    Raises
+    ------
+    InputError
+        When a file is there already; then none is written.
+    """
+    targets = [folder / name for name in TEMPLATES]
+    for target in targets:
+        if os.path.lexists(target):
+            raise InputError(f"{target}: is there already; remove it, or name another folder")
+    for name, target in zip(TEMPLATES, targets, strict=True):
+        with atomic_path(target) as temporary:
+            temporary.write_bytes((ROOT / name).read_bytes())
+    return targets
+
+
+def snakemake_command(options: Sequence[str]) -> list[str]:
+    """Return the command that runs the workflow, wherever the package is installed.
+
+    Parameters
+    ----------
+    options : sequence of str
+        Snakemake's, as the user gave them.
+
+    Raises
+    ------
+    InputError
+        When there is no Snakemake, no configuration, or a conda environment is asked for that the
+        installed package would not be in.
+    """
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
+    named = any(option.partition("=")[0] in CONFIG_FLAGS for option in options)
+    if not named and not Path("config.yaml").is_file():
+        raise InputError(
+            "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "
+            "or name another with --configfile"
+        )
+    conda = any(option.partition("=")[0] in _DEPLOYMENT for option in options)
+    if conda and PACKAGE.parent != ROOT:
+        raise InputError(
+            "conda: its environments do not have the installed package; leave the option out (all "
+            "jobs run with what is installed here), or run in a checkout"
+        )
+    return [sys.executable, "-P", "-m", "snakemake", f"--snakefile={ROOT / 'Snakefile'}", *options]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; see the module. Snakemake takes the place of this process.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    """
+    options = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    given, others = parser.parse_known_args(options)
+    if given.init:
+        if others:
+            parser.error(f"--init goes without other options: {' '.join(others)}")
+        for path in write_templates(given.init):
+            say(f"{path}: written")
+        say("\nChange the configuration, then run there: beyond-perplexity run --dry-run")
+        return
+    command = snakemake_command(options)
+    sys.stdout.flush()
+    os.execv(command[0], command)

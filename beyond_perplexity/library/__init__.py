@@ -1,0 +1,1 @@
+"""What the package offers to notebooks and programs: a function a module, and its result."""

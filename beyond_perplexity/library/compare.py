@@ -1,0 +1,136 @@
+"""Two bodies of text in every statistical tendency, from a program."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_whole
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.report.compare import (
+    FIGURE_FILES,
+    comparison_text,
+    draw_one,
+    run_comparison,
+)
+from beyond_perplexity.report.comparison_input import CompareOptions
+
+
+def compare(
+    reference: Any,
+    samples: Any,
+    *,
+    groups: Any = None,
+    out: str | Path | None = None,
+    format: str = CompareOptions.kind,
+    tokenized: bool = False,
+    language: str = CompareOptions.language,
+    stop_words: str = CompareOptions.stop_words,
+    permutations: int = CompareOptions.permutations,
+    bootstrap: int = CompareOptions.bootstrap,
+    seed: int = CompareOptions.seed,
+    vocabulary: str | Path | None = None,
+    group_column: str | None = None,
+    minimum_tokens: int = 0,
+    maximum_tokens: int | None = None,
+    field: str | None = None,
+    samples_field: str | None = None,
+    embedding: str | None = None,
+    embedding_documents: int = CompareOptions.embedding_documents,
+    training: Any = None,
+) -> Result:
+    """Compare two bodies of text in every statistical tendency; no model is needed.
+
+    Parameters
+    ----------
+    reference, samples : path, iterable of str, DataFrame or Arrow table
+        Human text, and generated text: one document each. A str is a path (text, JSONL, Parquet);
+        tables have a column ``text``. An iterator is read once and never held.
+    groups : iterable, or pair of iterables, optional
+        Which documents of the reference belong together (pages, authors, prompts), where it is an
+        iterable of texts: then groups are exchanged in the tests. A tuple of two: of the reference
+        and of the samples.
+    out : path, optional
+        Folder for ``compare.html``, ``tendencies.csv`` and the figures, as the command writes.
+    format : str
+        Of paths: ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
+    tokenized : bool
+        The texts are tokens joined by blanks: they are not cleaned.
+    language : str
+        Of the tokenizer.
+    stop_words : str
+        ``"gensim"``, ``"nltk"``, or a file.
+    permutations, bootstrap : int
+        Draws of each test and of the intervals; 0 leaves them out.
+    seed : int
+        Of all draws.
+    vocabulary : path, optional
+        ``vocabulary.json`` of a model, or a word a line: both texts are read in it.
+    group_column : str, optional
+        Column or field of the groups in tables and files (default: ``group`` where the reference
+        has it; ``""``: there are none).
+    minimum_tokens, maximum_tokens : int
+        Documents of fewer tokens are left out; of longer ones so many are read.
+    field, samples_field : str, optional
+        Field or column of the texts of files, and that of the samples where it is another
+        (default: ``text``).
+    embedding : str, optional
+        ``"minilm"`` or a folder of sentence-transformers, to compare documents by their vectors.
+    embedding_documents : int
+        Documents of each text for it.
+    training : path, iterable of str, DataFrame or Arrow table, optional
+        Text that the samples' model was trained on, to find copies of it.
+
+    Returns
+    -------
+    Result
+        ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
+        distance, the floor of that, its excess, p-values and limits. Tables ``curves``, and with a
+        vocabulary ``raw``. Figures are those of the command.
+
+    Raises
+    ------
+    InputError
+        When something that was given cannot be used; names it, and the line where it can.
+    """
+    check_whole(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
+    check_whole(0, minimum_tokens=minimum_tokens)
+    check_whole(1, maximum_tokens=maximum_tokens)
+    if group_column is None and groups is not None:
+        group_column = GROUP_COLUMN
+    both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
+    with GivenFiles() as files:
+        given = CompareOptions(
+            reference=str(files.texts(reference, "reference", both[0])),
+            samples=str(files.texts(samples, "samples", both[1])),
+            kind=format,
+            tokenized=tokenized,
+            language=language,
+            stop_words=stop_words,
+            permutations=permutations,
+            bootstrap=bootstrap,
+            seed=seed,
+            vocabulary=None if vocabulary is None else str(vocabulary),
+            group_column=group_column,
+            minimum_tokens=minimum_tokens,
+            maximum_tokens=maximum_tokens,
+            field=field,
+            samples_field=samples_field,
+            training=None if training is None else str(files.texts(training, "training")),
+            embedding=embedding,
+            embedding_documents=embedding_documents,
+        )
+        finished = run_comparison(given, None if out is None else Path(out))
+    found = finished.found
+    tables = {"curves": lambda: found.curves}
+    if found.raw is not None:
+        tables["raw"] = lambda: found.raw
+    return Result(
+        "compare",
+        found.measures,
+        text=comparison_text(found),
+        summary={"groups": found.groups, "exchanged": found.exchanged},
+        tables=tables,
+        figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
+    )

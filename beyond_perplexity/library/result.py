@@ -1,0 +1,195 @@
+"""What every function of the library returns: a table, figures, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from beyond_perplexity import __version__
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import drawable, escape_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_SHOWN_ROWS = 20  # in a notebook, of the table
+
+
+class Result:
+    """The result of a function of the library.
+
+    Parameters
+    ----------
+    name : str
+        The function.
+    table : pandas.DataFrame or pyarrow.Table
+        The main table.
+    text : str
+        The same in words or rounded, as the command prints it.
+    summary : dict, optional
+        Single numbers and what they are of; JSON-safe.
+    tables : dict of str to callable, optional
+        Further tables; each is made when it is first asked for.
+    figures : dict of str to callable, optional
+        Figures; each is drawn when it is asked for.
+
+    Attributes
+    ----------
+    name, text, summary
+        As above.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Any,
+        *,
+        text: str = "",
+        summary: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Callable[[], Any]] | None = None,
+        figures: Mapping[str, Callable[[], Figure]] | None = None,
+    ) -> None:
+        self.name, self.text = name, text
+        self.summary = dict(summary or {})
+        self._table = table
+        self._tables, self._figures = dict(tables or {}), dict(figures or {})
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The main table, in full precision; what is undefined is NaN or None."""
+        return frame_of(self._table)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the further tables."""
+        return tuple(self._tables)
+
+    def table_of(self, name: str) -> pd.DataFrame:
+        """Return one of the further tables.
+
+        Parameters
+        ----------
+        name : str
+            One of `tables`.
+
+        Raises
+        ------
+        InputError
+            When there is none of the name.
+        """
+        made = _named(self._tables, name, "table")()
+        frame = frame_of(made)
+        self._tables[name] = lambda: frame
+        return frame
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of the figures."""
+        return tuple(self._figures)
+
+    def figure(self, name: str) -> Figure:
+        """Draw one of the figures.
+
+        Parameters
+        ----------
+        name : str
+            One of `figures`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Of its own: pyplot does not hold it.
+
+        Raises
+        ------
+        InputError
+            When there is none of the name, or the data are too few for it.
+        """
+        return _named(self._figures, name, "figure")()
+
+    def to_json(self) -> str:
+        """Return the summary and the main table as a JSON object.
+
+        Numbers are in full precision; NaN and infinities, which JSON does not know, are null.
+
+        Returns
+        -------
+        str
+            With the keys ``name``, ``version``, ``summary`` and ``table``, a list of rows.
+        """
+        rows = self.table.to_dict("records")
+        held = {"summary": self.summary, "table": rows}
+        found = {"name": self.name, "version": __version__, **_json_safe(held)}
+        return json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2)
+
+    def __repr__(self) -> str:
+        """Say what it is, and its text."""
+        rows, columns = self.table.shape
+        offered = [f"{rows} rows of {columns} columns"]
+        for kind, names in (("tables", self.tables), ("figures", self.figures)):
+            offered += [f"{kind} {', '.join(names)}"] if names else []
+        head = f"<beyond_perplexity.{self.name}: {'; '.join(offered)}>"
+        return drawable(f"{head}\n{self.text}" if self.text else head)
+
+    def _repr_html_(self) -> str:
+        """Return the beginning of the table for a notebook; no text of users is markup."""
+        head = self.table.head(_SHOWN_ROWS)
+        cells = "".join(f"<th>{escape_html(str(name))}</th>" for name in head.columns)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape_html(_cell(value))}</td>' for value in row)}</tr>"
+            for row in head.itertuples(index=False, name=None)
+        )
+        more = len(self.table) - len(head)
+        rest = f"<p>and {more:,} rows more</p>" if more else ""
+        return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _named(held: Mapping[str, Callable[[], Any]], name: str, kind: str) -> Callable[[], Any]:
+    if name not in held:
+        known = ", ".join(held) or "none"
+        raise InputError(f"{kind}: there is no {name!r}; there are: {known}")
+    return held[name]
+
+
+def frame_of(table: Any) -> pd.DataFrame:
+    """Return a table of Arrow as a DataFrame; whole numbers with gaps stay whole."""
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        return table
+    frame = table.to_pandas()
+    whole = [one.name for one in table.schema if pa.types.is_integer(one.type)]
+    gaps = {name: "Int64" for name in whole if table.column(name).null_count}
+    return frame.astype(gaps) if gaps else frame
+
+
+def _json_safe(value: Any) -> Any:
+    """Return what JSON can hold of a value, element by element."""
+    if isinstance(value, Mapping):
+        return {str(key): _json_safe(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_safe(held) for held in value]
+    if hasattr(value, "tolist"):  # of NumPy
+        return _json_safe(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | int) or value is None:
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    return None if _is_missing(value) else str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(value != value) or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return "" if _json_safe(value) is None else str(value)

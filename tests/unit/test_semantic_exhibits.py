@@ -28,7 +28,8 @@ from beyond_perplexity.figures.style import save
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.layout import Table, to_html_table, to_latex
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.semantic_evaluators import beaten
 from beyond_perplexity.report.semantic_published import (

@@ -98,7 +98,10 @@ def _tabular(table: Table, block: Block, size: Size) -> Iterator[str]:
     yield rf"\begin{{tabular}}{{@{{}}{shape}@{{}}}}"
     yield r"\toprule"
     yield from _group_lines(block)
-    heads = (_stacked(lines, column) for lines, column in zip(fitted.heads, columns, strict=True))
+    heads = (
+        _stacked(lines, "l" if column.text or column.wraps else "r")
+        for lines, column in zip(fitted.heads, columns, strict=True)
+    )
     yield " & ".join(heads) + r" \tabularnewline"
     yield r"\midrule"
     for row in table.rows[block.first : block.last]:
@@ -116,8 +119,7 @@ def _group_lines(block: Block) -> Iterator[str]:
     spans, rules, place = [], [], 1
     for lines, number in block.fitted.group_heads:
         if any(lines):
-            stacked = r" \\ ".join(map(escape_latex, lines))
-            spans.append(rf"\multicolumn{{{number}}}{{c}}{{\shortstack{{{stacked}}}}}")
+            spans.append(rf"\multicolumn{{{number}}}{{c}}{{{_stacked(lines, 'c')}}}")
             rules.append(rf"\cmidrule(lr){{{place}-{place + number - 1}}}")
         else:
             spans.append("")
@@ -133,9 +135,8 @@ def _shape(column: Column, width: float | None) -> str:
     return "l" if column.text or column.wraps else "r"
 
 
-def _stacked(lines: tuple[str, ...], column: Column) -> str:
+def _stacked(lines: tuple[str, ...], side: str) -> str:
     """Write a heading, its lines above one another."""
-    side = "l" if column.text or column.wraps else "r"
     shown = r" \\ ".join(map(escape_latex, lines))
     return shown if len(lines) == 1 else rf"\shortstack[{side}]{{{shown}}}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pandas as pd
@@ -14,6 +14,7 @@ from beyond_perplexity.foreign_text import (
     safe_cell,
 )
 
+PUBLISHED_COLUMN = "published"
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem;
@@ -86,7 +87,10 @@ class Table:
     rows : sequence of sequence of str
         Rounded cells, as many in each row as there are columns.
     tidy : pandas.DataFrame
-        Every number in full precision, one a row.
+        Every number in full precision, one a row; columns of published values begin with
+        `PUBLISHED_COLUMN`.
+    published_note : str
+        What is said of the published values where they are shown.
     """
 
     name: str
@@ -95,6 +99,23 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     tidy: pd.DataFrame
+    published_note: str = ""
+
+    def with_published(self) -> Table:
+        """Say of the published values what they are."""
+        return replace(self, note=f"{self.note} {self.published_note}".strip(), published_note="")
+
+    def without_published(self) -> Table:
+        """Leave the published values out; what a paper says in words stays."""
+        kept = [place for place, one in enumerate(self.columns) if not one.published or one.wraps]
+        names = [str(name) for name in self.tidy.columns]
+        return replace(
+            self,
+            columns=[self.columns[place] for place in kept],
+            rows=[[row[place] for place in kept] for row in self.rows],
+            tidy=self.tidy[[name for name in names if not name.startswith(PUBLISHED_COLUMN)]],
+            published_note="",
+        )
 
 
 def neighbours(columns: Sequence[Column]) -> list[tuple[str, int]]:

@@ -1,9 +1,9 @@
 r"""Every table is compiled by pdfLaTeX and fits its page.
 
-Needs pdflatex with booktabs and rotating (Debian's texlive-latex-extra); is skipped without. Oracle:
-TeX's own log: no error, no box too wide or too high, no character that a font lacks. Compiled are
-the tables of all finished runs in this checkout (``make run``, or a folder named by the variable
-LATEX_RESULTS), and tables made to be hard to print.
+Needs pdflatex with booktabs and rotating (Debian's texlive-latex-extra); is skipped without.
+Oracle: TeX's own log: no error, no box too wide or too high, no character that a font lacks.
+Compiled are the tables of the finished run in results/ (``make run``; or in the folder that the
+variable LATEX_RESULTS names), and tables made to be hard to print.
 """
 
 from __future__ import annotations

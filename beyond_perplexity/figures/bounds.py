@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE, Labels
-from beyond_perplexity.figures.outliers import Drawn, cut_outliers
+from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
 from beyond_perplexity.importance.estimators.contract import (
     STOCHASTIC,
@@ -159,7 +159,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
     cut_outliers(
         axis,
         [
-            Drawn(
+            AxisPoint(
                 _with_error(row),
                 lines.index(row["row"]) + shift,
                 f"{row['value']:,.0f}",

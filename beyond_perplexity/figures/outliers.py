@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-FEWEST = 3  # values that an axis is made for
+FEWEST_NEAR = 3  # values that an axis is made for
 FAR = 4.0  # times the range of the others that one must add to be cut off
-MARGIN = 0.12  # of the range, on either side
+EDGE_MARGIN = 0.12  # of the range, on either side
 
 
-class Drawn(NamedTuple):
+class AxisPoint(NamedTuple):
     """A point with its interval.
 
     Attributes
@@ -53,7 +53,7 @@ def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | Non
     whole = ordered[-1] - ordered[0] if ordered else 0.0
     for left_out in range(1, most + 1):
         rest = len(ordered) - left_out
-        if rest < FEWEST:
+        if rest < FEWEST_NEAR:
             break
         starts = range(left_out + 1)
         start = min(starts, key=lambda place: ordered[place + rest - 1] - ordered[place])
@@ -63,14 +63,14 @@ def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | Non
     return None
 
 
-def cut_outliers(axis: Axes, points: Iterable[Drawn]) -> None:
+def cut_outliers(axis: Axes, points: Iterable[AxisPoint]) -> None:
     """Limit an x axis to values that are near one another, and write the others at its edge.
 
     Parameters
     ----------
     axis : Axes
         With everything drawn.
-    points : iterable of Drawn
+    points : iterable of AxisPoint
         What is drawn; those that are not finite are left alone.
     """
     held = [point for point in points if math.isfinite(point.x[1])]
@@ -79,7 +79,7 @@ def cut_outliers(axis: Axes, points: Iterable[Drawn]) -> None:
         return
     near = [point for point in held if kept[0] <= point.x[1] <= kept[1]]
     ends = [end for point in near for end in point.x if math.isfinite(end)]
-    margin = MARGIN * (max(ends) - min(ends))
+    margin = EDGE_MARGIN * (max(ends) - min(ends))
     axis.set_xlim(min(ends) - margin, max(ends) + margin)
     for point in held:
         if point in near:

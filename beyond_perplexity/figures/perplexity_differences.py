@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, stars
-from beyond_perplexity.figures.outliers import Drawn, cut_outliers
+from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
@@ -76,7 +76,7 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
     cut_outliers(
         axis,
         [
-            Drawn(
+            AxisPoint(
                 (row["low"], row["value"], row["high"]),
                 order.index(row["first"]),
                 f"{row['value']:.2f}",

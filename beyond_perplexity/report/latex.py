@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beyond_perplexity.report.latex_page import (
-    GAP,
-    NOTE_SIZE,
+    COLUMN_GAP,
+    NOTE_LETTERS,
     TURNED,
     UPRIGHT,
-    Block,
-    Page,
-    Plan,
-    Size,
+    FloatPage,
+    LetterSize,
+    TableBlock,
+    TablePlan,
     plan_pages,
 )
 from beyond_perplexity.report.latex_text import CODE_POINT, breakable_latex, escape_latex
@@ -49,7 +49,7 @@ def to_latex(table: Table) -> str:
     return "\n".join([rf"% needs \usepackage{{{packages}}}", *defined, *floats, ""])
 
 
-def _float(table: Table, plan: Plan, place: int) -> Iterator[str]:
+def _float(table: Table, plan: TablePlan, place: int) -> Iterator[str]:
     """Write the lines of one float."""
     environment = "sidewaystable*" if plan.turned else "table*"
     width = (TURNED if plan.turned else UPRIGHT).width
@@ -64,12 +64,12 @@ def _float(table: Table, plan: Plan, place: int) -> Iterator[str]:
         yield r"\addtocounter{table}{-1}"
         yield rf"\caption[]{{{title} (continued).}}"
     yield rf"\fontsize{{{plan.size.points:g}}}{{{plan.size.line:g}}}\selectfont"
-    yield rf"\setlength{{\tabcolsep}}{{{GAP / 2:g}pt}}"
+    yield rf"\setlength{{\tabcolsep}}{{{COLUMN_GAP / 2:g}pt}}"
     yield from _page(table, plan.pages[place], plan.size)
     if table.note and place == len(plan.pages) - 1:
         yield r"\par\smallskip"
-        yield rf"\fontsize{{{NOTE_SIZE.points:g}}}{{{NOTE_SIZE.line:g}}}\selectfont"
-        note = breakable_latex(table.note, width / NOTE_SIZE.em)
+        yield rf"\fontsize{{{NOTE_LETTERS.points:g}}}{{{NOTE_LETTERS.line:g}}}\selectfont"
+        note = breakable_latex(table.note, width / NOTE_LETTERS.em)
         yield rf"\parbox{{{width:g}pt}}{{\raggedright {note}}}"
     yield rf"\end{{{environment}}}"
 
@@ -83,14 +83,14 @@ def _title(table: Table) -> str:
     return (plain[:1].upper() + plain[1:]).rstrip(".")
 
 
-def _page(table: Table, page: Page, size: Size) -> Iterator[str]:
+def _page(table: Table, page: FloatPage, size: LetterSize) -> Iterator[str]:
     for number, block in enumerate(page.blocks):
         if number:
             yield r"\par\medskip"
         yield from _tabular(table, block, size)
 
 
-def _tabular(table: Table, block: Block, size: Size) -> Iterator[str]:
+def _tabular(table: Table, block: TableBlock, size: LetterSize) -> Iterator[str]:
     fitted = block.fitted
     columns = [table.columns[place] for place in fitted.places]
     widths = fitted.widths
@@ -114,7 +114,7 @@ def _tabular(table: Table, block: Block, size: Size) -> Iterator[str]:
     yield r"\end{tabular}"
 
 
-def _group_lines(block: Block) -> Iterator[str]:
+def _group_lines(block: TableBlock) -> Iterator[str]:
     """Write what stands over groups of columns, with the rules below."""
     spans, rules, place = [], [], 1
     for lines, number in block.fitted.group_heads:
@@ -141,7 +141,7 @@ def _stacked(lines: tuple[str, ...], side: str) -> str:
     return shown if len(lines) == 1 else rf"\shortstack[{side}]{{{shown}}}"
 
 
-def _cell(column: Column, cell: str, width: float | None, size: Size) -> str:
+def _cell(column: Column, cell: str, width: float | None, size: LetterSize) -> str:
     number = cell.rstrip("*")
     stars = r"\ast " * (len(cell) - len(number))
     text = escape_latex(number) if width is None else breakable_latex(number, width / size.em)

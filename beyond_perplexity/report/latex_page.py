@@ -1,7 +1,7 @@
 """How a table fits a page: the size of its letters, columns that wrap, turned, or in parts.
 
 The page is that of LaTeX's ``article`` at 10 points, the narrowest of the usual ones. A table is
-never shrunk below `SIZES`: what is too wide is parted between its columns (turned on its side
+never shrunk below `LETTER_SIZES`: what is too wide is parted between its columns (turned on its side
 where that keeps it whole), what is too high between its rows.
 """
 
@@ -15,19 +15,19 @@ from typing import NamedTuple
 from beyond_perplexity.report.latex_text import latex_width
 from beyond_perplexity.report.layout import Table, neighbours
 
-GAP = 7.0  # points between columns
+COLUMN_GAP = 7.0  # points between columns
 HEAD_LINES = 3  # that a heading is broken into where its column has few letters
-RULES = 14.0  # points, of the lines above, inside and below, and the gap to the next part
-STAR = 0.46  # em of a raised star
+RULES_HEIGHT = 14.0  # points, of the lines above, inside and below, and the gap to the next part
+STAR_WIDTH = 0.46  # em of a raised star
 READABLE = 7.0  # em that a passage is given at least
 LONG_WORD = 16.0  # em of a word that may be broken
-KEYS = 0.65  # of the width of a page that columns may take which are repeated in every part
+KEYS_SHARE = 0.65  # of the width of a page that columns may take which are repeated in every part
 FEWEST_ROWS = 3  # that a part begins with at the bottom of a page
 CERTAIN = 1.02  # times the estimated width
 
 
 @dataclass(frozen=True)
-class Size:
+class LetterSize:
     """A size of letters: points of an em at 10 points' proportions, and of a line."""
 
     points: float
@@ -40,17 +40,17 @@ class Size:
         return self.points * self.proportion * CERTAIN
 
 
-class Sheet(NamedTuple):
+class PaperSheet(NamedTuple):
     """What a page has room for, points."""
 
     width: float
     height: float
 
 
-UPRIGHT = Sheet(345.0, 550.0)
-TURNED = Sheet(UPRIGHT.height, UPRIGHT.width)
-SIZES = (Size(9, 1.028, 11), Size(8, 1.0625, 9.5), Size(7, 1.15, 8.5))
-NOTE_SIZE = SIZES[1]
+UPRIGHT = PaperSheet(345.0, 550.0)
+TURNED = PaperSheet(UPRIGHT.height, UPRIGHT.width)
+LETTER_SIZES = (LetterSize(9, 1.028, 11), LetterSize(8, 1.0625, 9.5), LetterSize(7, 1.15, 8.5))
+NOTE_LETTERS = LETTER_SIZES[1]
 
 
 class Extents:
@@ -105,7 +105,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Block:
+class TableBlock:
     """Some columns of some rows: what stands in one ``tabular``."""
 
     fitted: Fitted
@@ -114,26 +114,26 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Page:
+class FloatPage:
     """What stands in one float, from top to bottom."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TableBlock, ...]
 
 
 class Filled(NamedTuple):
     """Pages, and by how many points a row of theirs is higher than a page."""
 
-    pages: tuple[Page, ...]
+    pages: tuple[FloatPage, ...]
     too_high: float
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """The floats of a table, the size of its letters, and whether they are turned."""
 
-    pages: tuple[Page, ...]
+    pages: tuple[FloatPage, ...]
     too_high: float
-    size: Size
+    size: LetterSize
     turned: bool
 
     def cost(self) -> tuple[float, int]:
@@ -141,7 +141,7 @@ class Plan:
         return self.too_high, len(self.pages)
 
 
-def plan_pages(table: Table) -> Plan:
+def plan_pages(table: Table) -> TablePlan:
     """Fit a table to pages.
 
     Parameters
@@ -151,23 +151,25 @@ def plan_pages(table: Table) -> Plan:
 
     Returns
     -------
-    Plan
+    TablePlan
         Upright or turned, in the size that takes the fewest pages (of several the first: upright
         and large); in parts, each with the columns that name the row, where no sheet is wide
         enough for all columns side by side.
     """
     held = Extents(table)
-    upright = [(UPRIGHT, size) for size in SIZES]
-    turned = [(TURNED, size) for size in SIZES[1:]]
+    upright = [(UPRIGHT, size) for size in LETTER_SIZES]
+    turned = [(TURNED, size) for size in LETTER_SIZES[1:]]
     plans = _plans(held, upright, parted=False)
     if not plans or plans[0].cost() > (0, 1):
         plans += _plans(held, turned, parted=False)
     if not plans or min(plan.too_high for plan in plans):
         plans += _plans(held, [upright[1], *turned], parted=True)
-    return min(plans, key=Plan.cost)
+    return min(plans, key=TablePlan.cost)
 
 
-def _plans(held: Extents, sheets: Sequence[tuple[Sheet, Size]], *, parted: bool) -> list[Plan]:
+def _plans(
+    held: Extents, sheets: Sequence[tuple[PaperSheet, LetterSize]], *, parted: bool
+) -> list[TablePlan]:
     """List the plans of those sheets and sizes that have room for all columns, or for parts."""
     every = tuple(range(len(held.columns)))
     plans = []
@@ -176,14 +178,16 @@ def _plans(held: Extents, sheets: Sequence[tuple[Sheet, Size]], *, parted: bool)
         parts = _part(held, size, sheet.width) if parted else [whole] if whole else []
         if parts:
             filled = _fill(parts, held.table, size, sheet)
-            plans.append(Plan(*filled, size, sheet is TURNED))
+            plans.append(TablePlan(*filled, size, sheet is TURNED))
     return plans
 
 
 # ---- columns ----
 
 
-def fit_columns(held: Extents, places: Sequence[int], width: float, size: Size) -> Fitted | None:
+def fit_columns(
+    held: Extents, places: Sequence[int], width: float, size: LetterSize
+) -> Fitted | None:
     """Give columns their widths side by side; None where they do not fit.
 
     Parameters
@@ -194,23 +198,23 @@ def fit_columns(held: Extents, places: Sequence[int], width: float, size: Size) 
         Which of its columns.
     width : float
         Points of the page.
-    size : Size
+    size : LetterSize
         Of the letters.
     """
     natural, least = _limits(held, places, size.em)
-    room = width - GAP * (len(places) - 1)
+    room = width - COLUMN_GAP * (len(places) - 1)
     if sum(least) > room:
         return None
     return _laid_out(held, places, _shared_out(natural, least, room), size)
 
 
-def squeeze_columns(held: Extents, places: Sequence[int], width: float, size: Size) -> Fitted:
+def squeeze_columns(held: Extents, places: Sequence[int], width: float, size: LetterSize) -> Fitted:
     """Do as `fit_columns`, and wrap what does not fit however narrow that makes it."""
     fitted = fit_columns(held, places, width, size)
     if fitted:
         return fitted
     natural, least = _limits(held, places, size.em)
-    room = width - GAP * (len(places) - 1)
+    room = width - COLUMN_GAP * (len(places) - 1)
     least = [min(narrow, room / len(places)) for narrow in least]
     return _laid_out(held, places, _shared_out(natural, least, room), size)
 
@@ -223,7 +227,7 @@ def _limits(held: Extents, places: Sequence[int], em: float) -> tuple[list[float
     for name, number in neighbours([held.columns[place] for place in places]):
         last = start + number - 1  # LaTeX gives the last one what the heading lacks
         for widths in (natural, least):
-            taken = sum(widths[start : last + 1]) + GAP * (number - 1)
+            taken = sum(widths[start : last + 1]) + COLUMN_GAP * (number - 1)
             widths[last] += max(0.0, em * _head_width(name) - taken)
         start += number
     return natural, least
@@ -261,7 +265,7 @@ def _least(held: Extents, place: int, natural: float, em: float) -> float:
 def cell_width(cell: str) -> float:
     """Return how wide a cell is, in em; its stars are raised."""
     number = cell.rstrip("*")
-    return latex_width(number) + STAR * (len(cell) - len(number))
+    return latex_width(number) + STAR_WIDTH * (len(cell) - len(number))
 
 
 def _head_width(title: str) -> float:
@@ -274,7 +278,7 @@ def _longest_word(text: str) -> float:
 
 
 def _laid_out(
-    held: Extents, places: Sequence[int], widths: Sequence[float | None], size: Size
+    held: Extents, places: Sequence[int], widths: Sequence[float | None], size: LetterSize
 ) -> Fitted:
     natural, _ = _limits(held, places, size.em)
     taken = [full if width is None else width for full, width in zip(natural, widths, strict=True)]
@@ -285,7 +289,7 @@ def _laid_out(
     )
     over, start = [], 0
     for name, number in neighbours(columns):
-        width = sum(taken[start : start + number]) + GAP * (number - 1)
+        width = sum(taken[start : start + number]) + COLUMN_GAP * (number - 1)
         over.append((head_lines(name, width / size.em) if name else (), number))
         start += number
     heights = tuple(
@@ -319,7 +323,7 @@ def _lines(wide: float, width: float | None, em: float) -> int:
 # ---- parts ----
 
 
-def _part(held: Extents, size: Size, width: float) -> list[Fitted]:
+def _part(held: Extents, size: LetterSize, width: float) -> list[Fitted]:
     """Part a table between its columns; the first ones, which name the row, are repeated."""
     keys = _keys(held, size, width)
     parts: list[tuple[int, ...]] = [keys]
@@ -333,7 +337,7 @@ def _part(held: Extents, size: Size, width: float) -> list[Fitted]:
 
 
 def _pieces(
-    held: Extents, keys: tuple[int, ...], size: Size, width: float
+    held: Extents, keys: tuple[int, ...], size: LetterSize, width: float
 ) -> list[tuple[int, ...]]:
     """List what stays together: the columns of a group, where a page has room for them."""
     pieces: list[tuple[int, ...]] = []
@@ -346,12 +350,12 @@ def _pieces(
     return pieces
 
 
-def _keys(held: Extents, size: Size, width: float) -> tuple[int, ...]:
+def _keys(held: Extents, size: LetterSize, width: float) -> tuple[int, ...]:
     """Return the columns that name a row: texts that begin it, while they leave room."""
     keys: list[int] = []
     for place, column in enumerate(held.columns[:-1]):
         _, least = _limits(held, [*keys, place], size.em)
-        if not column.text or column.wraps or sum(least) > KEYS * width:
+        if not column.text or column.wraps or sum(least) > KEYS_SHARE * width:
             break
         keys.append(place)
     return tuple(keys or [0]) if len(held.columns) > 1 else ()
@@ -360,22 +364,22 @@ def _keys(held: Extents, size: Size, width: float) -> tuple[int, ...]:
 # ---- rows ----
 
 
-def _fill(parts: Sequence[Fitted], table: Table, size: Size, sheet: Sheet) -> Filled:
+def _fill(parts: Sequence[Fitted], table: Table, size: LetterSize, sheet: PaperSheet) -> Filled:
     """Deal the rows of all parts to pages; the note stands below the last row."""
-    pages: list[list[Block]] = [[]]
+    pages: list[list[TableBlock]] = [[]]
     left = start = sheet.height - _caption_height(table, sheet.width)
     too_high = 0.0
     for fitted in parts:
         first, total = 0, len(fitted.heights)
         while first < total or not total:
-            room = left - RULES - fitted.head_lines() * size.line
+            room = left - RULES_HEIGHT - fitted.head_lines() * size.line
             last = _last_row(fitted.heights, first, room / (size.line * CERTAIN))
             if pages[-1] and (room < 0 or last - first < min(FEWEST_ROWS, total - first)):
                 pages.append([])
                 left = start
                 continue
             last = max(last, min(first + 1, total))
-            pages[-1].append(Block(fitted, first, last))
+            pages[-1].append(TableBlock(fitted, first, last))
             left = room - sum(fitted.heights[first:last]) * size.line * CERTAIN
             too_high = max(too_high, -left)
             first = last
@@ -383,7 +387,7 @@ def _fill(parts: Sequence[Fitted], table: Table, size: Size, sheet: Sheet) -> Fi
                 break
     if _note_height(table, sheet.width) > left:
         pages.append([])
-    return Filled(tuple(Page(tuple(blocks)) for blocks in pages), too_high)
+    return Filled(tuple(FloatPage(tuple(blocks)) for blocks in pages), too_high)
 
 
 def _last_row(heights: Sequence[int], first: int, lines: float) -> int:
@@ -400,5 +404,5 @@ def _caption_height(table: Table, width: float) -> float:
 
 def _note_height(table: Table, width: float) -> float:
     """Estimate the height of the note of a table in points."""
-    lines = math.ceil(NOTE_SIZE.em * latex_width(table.note) / (0.96 * width))
-    return lines * NOTE_SIZE.line + 6 if table.note else 0.0
+    lines = math.ceil(NOTE_LETTERS.em * latex_width(table.note) / (0.96 * width))
+    return lines * NOTE_LETTERS.line + 6 if table.note else 0.0

@@ -114,7 +114,7 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
     body = []
     for model in labels.sort_models(rows["model"]):
         own = _own_row(rows[rows["model"] == model], names, splits)
-        body.append([labels.model(model), "this run", *own])
+        body.append([labels.model(model), *["this run"] * labels.published, *own])
         counterpart = paper_model(models.get(model, {}))
         for table, printed in PUBLISHED_SEMANTICS.items():
             if counterpart and labels.published:
@@ -122,7 +122,7 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
                 body.append(["", f"{counterpart}, {table}", *cells])
     heads = [
         Column("Model", text=True),
-        Column("of", text=True),
+        *[Column("of", text=True)] * labels.published,
         *(Column(PAPER_COLUMNS[column][0]) for column in PAPER_MEASURES),
     ]
     evaluators = "; ".join(

@@ -66,7 +66,7 @@ WORDS = ["kn-3", "kn-5", "rnn", "lstm"]
 MARGINS = {"s-75-10": (75, 0.1), "s-75-50": (75, 0.5), "s-150-10": (150, 0.1)}
 SENTENCES = tuple(MARGINS)
 MODELS = [*WORDS, *SENTENCES]
-LABELS = Labels(models=MODELS)
+LABELS = Labels(models=MODELS, published=True)
 
 
 def word_description(family: str, vocabulary: str = "a", **architecture: int) -> dict[str, object]:

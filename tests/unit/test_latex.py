@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.latex_page import (
-    GAP,
-    SIZES,
+    COLUMN_GAP,
+    LETTER_SIZES,
     TURNED,
     UPRIGHT,
-    Block,
-    Plan,
+    TableBlock,
+    TablePlan,
     cell_width,
     plan_pages,
 )
@@ -121,14 +121,14 @@ def test_widths_are_those_of_tex(text: str, points: float) -> None:
     assert points <= width * 1.001 < points * 1.03
 
 
-def width_of(table: Table, block: Block, plan: Plan) -> float:
+def width_of(table: Table, block: TableBlock, plan: TablePlan) -> float:
     """Return how wide a tabular comes out, points."""
     em, total, fitted = plan.size.em, 0.0, block.fitted
     for place, width, head in zip(fitted.places, fitted.widths, fitted.heads, strict=True):
         cells = [cell_width(row[place]) for row in table.rows]
         own = em * max([*cells, *map(latex_width, head)], default=0.0)
         total += own if width is None else width
-    return total + GAP * (len(fitted.places) - 1)
+    return total + COLUMN_GAP * (len(fitted.places) - 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -136,7 +136,7 @@ def test_every_table_fits_its_page(seed: int) -> None:
     table = hostile_table(seed)
     plan = plan_pages(table)
     sheet = TURNED if plan.turned else UPRIGHT
-    assert plan.size in SIZES
+    assert plan.size in LETTER_SIZES
     for page in plan.pages:
         height = 0.0
         for block in page.blocks:

@@ -7,7 +7,7 @@ import math
 import pytest
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.outliers import Drawn, cut_outliers, range_without_outliers
+from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers, range_without_outliers
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,13 @@ def test_far_values_are_left_out(values, kept) -> None:
 
 def test_what_is_cut_off_is_said_and_what_is_near_stays_whole() -> None:
     axis = Figure().subplots()
-    points = [Drawn((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in enumerate([1, 2, 3])]
-    far = [Drawn((90, 95, 99), 3, "95", "#FF0000"), Drawn((math.nan, math.inf, 1), 4, "∞", "#000")]
+    points = [
+        AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in enumerate([1, 2, 3])
+    ]
+    far = [
+        AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
+        AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
+    ]
     for point in [*points, far[0]]:
         axis.plot(point.x[1], point.y, "o")
     cut_outliers(axis, [*points, *far])

@@ -318,11 +318,15 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
     (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
     models = ["--models", "my_model/model.json"]
-    labels = ["--labels", '{"families": {"my_model": "cnn"}}']
+    labels = ["--labels", '{"families": {"my_model": "cnn"}, "published": true}']
     _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet", *labels)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
     assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
+    _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet")
+    for name in ("t.html", "t.tex", "t.csv"):  # other data than the paper's
+        assert "0.491" not in (tmp_path / name).read_text()
+    assert "published" not in (tmp_path / "t.csv").read_text()
     _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--raw-measures", "m.parquet")
     _run(
         monkeypatch,

@@ -9,44 +9,6 @@ from unicodedata import bidirectional, category
 
 LONGEST_MESSAGE = 2_000
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "[": "{[}",  # at the beginning of a row it, and *, would belong to the line end before
-    "*": "{*}",
-    "`": r"\textasciigrave{}",  # no ligature
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "\N{MINUS SIGN}": "$-$",
-    "∞": r"$\infty$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "±": r"$\pm$",
-    "½": r"$\frac{1}{2}$",
-    "Σ": r"$\Sigma$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "†": r"\textdagger{}",
-    "◇": r"$\diamond$",
-    "τ": r"$\tau$",
-    "·": r"$\cdot$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "\N{REPLACEMENT CHARACTER}": "?",
-}
-
-
 _TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULA = re.compile(r"\s*[=+\-@\t\r].", re.DOTALL)
@@ -71,11 +33,6 @@ def one_line(message: str) -> str:
         half = LONGEST_MESSAGE // 2
         text = f"{text[:half]} […] {text[-half:]}"
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def escape_latex(text: str) -> str:
-    """Escape text so that LaTeX prints it as it is."""
-    return "".join(_LATEX.get(letter, letter) for letter in printable(text))
 
 
 def printable(text: str) -> str:

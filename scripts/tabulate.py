@@ -7,7 +7,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.inputs import add_input_flags, read_inputs
-from beyond_perplexity.report.layout import write_table
+from beyond_perplexity.report.latex import write_table
 
 
 def main() -> None:

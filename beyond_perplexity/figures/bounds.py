@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import PALETTE, Labels
+from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
 from beyond_perplexity.importance.estimators.contract import (
     STOCHASTIC,
@@ -152,7 +155,25 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
                 markersize=4,
                 linestyle="none",
             )
+    shifts = (_shift(proposals, proposal) for proposal in rows["proposal"])
+    cut_outliers(
+        axis,
+        [
+            AxisPoint(
+                _with_error(row),
+                lines.index(row["row"]) + shift,
+                f"{row['value']:,.0f}",
+                colours[_short(row["model"], row["proposal"])],
+            )
+            for row, shift in zip(rows.to_dict("records"), shifts, strict=True)
+        ],
+    )
     axis.grid(axis="y", visible=False)
+
+
+def _with_error(row: dict[Any, Any]) -> tuple[float, float, float]:
+    error = 2 * (sampling_error(row)[0] or 0.0)
+    return row["value"] - error, row["value"], row["value"] + error
 
 
 def _draw_brackets(

@@ -141,7 +141,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         bar = figure.colorbar(
             ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
         )
-        bar.set_label("Excess: distance minus floor")
+        bar.set_label("Excess: distance minus floor\n(square-root scale)")
         bar.outline.set_visible(False)
     _legend(figure, marks, fills)
     return figure
@@ -157,6 +157,7 @@ def _floor_name(vocabulary: str, labels: Labels, count: int) -> str:
 def _finish(axis: Axes, sources: list[str], top: int) -> None:
     """Set the floors and the models apart, and take the frame away."""
     axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.tick_params(axis="x", labelsize=6.3)  # or neighbours touch
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
     models = [parse_source(name).model for name in sources]

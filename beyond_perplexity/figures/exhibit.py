@@ -7,6 +7,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.titles import with_titles
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
@@ -26,6 +27,8 @@ class Exhibit(NamedTuple):
         What the report says of it, as reStructuredText.
     optional : tuple of str
         Inputs that may have no file. Where another one has none, there is nothing to show.
+    published : str
+        What the report says besides where published values are shown.
     """
 
     code: str
@@ -33,6 +36,7 @@ class Exhibit(NamedTuple):
     title: str
     caption: str
     optional: tuple[str, ...] = ()
+    published: str = ""
 
     @property
     def path(self) -> str:
@@ -66,4 +70,5 @@ def make_exhibit(
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
     make = resolve_name(f"beyond_perplexity.{rows[name].code}")
-    return make(*(given[kind] for kind in rows[name].inputs), labels)
+    shown, named = with_titles(given, labels)
+    return make(*(shown[kind] for kind in rows[name].inputs), named)

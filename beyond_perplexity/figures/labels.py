@@ -134,6 +134,10 @@ class Labels:
         Model to what it is evaluated on, in words.
     reference : str
         What the test set is called.
+    titles : dict of str to str
+        Latent models and proposals to what is printed for them.
+    published : bool
+        Whether the data are those of the paper, so that its values stand beside.
     """
 
     models: list[str] = field(default_factory=list)
@@ -143,6 +147,8 @@ class Labels:
     kinds: dict[str, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     reference: str = "Test set"
+    titles: dict[str, str] = field(default_factory=dict)
+    published: bool = False
 
     @classmethod
     def from_json(cls, text: str | None) -> Labels:

@@ -13,12 +13,15 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, stars
+from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
 # Parts of the scale: the largest difference, the least that is seen, and where ink becomes white.
 _LARGEST, _FAINT, _DARK = 0.85, 0.15, 0.7
+
+_SCALE = "Darker is larger, by the square root of the difference"
 
 
 def _cell(row: pd.Series, *, exact: bool) -> str:
@@ -70,6 +73,18 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
     axis.set_ylim(len(order) - 0.5, -0.5)
     axis.set_xlabel("Bits per byte")
     axis.margins(x=0.15)
+    cut_outliers(
+        axis,
+        [
+            AxisPoint(
+                (row["low"], row["value"], row["high"]),
+                order.index(row["first"]),
+                f"{row['value']:.2f}",
+                looks.colour(row["first"]),
+            )
+            for _, row in own.iterrows()
+        ],
+    )
     if not np.isfinite(own["value"]).any():
         axis.set_xticks([])
     axis.grid(axis="y", visible=False)
@@ -102,7 +117,7 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
         tick.set(rotation=30, ha="left", rotation_mode="anchor")
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
-    axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}", fontsize=7)
+    axis.set_xlabel(f"Row less column, ± half the 95% interval\n{STAR_NOTE}\n{_SCALE}", fontsize=7)
 
 
 @styled

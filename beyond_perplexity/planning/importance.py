@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from beyond_perplexity.importance.drawing.draws import DRAWS
@@ -72,6 +74,23 @@ class ImportancePlan:
     def families(self) -> dict[str, str]:
         """Return the family of each latent model of the run."""
         return {name: self._models[name]["family"] for name in self.models()}
+
+    def titles(self) -> dict[str, str]:
+        """Say what is printed for each latent model and each proposal.
+
+        A title is a family's; what else tells apart those of one family stands in brackets.
+        """
+        models = {name: self._models[name]["family"] for name in self.models()}
+        found = _titles(models)
+        for model in models:
+            own = {name: self._proposals[name]["family"] for name in self.proposals_of(model)}
+            peeking = {
+                name: " (peeking)"
+                for name in own
+                if self._proposals[name].get("architecture", {}).get("context") == "peeking"
+            }
+            found |= _titles(own, peeking, model)
+        return found
 
     def data(self) -> dict[str, str]:
         """Say in words what each latent model is evaluated on."""
@@ -247,3 +266,19 @@ class ImportancePlan:
             f"<results>/{folder}/{self.model_of(name)}/{name}/{kind}.parquet"
             for name in self.proposals()
         ]
+
+
+def _titles(
+    families: Mapping[str, str], endings: Mapping[str, str] = MappingProxyType({}), model: str = ""
+) -> dict[str, str]:
+    """Name models, or the proposals of a model, after their families, each by another title."""
+    plain = {
+        name: FAMILIES[family].title + endings.get(name, "") for name, family in families.items()
+    }
+    shared = Counter(plain.values())
+    return {
+        name: title
+        if shared[title] == 1
+        else f"{title} ({name.removeprefix(f'{model}-').replace('_', ' ')})"
+        for name, title in plain.items()
+    }

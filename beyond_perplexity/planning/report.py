@@ -98,6 +98,8 @@ class Report:
         relations: RelationPlan,
     ) -> None:
         self._models = models
+        self._published: Mapping[str, list[str]] = config["report"]["published"]
+        self._estimated = {importance.corpus(name) for name in importance.models()}
         self._samples = samples
         generation = config["generation"]
         decodings = generation["decodings"]
@@ -108,7 +110,11 @@ class Report:
             "families": {name: models.find(name)["family"] for name in generation["models"]},
             "kinds": {name: config["decodings"][name]["kind"] for name in decodings},
         }
-        latent = {"families": importance.families(), "data": importance.data()}
+        latent = {
+            "families": importance.families(),
+            "data": importance.data(),
+            "titles": importance.titles(),
+        }
         estimating = (*estimator_files(), *family_rows(importance.models()))
         self._papers = {
             "tendencies": Paper(
@@ -265,13 +271,20 @@ class Report:
         """Return what the report says of a table or figure."""
         row = self._row(exhibits, group, exhibit)
         unit = SENTENCE_UNIT if self._of_sentences(group) else ""
-        return f"**{row.title}.** {row.caption}{unit}"
+        printed = row.published if self.of_paper(group) else ""
+        return f"**{row.title}.** {row.caption}{printed}{unit}"
 
     def labels(self, group: str) -> str:
         """Return names, order, kinds of models and decodings, as JSON."""
         held = self._papers[group.split("/")[0]].labels
         reference = {"reference": SENTENCE_REFERENCE} if self._of_sentences(group) else {}
-        return as_json({**held, **reference})
+        return as_json({**held, **reference, "published": self.of_paper(group)})
+
+    def of_paper(self, group: str) -> bool:
+        """Return whether the data of a group are those of its paper, as the configuration says."""
+        paper, _, corpus = group.partition("/")
+        known = set(self._published.get(paper, ()))
+        return {corpus} <= known if corpus else bool(known) and self._estimated <= known
 
     def _of_sentences(self, group: str) -> bool:
         """Return whether the texts of a group are sentences, as some models write them."""

@@ -165,6 +165,12 @@ def _check_references(config: Config) -> None:
         )
 
 
+def _check_published(config: Config) -> None:
+    for paper, names in config["report"]["published"].items():
+        for name in names:
+            require(f"report.published.{paper}", name, config["corpora"], "corpus")
+
+
 def _check_sentences(config: Config) -> None:
     for section in ("contrastive", "semantics"):
         named = config[section]["documents_are_sentences"]
@@ -327,6 +333,7 @@ def validate(config: dict[str, Any], schema_path: str | Path) -> None:
     _check_splits(config)
     _check_values(config)
     _check_references(config)
+    _check_published(config)
     _check_sentences(config)
     _check_evaluated_splits(config)
     _check_lengths(config, schema["$defs"])

@@ -8,9 +8,11 @@ of its own and a row here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
+from beyond_perplexity.figures.titles import without_titles
 from beyond_perplexity.report.importance_rows import IMPORTANCE_TABLES
 from beyond_perplexity.report.semantic_rows import SEMANTIC_TABLES
 
@@ -178,7 +180,8 @@ TABLES: Rows[Exhibit] = {
         "Models",
         "Trained parameters, perplexity of the test split with and without the penalty for unknown "
         "words, and bits per byte with their spelling, in which models of any vocabulary compare. "
-        "All count the end of each document, not its beginning." + _PUBLISHED,
+        "All count the end of each document, not its beginning.",
+        published=_PUBLISHED,
         optional=_MODELS,
     ),
     "tendencies/perplexity_differences": Exhibit(
@@ -200,20 +203,23 @@ TABLES: Rows[Exhibit] = {
         "the test split itself (`ks_empirical`); total variation distance `tvd` (half the sum of "
         "absolute differences), the same over the first 1,000 ranks of both texts (`tvd_1000`) and "
         "`max_difference` (the largest single difference, which the paper prints under the name "
-        "tvd), with and without unknown words." + _STARS + _PUBLISHED,
+        "tvd), with and without unknown words." + _STARS,
+        published=_PUBLISHED,
     ),
     "tendencies/table_3": Exhibit(
         "report.measured:table_3",
         ("measures",),
         "Length, stop words, symbols",
-        "Kolmogorov-Smirnov distance to the test split." + _STARS + _PUBLISHED,
+        "Kolmogorov-Smirnov distance to the test split." + _STARS,
+        published=_PUBLISHED,
     ),
     "tendencies/table_4": Exhibit(
         "report.tables:reference_table",
         ("raw_measures", "resamples"),
         "The test split itself",
         "Fitted laws and means, with standard deviations over random subsets of the training split "
-        "of the same size." + _PUBLISHED,
+        "of the same size.",
+        published=_PUBLISHED,
         optional=("resamples",),
     ),
     "tendencies/table_5": Exhibit(
@@ -222,14 +228,16 @@ TABLES: Rows[Exhibit] = {
         "Fitted laws of the samples",
         "Zipf's s by the paper's fit, and by one that takes ranks and frequencies from different "
         "halves of a text; Heaps' β. Intervals are of what the parameter would be in other text of "
-        "the same kind." + _PUBLISHED,
+        "the same kind.",
+        published=_PUBLISHED,
     ),
     "tendencies/table_6": Exhibit(
         "report.measured:table_6",
         ("measures",),
         "Differences in means",
         "Samples minus test split. Length in tokens; stop words and symbols as shares of the "
-        "tokens. Tests of a signed difference are two-sided." + _STARS + _PUBLISHED,
+        "tokens. Tests of a signed difference are two-sided." + _STARS,
+        published=_PUBLISHED,
     ),
     "tendencies/embeddings": Exhibit(
         "report.embeddings:embeddings_table",
@@ -292,7 +300,8 @@ TABLES: Rows[Exhibit] = {
         ("contrasts", *_MODELS, "given_lengths"),
         "Perplexity and contrastive entropy",
         "Mean loss of log score, per word and per sentence, when the test text is distorted: "
-        "higher tells text from noise better, among models of one scale." + _PUBLISHED_CONTRASTS,
+        "higher tells text from noise better, among models of one scale.",
+        published=_PUBLISHED_CONTRASTS,
         optional=(*_MODELS, "given_lengths"),
     ),
     "contrastive/table_3": Exhibit(
@@ -300,7 +309,8 @@ TABLES: Rows[Exhibit] = {
         ("contrasts", "models"),
         "Ratio of contrastive entropy",
         "Contrastive entropy over that at the base level of distortion. It stays when scores are "
-        "scaled; alone it does not say which model is better." + _PUBLISHED_CONTRASTS,
+        "scaled; alone it does not say which model is better.",
+        published=_PUBLISHED_CONTRASTS,
         optional=("models",),
     ),
     "contrastive/cross_entropy": Exhibit(
@@ -348,4 +358,5 @@ def tabulate(name: str, given: Mapping[str, Any], labels: Labels) -> Table:
         When there is no such table, or what is given lacks what the table shows.
     """
     table: Table = make_exhibit("table", TABLES, name, given, labels)
-    return table
+    table = replace(table, tidy=without_titles(table.tidy, given, labels))
+    return table.with_published() if labels.published else table.without_published()

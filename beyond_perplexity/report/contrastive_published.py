@@ -20,7 +20,7 @@ from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, TrainedOn, 
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 CONTRAST_CITATION = "Arora & Rangarajan 2016"
-CONTRAST_COLUMN = f"published ({CONTRAST_CITATION})"
+CONTRAST_COLUMN = "published"
 CONTRAST_NOTE = (
     f"Columns 'published': {CONTRAST_CITATION}, on the Penn Treebank (82,000 test words, 10,000 "
     "types), in a logarithm that they do not name: compare the pattern, not the digits."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_range, shown_share
 from beyond_perplexity.figures.verdicts import (
     DIFFERS,
@@ -93,7 +94,7 @@ def by_corpus(
 
 def body_name(source: object) -> str:
     """Write the name of a body of text as the first page has it: model and decoding."""
-    return escape_rst(str(source).replace("/", " "))
+    return escape_rst(Labels().source(str(source)))
 
 
 def _about(row: Mapping[Any, Any]) -> str:

@@ -46,6 +46,7 @@ PUBLISHED_BEAMS = {
     "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
     "kglm": {1: 153.7, 10: 152.6},
 }
+PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
 BESIDE_TITLE = "Without latent variables, exact, on the same instances and T"
 LEVEL_TITLES = {
     "corpus": "Corpus level, samples paired by number (the paper's)",
@@ -98,7 +99,7 @@ def _note(estimates: pd.DataFrame, labels: Labels) -> str:
         parts.append(
             f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens (T counts {counted})"
         )
-    return f"{'; '.join(parts)}. The paper's values are for other data and larger models."
+    return f"{'; '.join(parts)}."
 
 
 def _sizes_note(estimates: pd.DataFrame) -> str:
@@ -214,6 +215,7 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
         _columns(families),
         rows,
         estimates,
+        PRINTED_NOTE,
     )
 
 
@@ -246,6 +248,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
         columns,
         rows,
         chosen,
+        PRINTED_NOTE,
     )
 
 

@@ -1,23 +1,20 @@
-"""A table for a reader, and its three forms: LaTeX with booktabs, HTML, plain text."""
+"""A table for a reader, as HTML, plain text and CSV; `report.latex` has it as LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
 
 import pandas as pd
 
 from beyond_perplexity.foreign_text import (
     escape_html,
-    escape_latex,
     printable,
     safe_cell,
 )
-from beyond_perplexity.storage.outputs import write_text
 
-LATEX_COLUMNS = 10  # that a page has room for
+PUBLISHED_COLUMN = "published"
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem;
@@ -90,7 +87,10 @@ class Table:
     rows : sequence of sequence of str
         Rounded cells, as many in each row as there are columns.
     tidy : pandas.DataFrame
-        Every number in full precision, one a row.
+        Every number in full precision, one a row; columns of published values begin with
+        `PUBLISHED_COLUMN`.
+    published_note : str
+        What is said of the published values where they are shown.
     """
 
     name: str
@@ -99,77 +99,29 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     tidy: pd.DataFrame
+    published_note: str = ""
+
+    def with_published(self) -> Table:
+        """Say of the published values what they are."""
+        return replace(self, note=f"{self.note} {self.published_note}".strip(), published_note="")
+
+    def without_published(self) -> Table:
+        """Leave the published values out; what a paper says in words stays."""
+        kept = [place for place, one in enumerate(self.columns) if not one.published or one.wraps]
+        names = [str(name) for name in self.tidy.columns]
+        return replace(
+            self,
+            columns=[self.columns[place] for place in kept],
+            rows=[[row[place] for place in kept] for row in self.rows],
+            tidy=self.tidy[[name for name in names if not name.startswith(PUBLISHED_COLUMN)]],
+            published_note="",
+        )
 
 
-def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
+def neighbours(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """List the headings of neighbouring columns with how many columns each spans."""
     runs = groupby(enumerate(columns), key=lambda pair: pair[1].group or pair[0])
     return [(name if isinstance(name, str) else "", len(list(run))) for name, run in runs]
-
-
-def to_latex(table: Table) -> str:
-    """Write a table as a LaTeX float; the document needs the packages booktabs and graphicx.
-
-    A table of many columns is made as wide as the page.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-
-    Returns
-    -------
-    str
-        A ``table*`` environment with caption and label.
-    """
-    groups, wide = _groups(table.columns), len(table.columns) > LATEX_COLUMNS
-    spans, rules, place = [], [], 1
-    for name, width in groups:
-        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" if name else "")
-        if name:
-            rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}")
-        place += width
-    lines = [" & ".join(spans) + r" \\", "".join(rules)] if rules else []
-    header = " & ".join(escape_latex(column.title) for column in table.columns)
-    body = [
-        " & ".join(_latex_cell(*pair) for pair in zip(table.columns, row, strict=True))
-        for row in table.rows
-    ]
-    return "\n".join(
-        [
-            r"\begin{table*}",
-            r"\centering",
-            r"\small",
-            rf"\caption{{{escape_latex(table.title)}. {escape_latex(table.note)}}}",
-            rf"\label{{tab:{table.name}}}",
-            *([r"\resizebox{\textwidth}{!}{%"] if wide else []),
-            rf"\begin{{tabular}}{{{''.join(map(_latex_column, table.columns))}}}",
-            r"\toprule",
-            *lines,
-            rf"{header} \\",
-            r"\midrule",
-            *(rf"{row} \\" for row in body),
-            r"\bottomrule",
-            r"\end{tabular}" + ("}" if wide else ""),
-            r"\end{table*}",
-            "",
-        ]
-    )
-
-
-def _latex_column(column: Column) -> str:
-    if column.wraps:
-        return r"p{0.5\textwidth}"
-    return "l" if column.text else "r"
-
-
-def _latex_cell(column: Column, cell: str) -> str:
-    number = cell.rstrip("*")
-    stars = cell[len(number) :]
-    text = escape_latex(number) + (
-        f"$^{{{stars.replace('*', chr(92) + 'ast ').strip()}}}$" if stars else ""
-    )
-    return rf"\textit{{{text}}}" if column.published and text else text
 
 
 def to_html_table(table: Table) -> str:
@@ -182,7 +134,7 @@ def to_html_table(table: Table) -> str:
             f"<th class='group' colspan='{width}' scope='colgroup'>{escape_html(name)}</th>"
             if name
             else "<td></td>"
-            for name, width in _groups(table.columns)
+            for name, width in neighbours(table.columns)
         ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     titles = [
@@ -238,11 +190,3 @@ def csv_text(frame: pd.DataFrame) -> str:
     texts = frame.select_dtypes(["object", "string", "category"]).columns
     safe = frame.assign(**{name: frame[name].map(safe_cell) for name in texts})
     return str(safe.rename(columns=safe_cell).to_csv(index=False, lineterminator="\n"))
-
-
-def write_table(table: Table, csv: str | Path, latex: str | Path, html: str | Path) -> None:
-    """Write a table's three files, each atomically; the CSV in full precision."""
-    numbers = csv_text(table.tidy)
-    page = html_page(table.title, to_html_table(table))
-    for path, text in ((csv, numbers), (latex, to_latex(table)), (html, page)):
-        write_text(path, text)

@@ -189,7 +189,7 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
         "stars": stars(row["p_adjusted"]),
         "mark": verdict_mark(row),
         COLUMN: paper.value if paper else None,
-        "published stars": paper.stars if paper else "",
+        f"{COLUMN}_stars": paper.stars if paper else "",
     }
 
 
@@ -222,7 +222,7 @@ def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
         EXCESS: shown_signed(row[EXCESS], column.digits),
         INTERVAL: shown_interval(row["low"], row["high"]),
         RANKED: shown_range(_each(found, [source], ranks, "value"), _COUNT),
-        PAPER: paper + row["published stars"] if paper else "",
+        PAPER: paper + row[f"{COLUMN}_stars"] if paper else "",
     }
 
 
@@ -344,7 +344,8 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     keys = ((source, *key) for source in sources for key in kept)
     tidy = pd.DataFrame([found[key] for key in keys if key in found])
     note = _note(specification, found)
-    return Table(name, specification.title, note, _heads(specification), body, tidy)
+    printed = PUBLISHED_NOTE if specification.of_paper else ""
+    return Table(name, specification.title, note, _heads(specification), body, tidy, printed)
 
 
 def _note(specification: Specification, found: _Found) -> str:
@@ -352,7 +353,7 @@ def _note(specification: Specification, found: _Found) -> str:
     if any(compares_texts(column.measure) for column in specification.columns):
         few = too_few_permutations(row["note"] for row in found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]
-    said += [TEXT_NOTE, PUBLISHED_NOTE if specification.of_paper else ""]
+    said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 
 

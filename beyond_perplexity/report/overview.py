@@ -11,27 +11,19 @@ from typing import Any
 
 import pandas as pd
 
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown_range, shown_share
-from beyond_perplexity.figures.verdicts import human_floors, verdict_mark
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimators.registry import load_estimators
 from beyond_perplexity.importance.finite_bounds import finite_bounds
+from beyond_perplexity.report.answers import answers, standings
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.rows import TENDENCIES, of_counts, tendencies_of
-
-# Of the two relations of types and length, the first page has the one of words.
-TYPES, *LEFT_OUT = tendencies_of("types")
-MAIN_COLUMNS = tuple(
-    (name, row.distance, f"{'Type-token' if name == TYPES else row.title} ({row.distance_name})")
-    for name, row in TENDENCIES.items()
-    if row.distance and name not in LEFT_OUT
-)
 
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
@@ -43,18 +35,19 @@ PAGE_TITLE = """Language models beyond one perplexity number
 DISTANCES_TEXT = r"""How far is generated text from human text?
 ------------------------------------------
 
-{five_lines}
-
+{images}
 Each distance is 0 for the same distribution and at most 1 (MMD: 1.41), and never quite 0 for finite
 texts: the first rows say how far human text is from itself at the same size. Stars: significant at
 p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no
-sound verdict is possible, for the reason that the tables name. Beside the distances: shares of
-tokens that are read as unknown, of documents that did not end, of repeated documents, and of
-8-grams that stand in the training text.
+sound verdict is possible, for the reason that the tables name.
+
+{five_lines}
+
+Of every body of text: how many of its distances have a star, its largest excess (distance minus
+floor); shares of tokens that are read as unknown, of documents that did not end, of repeated
+documents, and of 8-grams that stand in the training text.
 
 {main_table}
-
-{images}
 """
 
 LIKELIHOODS_TEXT = """How likely is human text under the models?
@@ -113,31 +106,14 @@ human text, of the same models.
 }
 
 
-def _cell(rows: pd.DataFrame, tendency: str, measure: str) -> str:
-    found = rows[(rows["tendency"] == tendency) & (rows["measure"] == measure)]
-    if found.empty:
-        return "—"
-    row = found.to_dict("records")[0]
-    return f"{row['value']:.2f}{escape_rst(verdict_mark(row))}"
-
-
 def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
     text = rows[rows["tendency"] == TEXT]
     shares = [text[text["measure"] == f"{name}{ending}"]["value"] for name in TEXT_SHARES]
     return [shown_range(share, shown_share) or "—" for share in shares]
 
 
-def _human_row(
-    rows: pd.DataFrame, vocabulary: str, columns: Sequence[tuple[str, str, str]]
-) -> list[str]:
-    floors = (human_floors(rows, column[:2], "{:.2f}".format)[vocabulary] for column in columns)
-    own = rows[rows["vocabulary"] == vocabulary]
-    name = escape_rst(f"Human text, floor ({vocabulary})")
-    return [name, *(floor or "—" for floor in floors), *_shares(own, "_reference")]
-
-
 def main_table(measures: pd.DataFrame) -> list[list[str]]:
-    """Lay out the main table: a row for each body of text, a column for each tendency.
+    """Lay out the main table: a row for each body of text, narrow enough for half a screen.
 
     Parameters
     ----------
@@ -147,21 +123,23 @@ def main_table(measures: pd.DataFrame) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        The header; the floor, a row for each vocabulary that human text is read in; then one row
-        per source in the order of first appearance. The last columns are shares of the text.
+        The header; human text, a row for each vocabulary that it is read in; then one row per
+        source in the order of first appearance: how many distances are significant, the largest
+        excess, and shares of the text. The distances themselves are in the main figure.
     """
-    held = set(zip(measures["tendency"], measures["measure"], strict=True))
-    columns = [column for column in MAIN_COLUMNS if column[0] in of_counts() or column[:2] in held]
-    header = ["Body of text", *(title for _, _, title in columns), *TEXT_SHARES.values()]
-    names = dict.fromkeys(measures["vocabulary"])
-    humans = [_human_row(measures, name, columns) for name in names]
+    header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
+    humans = [
+        [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]
+        for name, own in measures.groupby("vocabulary", sort=False)
+    ]
     body = [
         [
-            body_name(source),
-            *(_cell(rows, tendency, measure) for tendency, measure, _ in columns),
-            *_shares(rows),
+            body_name(one.source),
+            one.starred(),
+            one.largest(),
+            *_shares(measures[measures["source"] == one.source]),
         ]
-        for source, rows in measures.groupby("source", sort=False)
+        for one in standings(measures)
     ]
     return [header, *humans, *body]
 
@@ -199,7 +177,8 @@ def _perplexity_rows(perplexities: Mapping[str, Mapping[str, Any]]) -> list[list
         values = [result["perplexity"]["token"], result["perplexity"]["word"]]
         shown = ["∞" if value is None else f"{value:,.2f}" for value in values]
         shown += [_shown_bits(column[name]) for column in found.values()]
-        rows.append([name, *shown, f"{100 * result['unknown_share']:.2f}%"])
+        unknown = f"{100 * result['unknown_share']:.2f}%"
+        rows.append([escape_rst(Labels().model(name)), *shown, unknown])
     return [header, *rows]
 
 
@@ -228,7 +207,7 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
         of = f"{best['n_samples']:.0f}"
         rows.append(
             [
-                str(model),
+                escape_rst(Labels().model(str(model))),
                 *_without_choice(held),
                 f"{best['value']:,.1f}",
                 f"{best['proposal']}, τ = {best['temperature']:g}",
@@ -355,7 +334,8 @@ def render_overview(
     str
         reStructuredText that needs no other file.
     """
-    parts = [PAGE_TITLE, _compared(corpora, compared, kinds) + "\n"]
+    parts = [PAGE_TITLE, *(f"{line}\n" for line in answers(compared, perplexities))]
+    parts.append(_compared(corpora, compared, kinds) + "\n")
     if compared:
         parts.append(_distances(compared, figures))
     if perplexities:

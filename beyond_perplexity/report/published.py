@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CITATION = "Meister & Cotterell 2021"
-COLUMN = f"published ({CITATION})"
+COLUMN = "published"
 
 PUBLISHED_FAMILIES = ("transformer", "transformer-adaptive-softmax", "cnn", "lstm", "trigram")
 PUBLISHED_KINDS = ("ancestral", "nucleus", "beam")

@@ -63,6 +63,10 @@ def _parse(text: str) -> dict[str, dict[str, PaperCell]]:
 
 
 PUBLISHED_SEMANTICS = {table: _parse(text) for table, text in _PRINTED.items()}
+# What a CSV calls them.
+COLUMN_OF_TABLE = dict(
+    zip(_PRINTED, ("published_penn_treebank", "published_wikitext_2"), strict=True)
+)
 
 
 def paper_model(description: Mapping[str, Any]) -> str | None:

@@ -93,10 +93,10 @@ def reference_table(
     ]
     note = (
         "Standard deviation: over random subsets of the training text, each as large as the test "
-        "set; drawn by documents, or by pages where the corpus is split by pages. " + PUBLISHED_NOTE
+        "set; drawn by documents, or by pages where the corpus is split by pages."
     )
     title = f"Table 4: Parameters of the {labels.human()}"
-    return Table("table_4", title, note, heads, body, pd.DataFrame(records))
+    return Table("table_4", title, note, heads, body, pd.DataFrame(records), PUBLISHED_NOTE)
 
 
 def _largest_first(measures: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +158,7 @@ def model_table(
                 shown(paper_size / MILLION if paper_size else None),
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
                 shown(record["perplexity_per_word_unknown_penalized"], 2),
-                shown(record[f"perplexity {COLUMN}"], 2),
+                shown(record[f"{COLUMN}_perplexity"], 2),
                 *(shown(record[f"bits_per_byte_{text}"]) for text in texts),
             ]
         )
@@ -175,12 +175,10 @@ def model_table(
     ]
     note = (
         f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "
-        "the published one, ln U nats for one of U training types, which is less than a spelling. "
-        "None compares with the published values: another corpus and larger models. "
-        + PUBLISHED_NOTE
+        "the published one, ln U nats for one of U training types, which is less than a spelling."
     )
     title = "Table 1: Parameters and perplexity of the models"
-    return Table("table_1", title, note, heads, body, pd.DataFrame(records))
+    return Table("table_1", title, note, heads, body, pd.DataFrame(records), PUBLISHED_NOTE)
 
 
 def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
@@ -212,13 +210,13 @@ def _model_record(
         "family": family,
         "vocabulary": kind,
         "parameters": size,
-        f"parameters {COLUMN}": PARAMETERS.get(family),
+        f"{COLUMN}_parameters": PARAMETERS.get(family),
         **{f"perplexity_per_{unit}": value for unit, value in units.items()},
         "perplexity_per_word_unknown_penalized": penalized,
         **{f"bits_per_byte_{text}": found and found.value for text, found in bits.items()},
         **{f"bits_per_byte_{text}_low": found and found.low for text, found in bits.items()},
         **{f"bits_per_byte_{text}_high": found and found.high for text, found in bits.items()},
-        f"perplexity {COLUMN}": PERPLEXITIES.get(family),
+        f"{COLUMN}_perplexity": PERPLEXITIES.get(family),
     }
 
 

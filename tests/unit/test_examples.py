@@ -6,6 +6,7 @@ Needs no data. Oracles: the rows that were written, and the parser of HTML.
 from __future__ import annotations
 
 import math
+import re
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -14,7 +15,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.foreign_text import escape_latex, escape_rst, printable
+from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.examples import (
     CUT,
@@ -25,7 +26,9 @@ from beyond_perplexity.report.examples import (
     read_example_samples,
     shorten,
 )
-from beyond_perplexity.report.layout import to_html_table, to_latex
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
@@ -124,7 +127,7 @@ def test_texts_are_no_markup(files) -> None:
     latex = to_latex(table)
     assert r"\input" not in latex
     assert r"\textbackslash{}input\{/etc/passwd\} \$y\_2\textasciicircum{} 50\%" in latex
-    assert r"p{0.5\textwidth}" in latex
+    assert re.search(r"p\{[\d.]+pt\}@\{\}\}", latex)  # passages stand last, and wrap
     csv = table.tidy.to_csv(index=False)
     assert len(csv.splitlines()) == 1 + len(table.rows)
 

@@ -26,7 +26,6 @@ from beyond_perplexity.foreign_text import (
     LONGEST_MESSAGE,
     drawable,
     escape_html,
-    escape_latex,
     escape_rst,
     one_line,
     printable,
@@ -34,7 +33,9 @@ from beyond_perplexity.foreign_text import (
     safe_cell,
     say,
 )
-from beyond_perplexity.report.layout import Column, Table, csv_text, to_latex, to_text
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.layout import Column, Table, csv_text, to_text
 from beyond_perplexity.storage.fingerprint import ROOT
 
 HOSTILE = [

@@ -25,7 +25,8 @@ from beyond_perplexity.figures.verdicts import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Table, to_html_table, to_latex
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.measured import (
     EXCESS,
     MEASURED_TABLES,

@@ -16,8 +16,9 @@ from docutils.core import publish_doctree
 
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.report import TABLES
+from beyond_perplexity.report.answers import answers
 from beyond_perplexity.report.findings import Compared, by_corpus, five_lines
-from beyond_perplexity.report.overview import MAIN_COLUMNS, main_table, render_overview
+from beyond_perplexity.report.overview import main_table, render_overview
 from tests.unit.synthetic_tables import (
     WITHHELD_NOTE,
     make_measures,
@@ -26,6 +27,7 @@ from tests.unit.synthetic_tables import (
     withhold,
 )
 from tests.unit.test_exhibits import planned
+from tests.unit.test_tables import scored
 
 CORPORA = {
     "wikipedia": {
@@ -65,7 +67,7 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
     measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
     said = lines(measures)[0]
-    assert "stop words (KS) of trigram beam, 0.350**" in said
+    assert "stop words (KS) of Trigram, beam, 0.350**" in said
     assert "is 0.050 from itself (95% of the draws: 0.040 to 0.060)" in said
     assert (
         "Of 14 distances 1 lie above the band of human text against itself, 1 have a star." in said
@@ -111,8 +113,8 @@ def test_the_worst_of_the_texts_is_named(measures) -> None:
     copied = measures["measure"] == "training_8grams"
     measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
     said = lines(measures)[3]
-    assert "copied 8-grams 90.0% (trigram beam, human text 1.0%)" in said
-    assert "unfinished 20.0% (lstm beam)" in said
+    assert "copied 8-grams 90.0% (Trigram, beam, human text 1.0%)" in said
+    assert "unfinished 20.0% (LSTM, beam)" in said
     bare = lines(measures[measures["tendency"] != "text"])[3]
     assert "nothing was counted" in bare
 
@@ -132,20 +134,49 @@ def test_the_law_follows_from_the_unit_of_the_split(measures, unit: str, part: s
     assert part in found[4]
 
 
-def test_the_main_table_has_the_floor_and_a_row_for_each_body_of_text(measures) -> None:
+def test_the_main_table_has_a_row_for_each_body_of_text(measures) -> None:
     measures = withhold(measures, "length", "ks", WITHHELD_NOTE)
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
-    assert by_name["Stop words (KS)"] == r"0.35\*\*"
-    assert by_name["Length (KS)"] == r"0.05\†"
+    assert by_name["stars"] == "1 of 7"  # those that were not embedded have no eighth
+    assert by_name["largest excess"] == "+0.30 stop words"
     assert by_name["copied 8-grams"] == "31.0%"
-    assert dict(zip(header, human, strict=True))["Unigrams (TVD)"] == "0.22"
-    assert published(human[0]).astext() == "Human text, floor (words)"
-    assert first[header.index("Stop words (KS)")] == "0.05"  # whose raw p is 0.01
-    # Documents were not embedded: their distance has no column.
-    assert len(header) == 1 + len(MAIN_COLUMNS) - 1 + 4
-    bare = main_table(measures[measures["tendency"] == "length"])
-    assert bare[2][header.index("Symbols (KS)")] == "—"
+    assert published(human[0]).astext() == "Human text (words)"
+    assert first[header.index("stars")] == "0 of 7"  # one has a raw p of 0.01
+    assert len(header) == 7  # for half of a screen of 1,400 pixels
+    bare = main_table(measures[measures["tendency"] == "length"].assign(excess=np.nan))
+    assert bare[2][1:3] == ["0 of 1", "—"]
+
+
+def test_the_answer_stands_first(measures) -> None:
+    """Bits per byte are those that were given; of two bodies one has a star and an excess."""
+    bits = {
+        name: scored(value, interval={"bits": {"byte": [value - 0.1, value + 0.1]}})
+        for name, value in (("lstm", 1.9), ("gru", 1.4), ("cnn", 2.5))
+    }
+    page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
+    paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
+    assert paragraphs[0] == (
+        "Generated text: of 2 bodies LSTM, beam is nearest to human text: 0 of 7 distances are "
+        "significantly above 0, the largest excess over human text itself is 0.00 rank-frequency. "
+        "Trigram, beam is farthest: 1 of 7, +0.30 stop words."
+    )
+    assert paragraphs[1] == (
+        "Human text is likeliest under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
+        "2.50 [2.40, 2.60]."
+    )
+    assert answers([], {}) == []
+    assert answers([], {**bits, "other": scored(1.0, size=99)}) == []  # of another text
+    unknown = measures.assign(excess=np.nan)
+    assert answers([Compared("wikipedia", "document", unknown)], {}) == []
+
+
+def test_the_figure_stands_before_the_table(measures, tmp_path) -> None:
+    figure = tmp_path / "main.svg"
+    figure.write_text("<svg/>")
+    page = published(render([Compared("wikipedia", "document", measures)], figures=[figure]))
+    kinds = [type(node) for node in page.findall() if isinstance(node, nodes.image | nodes.table)]
+    assert kinds == [nodes.image, nodes.table]
 
 
 def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), **more):  # type: ignore[assignment]
@@ -229,7 +260,7 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     (bullets,) = tree.findall(nodes.bullet_list)
     assert len(bullets) == 5
     shown = tree.astext()
-    for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.35**"):
+    for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.350**"):
         assert expected in shown
     for expected in ("188.3", "Sequential Monte Carlo, crf"):  # no temperature was chosen for it
         assert expected in shown
@@ -246,6 +277,7 @@ def test_names_are_no_markup(measures) -> None:
     compared = [Compared("wikipedia", "document", table)]
     tree = published(render(compared, {"external"}))
     shown = nasty.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    shown = " ".join(shown.replace("_", " ").split())
     assert shown in tree.astext()
     assert not list(tree.findall(nodes.system_message))
     assert not list(tree.findall(nodes.problematic))

@@ -28,7 +28,8 @@ from beyond_perplexity.figures.style import save
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.layout import Table, to_html_table, to_latex
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.semantic_evaluators import beaten
 from beyond_perplexity.report.semantic_published import (
@@ -59,7 +60,7 @@ from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 SKILLS = {"gru": -2.0, "gru-ss": 1.0, "lstm": 0.0, "lstm-ss": 0.2, "transformer": 2.0}
 TITLES = {"evaluator/infersent": "InferSent architecture (next sentence)"}
 FAMILIES = {"evaluator/glove": "vectors", "evaluator/infersent": "infersent"}
-LABELS = Labels(models=list(SKILLS), names=TITLES, families=FAMILIES)
+LABELS = Labels(models=list(SKILLS), names=TITLES, families=FAMILIES, published=True)
 
 
 def described(family: str, sampling: str | None = None) -> dict[str, Any]:
@@ -211,7 +212,7 @@ def test_tables_1_and_2_have_our_numbers_above_the_printed_ones() -> None:
     assert PUBLISHED_FAULTS in table.note
     assert "InferSent by InferSent architecture (next sentence)" in table.note
     row = table.tidy[(table.tidy["model"] == "lstm") & (table.tidy["column"] == "bleu_3")]
-    assert row["Table II (WikiText-2)"].tolist() == [7.31, 7.76]
+    assert row["published_wikitext_2"].tolist() == [7.31, 7.76]
 
 
 def test_every_measure_has_its_line_its_range_its_direction_and_its_floor() -> None:

@@ -28,8 +28,9 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
     stars,
 )
-from beyond_perplexity.foreign_text import escape_latex
-from beyond_perplexity.report.layout import Column, Table, to_html_table, to_latex
+from beyond_perplexity.report.latex import to_latex
+from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.layout import Column, Table, to_html_table
 from beyond_perplexity.report.layout import to_text as as_text
 from beyond_perplexity.report.measured import MEASURED_TABLES, measured_table, table_3
 from beyond_perplexity.report.overview import render_overview
@@ -259,7 +260,7 @@ def test_latex_is_escaped_and_rectangular() -> None:
     assert r"50\%\_of \& \{all\} \$x\$ \#1" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0].replace(r"\&", "")
-    rows = [line for line in inside.splitlines() if line.endswith(r"\\")]
+    rows = [line for line in inside.splitlines() if line.endswith(r"\tabularnewline")]
     assert [row.count("&") for row in rows] == [1, 2, 2]
     assert r"$-$1$^{\ast}$ & 2$^{\ast \ast}$" in text
     unescaped = text.replace(r"\{", "").replace(r"\}", "")
@@ -317,11 +318,15 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
     (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
     models = ["--models", "my_model/model.json"]
-    labels = ["--labels", '{"families": {"my_model": "cnn"}}']
+    labels = ["--labels", '{"families": {"my_model": "cnn"}, "published": true}']
     _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet", *labels)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
     assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
+    _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet")
+    for name in ("t.html", "t.tex", "t.csv"):  # other data than the paper's
+        assert "0.491" not in (tmp_path / name).read_text()
+    assert "published" not in (tmp_path / "t.csv").read_text()
     _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--raw-measures", "m.parquet")
     _run(
         monkeypatch,

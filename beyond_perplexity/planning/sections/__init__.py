@@ -17,6 +17,7 @@ from beyond_perplexity.planning.sections.corpora import Corpus
 from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
 from beyond_perplexity.planning.sections.evaluators import EvaluatorSection
 from beyond_perplexity.planning.sections.models import Model, ProposalSection
+from beyond_perplexity.planning.sections.report import ReportSection
 from beyond_perplexity.planning.sections.samples import External, Generation
 from beyond_perplexity.planning.sections.semantics import Semantics
 from beyond_perplexity.vocabulary import BUILT_KINDS
@@ -84,6 +85,8 @@ class Configuration(Section):
         How near in meaning predictions are to what was written.
     evaluators : dict of str to the options of a family
         What gives two texts a similarity, by name; section `semantics` says which of them score.
+    report : ReportSection
+        What tables show beside this run's numbers.
     """
 
     seed: Annotated[int, Limit(minimum=0)] = 1
@@ -101,3 +104,4 @@ class Configuration(Section):
     contrastive: Contrastive = field(default_factory=Contrastive)
     semantics: Semantics = field(default_factory=Semantics)
     evaluators: dict[str, EvaluatorSection] = field(default_factory=dict)
+    report: ReportSection = field(default_factory=ReportSection)

@@ -1,0 +1,83 @@
+"""Latent models and proposals under the names that people read, in what tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from beyond_perplexity.figures.labels import Labels
+
+MODEL, PROPOSAL = "model", "proposal"
+
+
+def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
+    """Put titles for the names of models and proposals.
+
+    Parameters
+    ----------
+    given : dict of str to object
+        Tables with the columns ``model`` and ``proposal``, or lists of objects with the key
+        ``model``; others stay.
+    labels : Labels
+        With the titles, none of which two names of one kind share that stand together.
+
+    Returns
+    -------
+    dict of str to object, Labels
+        The same with titles instead of names.
+    """
+    if not labels.titles:
+        return dict(given), labels
+    renamed = {
+        kind: {labels.titles.get(name, name): value for name, value in held.items()}
+        for kind, held in (("families", labels.families), ("data", labels.data))
+    }
+    return {kind: _titled(held, labels.titles) for kind, held in given.items()}, replace(
+        labels, families=renamed["families"], data=renamed["data"]
+    )
+
+
+def _titled(held: Any, titles: Mapping[str, str]) -> Any:
+    if isinstance(held, pd.DataFrame):
+        columns = [name for name in (MODEL, PROPOSAL) if name in held]
+        return held.assign(
+            **{name: held[name].map(lambda value: titles.get(value, value)) for name in columns}
+        )
+    if isinstance(held, list):
+        return [
+            {**one, MODEL: titles.get(one[MODEL], one[MODEL])} if MODEL in one else one
+            for one in held
+        ]
+    return held
+
+
+def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels) -> pd.DataFrame:
+    """Put the names back into a table that was made of titles, for programs to read.
+
+    Parameters
+    ----------
+    tidy : pandas.DataFrame
+        Made of what `with_titles` gave.
+    given : dict of str to object
+        What that was given: the names that stand together.
+    labels : Labels
+        With the titles.
+    """
+    if not labels.titles or MODEL not in tidy:
+        return tidy
+    titles = labels.titles
+    models = {titles.get(name, name): name for name in titles}
+    named = tidy.assign(**{MODEL: tidy[MODEL].map(lambda title: models.get(title, title))})
+    if PROPOSAL not in tidy:
+        return named
+    pairs = {
+        (model, titles.get(proposal, proposal)): proposal
+        for held in given.values()
+        if isinstance(held, pd.DataFrame) and {MODEL, PROPOSAL} <= set(held.columns)
+        for model, proposal in set(zip(held[MODEL], held[PROPOSAL], strict=True))
+    }
+    keys = zip(named[MODEL], named[PROPOSAL], strict=True)
+    return named.assign(**{PROPOSAL: [pairs.get(key, key[1]) for key in keys]})

@@ -63,11 +63,11 @@ def _refuse(given: list[str]) -> None:
     parser.error("give the command before its options")
 
 
-def run() -> None:
+def start() -> None:
     """Run the command as a process of its own; see `errors.run_command`."""
     prepare_process()
     run_command(main)
 
 
 if __name__ == "__main__":
-    run()
+    start()

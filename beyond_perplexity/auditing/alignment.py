@@ -5,7 +5,7 @@ from __future__ import annotations
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions, shift_between
 
-SEEN = 1e-4  # total variation above which a distribution has noticed a token
+_SEEN = 1e-4  # total variation above which a distribution has noticed a token
 
 
 def check_alignment(subject: Subject) -> Evidence:
@@ -22,7 +22,7 @@ def check_alignment(subject: Subject) -> Evidence:
         for place in range(2, piece.shape[1] - 1):
             changed = piece.clone()
             changed[:, place] = other[:, place]
-            moved = shift_between(base, distributions(subject.logits(changed))) > SEEN  # (1, T)
+            moved = shift_between(base, distributions(subject.logits(changed))) > _SEEN  # (1, T)
             first = moved[0].nonzero()
             if len(first):
                 begins.append(int(first[0]) - place)

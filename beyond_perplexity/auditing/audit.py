@@ -14,7 +14,7 @@ from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 
 # What a model that is not what it should be may raise within a check.
-BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
+_BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
 
 
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[Finding]:
@@ -68,7 +68,7 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
         found = check(subject)
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
-    except BROKEN as error:
+    except _BROKEN as error:
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         found = Evidence(math.nan, 1, f"the model failed: {reason:.200}")
     sound = is_within(found.worst, tolerance)

@@ -14,7 +14,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.scoring.scores import score_encoded
 from beyond_perplexity.vocabulary import BOS, EOS
 
-DEPTH = 3
+_DEPTH = 3
 
 
 def check_continuations(subject: Subject) -> Evidence:
@@ -36,7 +36,7 @@ def check_continuations(subject: Subject) -> Evidence:
             detail = f"what follows {len(node)} tokens {list(node)} has {ratio:.6g} of their P"
         if math.isnan(ratio):
             break
-        if len(node) < min(DEPTH, limit - 1) and likely is not None:
+        if len(node) < min(_DEPTH, limit - 1) and likely is not None:
             drawn = int(generator.choice(subject.possible))
             nodes.append((*node, likely))
             if not node:

@@ -14,9 +14,9 @@ from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.witness import Witness, numbered_words
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
 
-SHORT, LONG = 6, 23
+_SHORT, _LONG = 6, 23
 # Contexts and strides of the long text: none, the default, and strides that do not fit its length.
-WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
+_WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
 
 
 class Coverage(NamedTuple):
@@ -64,7 +64,7 @@ def count_scored(
 
 def scale_of(subject: Subject) -> float:
     """Return how often a token is counted where nothing is cut: not 1 for another base."""
-    return float(np.median(count_scored(subject, SHORT, None, None).counts)) or 1.0
+    return float(np.median(count_scored(subject, _SHORT, None, None).counts)) or 1.0
 
 
 def check_beginning(subject: Subject) -> Evidence:
@@ -73,14 +73,14 @@ def check_beginning(subject: Subject) -> Evidence:
     if literal:
         detail = f"the tokenizer itself adds <s> or </s>, {literal} times: they count twice"
         return Evidence(float(literal), len(subject.encoded), detail)
-    found = count_scored(subject, SHORT, None, None)
+    found = count_scored(subject, _SHORT, None, None)
     times = float(found.counts[0]) / scale_of(subject)
     off = abs(times - 1)
     detail = f"the first token is scored {times:.3g} times"
     wrong = _wrong_starts(found.inputs)
     if wrong is not None and off < 0.5:
-        return Evidence(1.0, SHORT, f"the first token is scored after {wrong}")
-    return Evidence(off, SHORT, detail)
+        return Evidence(1.0, _SHORT, f"the first token is scored after {wrong}")
+    return Evidence(off, _SHORT, detail)
 
 
 def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
@@ -96,7 +96,7 @@ def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:
 
 def check_end(subject: Subject) -> Evidence:
     """See that the end of a text is scored once."""
-    times = float(count_scored(subject, SHORT, None, None).counts[-1]) / scale_of(subject)
+    times = float(count_scored(subject, _SHORT, None, None).counts[-1]) / scale_of(subject)
     return Evidence(abs(times - 1), 1, f"</s> is scored {times:.3g} times")
 
 
@@ -107,8 +107,8 @@ def check_windows(subject: Subject) -> Evidence:
     """
     worst, detail, places = 0.0, "each token once", 0
     scale = scale_of(subject)
-    for context, stride in WINDOWS:
-        counts, inputs = count_scored(subject, LONG, context, stride)
+    for context, stride in _WINDOWS:
+        counts, inputs = count_scored(subject, _LONG, context, stride)
         inner = counts[1:-1] / scale
         off = np.abs(inner - 1)
         places += len(inner)
@@ -118,6 +118,6 @@ def check_windows(subject: Subject) -> Evidence:
             return Evidence(1.0, places, f"{how}: {longest} tokens are given to the model")
         if not off.max() <= worst:
             worst, place = float(off.max()), int(off.argmax())
-            many = f"{int(np.sum(off > 0.5))} of {LONG} tokens wrongly"
+            many = f"{int(np.sum(off > 0.5))} of {_LONG} tokens wrongly"
             detail = f"{how}: token {place + 2} is scored {inner[place]:.3g} times ({many})"
     return Evidence(worst, places, detail)

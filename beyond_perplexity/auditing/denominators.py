@@ -10,7 +10,7 @@ from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.scoring.documents import DocumentRow
 
 # Letters of one to four bytes, so that characters taken for bytes show in any language.
-PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")
+_PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")
 
 
 def check_denominators(subject: Subject) -> Evidence:
@@ -20,7 +20,7 @@ def check_denominators(subject: Subject) -> Evidence:
     texts); bytes are those of UTF-8. The deviation is the largest share by which one is off, and so
     that of the logarithm of a perplexity.
     """
-    texts = [*subject.texts, *PROBES]
+    texts = [*subject.texts, *_PROBES]
     if subject.kind == "cleaned":
         texts = [re.sub(" +", " ", text).strip(" ") for text in texts]
     rows = {row.doc_id: row for row in subject.rows(texts)}

@@ -7,7 +7,7 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject
 
-LONGEST = 1024  # tokens of the long row: overflows often come late
+_LONGEST = 1024  # tokens of the long row: overflows often come late
 
 
 def check_numbers(subject: Subject) -> Evidence:
@@ -18,7 +18,7 @@ def check_numbers(subject: Subject) -> Evidence:
     """
     limit = subject.model.context_length
     room = max(2, MOST_LOGITS // subject.model.vocabulary_size)
-    long = min(LONGEST, limit or LONGEST, room)
+    long = min(_LONGEST, limit or _LONGEST, room)
     tiled = subject.pieces[:, 1:].flatten().repeat(1 + long // (subject.pieces.numel() - 1 or 1))
     rows = [subject.pieces, torch.cat([subject.pieces[:1, 0], tiled[: long - 1]])[None]]
     wrong, seen, first = 0, 0, ""

@@ -13,9 +13,9 @@ from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject
 from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
 
-TEXTS = 6
-LONGEST_TEXT = 64  # tokens
-NOTICED = 1e-3  # nats a prediction, above which an explanation is looked for
+_TEXTS = 6
+_LONGEST_TEXT = 64  # tokens
+_NOTICED = 1e-3  # nats a prediction, above which an explanation is looked for
 
 
 def check_likelihood(subject: Subject) -> Evidence:
@@ -37,7 +37,7 @@ def check_likelihood(subject: Subject) -> Evidence:
         if math.isnan(off) or off > worst:
             worst = off
             detail = f"text {index + 1} has {said:.6g}, its logits say {expected:.6g} nats"
-            if not off <= NOTICED:
+            if not off <= _NOTICED:
                 detail += _explain(said, parts)
         if math.isnan(off):
             break
@@ -47,14 +47,14 @@ def check_likelihood(subject: Subject) -> Evidence:
 def _beginnings(subject: Subject) -> list[str]:
     """Return an empty text, and beginnings of texts that the context holds whole."""
     model = subject.model
-    room = min(LONGEST_TEXT, model.context_length or LONGEST_TEXT)
+    room = min(_LONGEST_TEXT, model.context_length or _LONGEST_TEXT)
     room = min(room, MOST_LOGITS // model.vocabulary_size)
     found = [""]
     for text in subject.texts:
         words = text.split(" ")
         while words and len(subject.vocabulary.encode([" ".join(words)])[0]) >= room:
             words = words[: len(words) // 2]
-        if any(words) and len(found) < TEXTS:
+        if any(words) and len(found) < _TEXTS:
             found.append(" ".join(words))
     return found
 

@@ -18,7 +18,7 @@ from beyond_perplexity.models.registry import find_bring
 from beyond_perplexity.scoring.documents import TextKind
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
 
-PRECISIONS = {kind: getattr(torch, kind) for kind in ("float32", "bfloat16", "float16")}
+AUDIT_PRECISIONS = {kind: getattr(torch, kind) for kind in ("float32", "bfloat16", "float16")}
 
 
 class AuditedModel(NamedTuple):
@@ -59,22 +59,22 @@ def load_audited(
     device : str
         ``"auto"`` takes a GPU where there is one.
     precision : str
-        A key of `PRECISIONS`: the type that weights are rounded to.
+        A key of `AUDIT_PRECISIONS`: the type that weights are rounded to.
 
     Raises
     ------
     InputError
         When there is no such model, its folder is damaged, or it has no likelihood.
     """
-    if precision not in PRECISIONS:
-        known = ", ".join(PRECISIONS)
+    if precision not in AUDIT_PRECISIONS:
+        known = ", ".join(AUDIT_PRECISIONS)
         raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")
     if (Path(name) / DESCRIPTION).is_file():
         model, vocabulary, description = load_model(name, device)
         cleaning = _cleaning_of(description)
     else:
         model, vocabulary, cleaning = *_bring(str(name), choose_device(device)), None
-    return AuditedModel(model.to(PRECISIONS[precision]), vocabulary, cleaning)
+    return AuditedModel(model.to(AUDIT_PRECISIONS[precision]), vocabulary, cleaning)
 
 
 def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
@@ -102,6 +102,8 @@ def _cleaning_of(description: dict[str, Any]) -> Preprocessing | None:
 
 def _bring(name: str, device: torch.device) -> tuple[LanguageModel, Vocabulary]:
     """Take a model by the first family that brings one of that name."""
+    if not Path(name).is_dir() and (Path(name).is_absolute() or name.count("/") > 1):
+        raise InputError(f"{name}: is no folder; give that of a model, or a name on a hub")
     for family in FAMILIES:
         bring = find_bring(family) if FAMILIES[family].bring else None
         if bring is not None:

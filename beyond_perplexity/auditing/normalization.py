@@ -9,10 +9,10 @@ from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions
 from beyond_perplexity.invariance.streams import stream
 
-ALL = 2048  # so many ids are all scored; of more, some
-LIKELIEST, DRAWN = 256, 128
-ROWS_SUMMED, PLACES_SUMMED = 4, 16
-AT_ONCE = 16
+_ALL = 2048  # so many ids are all scored; of more, some
+_LIKELIEST, _DRAWN = 256, 128
+_ROWS_SUMMED, _PLACES_SUMMED = 4, 16
+_AT_ONCE = 16
 
 
 def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
@@ -30,10 +30,10 @@ def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
         int64, rising.
     """
     size = shares.shape[-1]
-    if size <= ALL:
+    if size <= _ALL:
         return torch.arange(size)
-    likely = shares.flatten(0, -2).sum(0).topk(LIKELIEST).indices
-    drawn = stream(subject.seed, "audit/ids").choice(size, DRAWN, replace=False)
+    likely = shares.flatten(0, -2).sum(0).topk(_LIKELIEST).indices
+    drawn = stream(subject.seed, "audit/ids").choice(size, _DRAWN, replace=False)
     return torch.cat([likely, torch.from_numpy(drawn)]).unique()
 
 
@@ -44,14 +44,14 @@ def check_normalization(subject: Subject) -> Evidence:
     have what the softmax of the logits leaves it. A prefix that is itself impossible has no
     distribution and is left out.
     """
-    inputs = subject.pieces[:ROWS_SUMMED, :PLACES_SUMMED]  # (B, T)
+    inputs = subject.pieces[:_ROWS_SUMMED, :_PLACES_SUMMED]  # (B, T)
     rows = len(inputs)
     shares = distributions(subject.logits(inputs))  # (B, T, V)
     ids = chosen_ids(subject, shares)  # (N,)
     total = 1 - shares[..., ids].sum(-1)  # (B, T)
     if len(ids) == shares.shape[-1]:
         total = torch.zeros_like(total)
-    for part in ids.split(AT_ONCE):
+    for part in ids.split(_AT_ONCE):
         repeated = inputs.repeat(len(part), 1)  # (N' B, T)
         targets = part.repeat_interleave(rows)[:, None].expand_as(repeated)  # (N' B, T)
         scores = subject.log_probs(repeated, targets.contiguous())  # (N' B, T)

@@ -8,7 +8,7 @@ from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.scoring.documents import DocumentRow, ScoredText
 
-TEXTS_ORDERED = 8
+_TEXTS_ORDERED = 8
 
 
 def check_order(subject: Subject) -> Evidence:
@@ -16,7 +16,7 @@ def check_order(subject: Subject) -> Evidence:
 
     The deviation is in nats a prediction. Rows are told by ``doc_id``.
     """
-    chosen = list(enumerate(subject.texts))[:TEXTS_ORDERED]
+    chosen = list(enumerate(subject.texts))[:_TEXTS_ORDERED]
     texts: list[ScoredText | str] = [ScoredText(number, text) for number, text in chosen]
     first = {row.doc_id: row for row in subject.rows(texts)}
     turned = {row.doc_id: row for row in subject.rows(texts[::-1])}

@@ -12,7 +12,7 @@ from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, ClosedVocabulary
 
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
-HARD = (
+_HARD = (
     "The CAT sat.",
     "caf\u00e9 na\u00efve",
     "cafe\u0301",
@@ -22,7 +22,7 @@ HARD = (
     'don\'t "quote" `tick` ... --',
     "<s> </s> <unk> <|endoftext|>",
 )
-WHITE = ("one two", "one  two", "one\ttwo", "one\ntwo", " one two", "one two ")
+_WHITE = ("one two", "one  two", "one\ttwo", "one\ntwo", " one two", "one two ")
 
 
 def check_round_trip(subject: Subject) -> Evidence:
@@ -32,7 +32,7 @@ def check_round_trip(subject: Subject) -> Evidence:
     other words must come back. Where the model reads texts as they are, those that differ in white
     space alone must also have different ids. The deviation is the number of texts that change.
     """
-    texts = [*subject.texts, *HARD]
+    texts = [*subject.texts, *_HARD]
     encoded = subject.vocabulary.encode(texts)
     decoded = subject.vocabulary.decode(encoded)
     closed = isinstance(subject.vocabulary, ClosedVocabulary)
@@ -57,7 +57,7 @@ def check_round_trip(subject: Subject) -> Evidence:
 def _like_white_space(subject: Subject) -> str:
     """Say which two texts that differ in white space alone have the same ids; empty: none."""
     seen: dict[bytes, str] = {}
-    for text, ids in zip(WHITE, subject.vocabulary.encode(WHITE), strict=True):
+    for text, ids in zip(_WHITE, subject.vocabulary.encode(_WHITE), strict=True):
         other = seen.setdefault(ids.tobytes(), text)
         if other != text:
             return f"{other!r} and {text!r} have the same ids"

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 
-CUT = 1000  # characters of a document: enough for a window or two
+CUT_AT = 1000  # characters of a document: enough for a window or two
 
 
 def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
-    """Draw documents from a stream that is not held, each cut before the last blank within `CUT`.
+    """Draw documents from a stream that is not held, each cut at the last blank within `CUT_AT`.
 
     Parameters
     ----------
@@ -47,6 +47,6 @@ def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= CUT:
+    if len(text) <= CUT_AT:
         return text
-    return text[:CUT].rpartition(" ")[0] or text[:CUT]
+    return text[:CUT_AT].rpartition(" ")[0] or text[:CUT_AT]

@@ -22,7 +22,7 @@ from beyond_perplexity.scoring.scores import LOGIT_ROWS
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Scores a stream of texts as `scoring.documents.score_rows` does, with its arguments.
-Scorer = Callable[..., Iterable[list[DocumentRow]]]
+TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 
 PLACES = 24  # positions of a piece
 PIECES = 6
@@ -58,7 +58,7 @@ class Subject:
     vocabulary: Vocabulary
     texts: Sequence[str]
     kind: TextKind = "cleaned"
-    score: Scorer = field(default=score_rows)
+    score: TextScorer = field(default=score_rows)
     seed: int = 1
 
     def __post_init__(self) -> None:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from beyond_perplexity.auditing.evidence import Finding
-from beyond_perplexity.rosetta.speech import Number
+from beyond_perplexity.rosetta.speech import PrintedNumber
 
-WIDTH = 14
+_WIDTH = 14
 
 
 def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -16,7 +16,7 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
     for one in findings:
         verdict = "ok   " if one.sound else "ALARM"
         within = f"{one.worst:.3g} (at most {one.tolerance:.2g})"
-        yield f"{verdict} {one.check:{WIDTH}} {within}: {one.detail}"
+        yield f"{verdict} {one.check:{_WIDTH}} {within}: {one.detail}"
         if one.because:
             yield f"{'':6}follows from the alarm of {one.because}"
         elif not one.sound:
@@ -28,7 +28,7 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
     yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done
 
 
-def describe_numbers(numbers: Sequence[Number]) -> Iterator[str]:
+def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
     """Yield the lines of the numbers of programs."""
     for one in numbers:
         value = "none" if math.isnan(one.value) else f"{one.value:.6g}"

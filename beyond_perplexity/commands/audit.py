@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, whole
-from beyond_perplexity.auditing.loading import PRECISIONS
+from beyond_perplexity.auditing.loading import AUDIT_PRECISIONS
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.audit import audit
@@ -41,7 +41,7 @@ def _parser() -> CommandParser:
     add("--rosetta", action="store_true", help="the numbers of other programs, of the whole text")
     add(
         "--precision",
-        choices=list(PRECISIONS),
+        choices=list(AUDIT_PRECISIONS),
         default="float32",
         help="type of the model's numbers (default float32); tolerances follow its rounding",
     )

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.style import COLUMN_WIDTH, package_style
 
-LEAST, MOST = 1e-8, 1e8  # of the tolerance: what is drawn at the edges
-SOUND, ALARM = "#0072B2", "#D55E00"
+_LEAST, _MOST = 1e-8, 1e8  # of the tolerance: what is drawn at the edges
+_SOUND, _ALARM = "#0072B2", "#D55E00"
 
 
 def draw_deviations(table: pd.DataFrame) -> Figure:
@@ -30,13 +30,13 @@ def draw_deviations(table: pd.DataFrame) -> Figure:
         figure = Figure(figsize=(COLUMN_WIDTH, 0.6 + 0.17 * len(table)), layout="constrained")
         axis = figure.add_subplot()
         for place, row in enumerate(table.itertuples()):
-            colour = SOUND if row.sound else ALARM
+            colour = _SOUND if row.sound else _ALARM
             axis.plot(
                 _multiple(row.worst, row.tolerance), place, "o" if row.sound else "X", c=colour
             )
         axis.axvline(1, color="#777777", linewidth=0.8)
         axis.set_xscale("log")
-        axis.set_xlim(LEAST / 3, MOST * 3)
+        axis.set_xlim(_LEAST / 3, _MOST * 3)
         axis.set_yticks(range(len(table)), list(table["check"]))
         axis.set_ylim(len(table) - 0.5, -0.5)
         axis.set_xlabel("Deviation / tolerance (alarms are right of 1)")
@@ -46,7 +46,7 @@ def draw_deviations(table: pd.DataFrame) -> Figure:
 def _multiple(worst: float, tolerance: float) -> float:
     """Return a deviation as a multiple of its tolerance, within what is drawn."""
     if math.isnan(worst):
-        return MOST
+        return _MOST
     if not tolerance:
-        return MOST if worst else LEAST
-    return min(max(worst / tolerance, LEAST), MOST)
+        return _MOST if worst else _LEAST
+    return min(max(worst / tolerance, _LEAST), _MOST)

@@ -19,13 +19,13 @@ from beyond_perplexity.library.given import GivenFiles
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.rosetta.rows import PROGRAMS, translate
-from beyond_perplexity.rosetta.speech import Number, Speech
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech
 from beyond_perplexity.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = [*Finding._fields[:-1], "unit", "because"]
+_COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 
 
 class Audit(Result):
@@ -36,7 +36,7 @@ class Audit(Result):
     model : str
         What was audited.
     findings : sequence of Finding
-    numbers : sequence of Number
+    numbers : sequence of PrintedNumber
         Of other programs, and ours beside them; empty where they were not asked for.
 
     Attributes
@@ -47,15 +47,17 @@ class Audit(Result):
         The checks that do and that no other alarm explains.
     """
 
-    def __init__(self, model: str, findings: Sequence[Finding], numbers: Sequence[Number]) -> None:
+    def __init__(
+        self, model: str, findings: Sequence[Finding], numbers: Sequence[PrintedNumber]
+    ) -> None:
         rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.alarms = [one.check for one in findings if not one.sound and not one.because]
         others = [{**one._asdict(), "version": PROGRAMS[one.program].version} for one in numbers]
-        rosetta = pd.DataFrame(others, columns=[*Number._fields, "version"])
+        rosetta = pd.DataFrame(others, columns=[*PrintedNumber._fields, "version"])
         summary = {"model": model, "sound": self.sound, "alarms": self.alarms}
         lines = [*describe_findings(findings), *describe_numbers(numbers)]
-        table = pd.DataFrame(rows, columns=COLUMNS)
+        table = pd.DataFrame(rows, columns=_COLUMNS)
         super().__init__(
             "audit",
             table,
@@ -130,5 +132,5 @@ def audit(
     return Audit(name, findings, numbers)
 
 
-def _translate(held: AuditedModel, path: Path) -> list[Number]:
+def _translate(held: AuditedModel, path: Path) -> list[PrintedNumber]:
     return translate(Speech(held.model, held.vocabulary, list(held.read(path)), held.kind))

@@ -123,14 +123,12 @@ def compare(
         )
         finished = run_comparison(given, None if out is None else Path(out))
     found = finished.found
-    tables = {"curves": lambda: found.curves}
-    if found.raw is not None:
-        tables["raw"] = lambda: found.raw
+    held = {"curves": found.curves, "raw": found.raw}
     return Result(
         "compare",
         found.measures,
         text=comparison_text(found),
         summary={"groups": found.groups, "exchanged": found.exchanged},
-        tables=tables,
+        tables={name: lambda frame=frame: frame for name, frame in held.items() if frame is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )

@@ -19,7 +19,7 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.library.given import check_outputs, check_numbers
+from beyond_perplexity.library.given import check_numbers, check_outputs
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
@@ -129,7 +129,7 @@ def _of_texts(
     if isinstance(originals, str | os.PathLike):
         if distorted is not None:
             raise InputError("distorted: originals is a file of both sentences; leave it out")
-        pairs = read_pairs(originals)
+        pairs = read_pairs(Path(originals))
     else:
         pairs = _sentence_pairs(originals, distorted, phenomena)
     cleaning = _cleaning(opened.description, tokenized)
@@ -163,9 +163,8 @@ def _rows(**columns: Iterable[Any] | None) -> Iterator[tuple[Any, ...]]:
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
             kind = type(given).__name__
             raise InputError(f"{name}: is of type {kind}; give one of each pair, in an iterable")
-    held = [name for name in columns if columns[name] is not None]
-    filled = (columns[name] for name in held)
-    for number, row in enumerate(zip_longest(*filled, fillvalue=_LACKING), start=1):
+    held = {name: values for name, values in columns.items() if values is not None}
+    for number, row in enumerate(zip_longest(*held.values(), fillvalue=_LACKING), start=1):
         for name, value in zip(held, row, strict=True):
             if value is _LACKING:
                 raise InputError(f"{name}: has no value for pair {number}; give one for each pair")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from types import TracebackType
@@ -79,7 +79,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
         if isinstance(given, str | os.PathLike):
             _refuse_groups(groups, name, "is a file")
             return Path(given)
-        if (table := arrow_table(given)) is not None:
+        if (table := arrow_table(given, name)) is not None:
             _refuse_groups(groups, name, "is a table")
             return self._write(name, _text_batches(table, name))
         return self._write(name, _batches(_iterated(given, name), groups, name))
@@ -94,7 +94,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
         """
         if isinstance(given, str | os.PathLike):
             return Path(given)
-        table = arrow_table(given)
+        table = arrow_table(given, name)
         if table is None:
             raise InputError(
                 f"{name}: is of type {type(given).__name__}; give a path, a DataFrame or an "
@@ -104,7 +104,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
 
     def tables(self, given: Any, name: str) -> list[str]:
         """Return the files of one table or several; see `table`."""
-        several = listed(given)
+        several = listed(given, name)
         names = [name] if len(several) == 1 else [f"{name}[{k}]" for k in range(len(several))]
         return [str(self.table(one, own)) for one, own in zip(several, names, strict=True)]
 
@@ -127,7 +127,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
 _SUFFIX = ".parquet"
 
 
-def arrow_table(given: Any) -> pa.Table | pa.RecordBatchReader | None:
+def arrow_table(given: Any, name: str) -> pa.Table | pa.RecordBatchReader | None:
     """Return a DataFrame or anything of Arrow as such; None: it is no table."""
     if isinstance(given, pa.Table | pa.RecordBatchReader):
         return given
@@ -138,11 +138,10 @@ def arrow_table(given: Any) -> pa.Table | pa.RecordBatchReader | None:
             return pa.Table.from_pandas(given, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as error:
             said = " ".join(str(error).split())
-            raise InputError(
-                f"the DataFrame cannot be read ({said}); convert the column"
-            ) from error
+            raise InputError(f"{name}: cannot be read ({said}); convert the column") from error
     if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_pylist"):  # Polars, DuckDB
-        return pa.RecordBatchReader.from_stream(given)
+        with suppress(pa.ArrowInvalid):  # of one column alone: an iterable
+            return pa.RecordBatchReader.from_stream(given)
     return None
 
 
@@ -199,9 +198,9 @@ def _check_text(text: Any, place: str) -> None:
         raise InputError(f"{place} has half a surrogate pair; it is no Unicode text") from error
 
 
-def listed(given: Any) -> Sequence[Any]:
+def listed(given: Any, name: str) -> Sequence[Any]:
     """Return one or several of something as a list; tables and paths are one."""
-    if isinstance(given, str | os.PathLike) or arrow_table(given) is not None:
+    if isinstance(given, str | os.PathLike) or arrow_table(given, name) is not None:
         return [given]
     return list(given)
 

@@ -11,8 +11,8 @@ from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library.given import (
     GROUP_COLUMN,
     GivenFiles,
-    check_outputs,
     check_numbers,
+    check_outputs,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.ngrams.text import UnknownRule

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.library.given import check_outputs, check_numbers
+from beyond_perplexity.library.given import check_numbers, check_outputs
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
@@ -131,7 +131,7 @@ def _pairs(references: Any, hypotheses: Iterable[str] | None, gold: Any) -> Iter
     if isinstance(references, str | os.PathLike):
         if hypotheses is not None:
             raise InputError("hypotheses: references is a file of both texts; leave it out")
-        yield from read_scored_pairs(references, gold)
+        yield from read_scored_pairs(Path(references), gold)
         return
     for name, given in (("references", references), ("hypotheses", hypotheses)):
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):

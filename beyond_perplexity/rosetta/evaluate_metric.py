@@ -15,12 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from beyond_perplexity.rosetta.speech import Number, Speech, following
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, after_beginning, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity_of
 
 
-def translate_metric(speech: Speech) -> list[Number]:
+def translate_metric(speech: Speech) -> list[PrintedNumber]:
     """Return the mean of the perplexities of the texts."""
     most = speech.context - 1  # max_length leaves room for the beginning of text
 
@@ -28,10 +27,10 @@ def translate_metric(speech: Speech) -> list[Number]:
         for number, ids in enumerate(speech.encoded):
             if len(ids):
                 kept = ids[:most]
-                yield ScoreWindow(number, following(kept), len(kept))
+                yield ScoreWindow(number, after_beginning(kept), len(kept))
 
-    found = [(perplexity_of(float(s.sum()), len(s)), len(s)) for _, s in speech.score(windows())]
-    refused = len(found) < len(speech.texts) or most < 1
+    found = [(power_of(float(s.sum()), len(s)), len(s)) for _, s in speech.score(windows())]
+    refused = not found or len(found) < len(speech.texts)
     mean = math.nan if refused else math.fsum(value for value, _ in found) / len(found)
     cut = sum(len(ids) > most for ids in speech.encoded)
     how = (
@@ -41,4 +40,4 @@ def translate_metric(speech: Speech) -> list[Number]:
     if refused:
         how = f"the program refuses a text without a token; {how}"
     scored = sum(count for _, count in found)
-    return [Number("evaluate", "mean_perplexity", mean, scored, how)]
+    return [PrintedNumber("evaluate", "mean_perplexity", mean, scored, how)]

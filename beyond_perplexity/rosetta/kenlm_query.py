@@ -17,16 +17,15 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from beyond_perplexity.rosetta.speech import Number, Speech
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow, check_window, cut_windows, score_windows
-from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import UNK, ClosedVocabulary
 
-AT_ONCE = 16
+_AT_ONCE = 16
 
 
 @torch.no_grad()
-def translate_query(speech: Speech) -> list[Number]:
+def translate_query(speech: Speech) -> list[PrintedNumber]:
     """Return both perplexities."""
     encoded = speech.vocabulary.encode(speech.texts)
     context, stride = check_window(speech.model, speech.context_length, None)
@@ -48,11 +47,11 @@ def translate_query(speech: Speech) -> list[Number]:
     how = "per word, the end of each line being a word; each document is a line"
     program = "KenLM"
     return [
-        Number(program, "Perplexity including OOVs", perplexity_of(total, tokens), scored, how),
-        Number(
+        PrintedNumber(program, "Perplexity including OOVs", power_of(total, tokens), scored, how),
+        PrintedNumber(
             program,
             "Perplexity excluding OOVs",
-            perplexity_of(total - unknown, tokens - oov),
+            power_of(total - unknown, tokens - oov),
             scored - oov,
             f"{how}; {oov:,} words that the model lacks are left out of log P and of N",
         ),
@@ -61,6 +60,6 @@ def translate_query(speech: Speech) -> list[Number]:
 
 def _scores(speech: Speech, windows: list[ScoreWindow]) -> Iterator[tuple[ScoreWindow, np.ndarray]]:
     """Yield windows with ln p of their counted predictions."""
-    for start in range(0, len(windows), AT_ONCE):
-        batch = windows[start : start + AT_ONCE]
+    for start in range(0, len(windows), _AT_ONCE):
+        batch = windows[start : start + _AT_ONCE]
         yield from zip(batch, score_windows(speech.model, batch), strict=True)

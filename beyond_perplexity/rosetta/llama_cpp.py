@@ -17,12 +17,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.speech import Number, Speech, following
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, after_beginning, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import BOS
 
-CONTEXT = 512
+_CONTEXT = 512
 
 
 def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[ScoreWindow]:
@@ -34,20 +33,20 @@ def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[Score
         yield ScoreWindow(number, chunk, context - context // 2 - 1)
 
 
-def translate_chunks(speech: Speech) -> list[Number]:
+def translate_chunks(speech: Speech) -> list[PrintedNumber]:
     """Return the "Final estimate" of the perplexity."""
-    context = min(CONTEXT, speech.context)
+    context = min(_CONTEXT, speech.context)
     begins = speech.adds_beginning
     ids = speech.join("\n")
-    ids = following(ids) if begins else ids
+    ids = after_beginning(ids) if begins else ids
     how = (
         f"per token of the second halves of chunks of {context} tokens; the others are context "
         "alone, and the last, shorter chunk is left out; documents are lines of one text"
     )
     if len(ids) < 2 * context or context < 3:
         refused = f"the program refuses a text of fewer than {2 * context} tokens; {how}"
-        return [Number("llama.cpp", "PPL", math.nan, 0, refused)]
+        return [PrintedNumber("llama.cpp", "PPL", math.nan, 0, refused)]
     scores = [found for _, found in speech.score(chunk_windows(ids, context, begins))]
     scored = sum(map(len, scores))
     log_prob = math.fsum(float(found.sum()) for found in scores)
-    return [Number("llama.cpp", "PPL", perplexity_of(log_prob, scored), scored, how)]
+    return [PrintedNumber("llama.cpp", "PPL", power_of(log_prob, scored), scored, how)]

@@ -21,11 +21,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.speech import Number, Speech, following
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, after_beginning, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity_of
 
-WINDOWS = (
+_WINDOWS = (
     "windows of {context} tokens that share one token; the beginning of text is seen; the end of a "
     "document is not scored"
 )
@@ -34,13 +33,13 @@ WINDOWS = (
 def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[ScoreWindow]:
     """Cut a document of n tokens into windows whose predictions are its n tokens."""
     if len(ids):
-        yield ScoreWindow(document, following(ids[:context]), min(context, len(ids)))
+        yield ScoreWindow(document, after_beginning(ids[:context]), min(context, len(ids)))
     for begin in range(context, len(ids), context):
         end = min(begin + context, len(ids))
         yield ScoreWindow(document, ids[end - context - 1 : end], end - begin)
 
 
-def translate_rolling(speech: Speech) -> list[Number]:
+def translate_rolling(speech: Speech) -> list[PrintedNumber]:
     """Return word and byte perplexity and bits per byte."""
     encoded = [speech.encode(text, special=True) for text in speech.texts]
     windows = (
@@ -51,19 +50,19 @@ def translate_rolling(speech: Speech) -> list[Number]:
     log_prob = math.fsum(float(scores.sum()) for _, scores in speech.score(windows))
     words = sum(len(re.split(r"\s+", text)) for text in speech.texts)
     size = sum(len(text.encode()) for text in speech.texts)
-    tokens, how = sum(map(len, encoded)), WINDOWS.format(context=speech.context)
+    tokens, how = sum(map(len, encoded)), _WINDOWS.format(context=speech.context)
     bits = -log_prob / size / math.log(2) if size else math.nan
     program = "lm-evaluation-harness"
     return [
-        Number(
-            program, "word_perplexity", perplexity_of(log_prob, words), tokens, f"per word; {how}"
+        PrintedNumber(
+            program, "word_perplexity", power_of(log_prob, words), tokens, f"per word; {how}"
         ),
-        Number(
+        PrintedNumber(
             program,
             "byte_perplexity",
-            perplexity_of(log_prob, size) if size else math.nan,
+            power_of(log_prob, size),
             tokens,
             f"per byte, which is 2 to the bits per byte; {how}",
         ),
-        Number(program, "bits_per_byte", bits, tokens, f"base 2, per byte of UTF-8; {how}"),
+        PrintedNumber(program, "bits_per_byte", bits, tokens, f"base 2, per byte of UTF-8; {how}"),
     ]

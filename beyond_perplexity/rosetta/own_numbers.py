@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from beyond_perplexity.rosetta.speech import Number, Speech
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech
 from beyond_perplexity.scoring.summary import measure
 
 
-def translate_own(speech: Speech) -> list[Number]:
+def translate_own(speech: Speech) -> list[PrintedNumber]:
     """Return the perplexities per token and word and the bits per byte."""
     found: dict[str, Any] = measure(
         speech.model,
@@ -27,7 +27,7 @@ def translate_own(speech: Speech) -> list[Number]:
         "bits per byte": found["bits"]["byte"],
     }
     return [
-        Number("beyond-perplexity", name, _value(value), found["n"]["token"], how)
+        PrintedNumber("beyond-perplexity", name, _value(value), found["n"]["token"], how)
         for name, value in numbers.items()
     ]
 

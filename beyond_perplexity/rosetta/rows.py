@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 from typing import NamedTuple
 
 from beyond_perplexity import __version__
-from beyond_perplexity.rosetta.speech import Number, Speech, Translate
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, Translate
 
 
 class Program(NamedTuple):
@@ -37,7 +37,7 @@ PROGRAMS = {
 }
 
 
-def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[Number]:
+def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
     """Return the numbers that other programs would print.
 
     Parameters
@@ -48,7 +48,7 @@ def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[Num
         Of `PROGRAMS`; None: all.
     """
     wanted = [row for name, row in PROGRAMS.items() if programs is None or name in programs]
-    numbers: list[Number] = []
+    numbers: list[PrintedNumber] = []
     for row in wanted:
         function: Translate = resolve_name(row.reference)
         numbers += function(speech)

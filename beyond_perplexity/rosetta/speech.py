@@ -7,6 +7,7 @@ has, and know a model's own ids alone. `Speech` does so too.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,13 +22,14 @@ from tokenizers import Tokenizer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.scoring.documents import TextKind
 from beyond_perplexity.scoring.scores import ScoreWindow, score_windows
+from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
 
 POSITIONS = 4096  # of a batch
 LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluation-harness has it
 
 
-class Number(NamedTuple):
+class PrintedNumber(NamedTuple):
     """One number that a program would print.
 
     Attributes
@@ -157,9 +159,14 @@ def _parted(module: Any) -> Any:
     return found
 
 
-def following(ids: np.ndarray) -> np.ndarray:
+def after_beginning(ids: np.ndarray) -> np.ndarray:
     """Return ids after a beginning of text."""
     return np.concatenate([[BOS], ids]).astype(np.int64)
 
 
-Translate = Callable[[Speech], list[Number]]
+def power_of(log_prob: float, n: int) -> float:
+    """Return exp(−log_prob / n), as `scoring.summary.perplexity_of`; NaN where there is no unit."""
+    return perplexity_of(log_prob, n) if n else math.nan
+
+
+Translate = Callable[[Speech], list[PrintedNumber]]

@@ -20,12 +20,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.speech import Number, Speech
+from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
-from beyond_perplexity.scoring.summary import perplexity_of
 
-BETWEEN = "\n\n"
-STRIDE = 512
+_BETWEEN = "\n\n"
+_STRIDE = 512
 
 
 def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[ScoreWindow]:
@@ -40,14 +39,16 @@ def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[Score
             break
 
 
-def translate_stride(speech: Speech) -> list[Number]:
+def translate_stride(speech: Speech) -> list[PrintedNumber]:
     """Return the perplexity of the present recipe, and that of the one before it."""
     context = speech.context
-    stride = min(STRIDE, max(1, context // 2))
-    ids = speech.join(BETWEEN, special=True)
+    stride = min(_STRIDE, max(1, context // 2))
+    ids = speech.join(_BETWEEN, special=True)
     how = f"{context} tokens of context, a window every {stride}; no beginning and no end of text"
     if len(ids) < 2:
-        return [Number("stride recipe", "perplexity", math.nan, 0, f"too short a text; {how}")]
+        return [
+            PrintedNumber("stride recipe", "perplexity", math.nan, 0, f"too short a text; {how}")
+        ]
     losses, weights, scored = [], [], 0
     for added, scores in speech.score(stride_windows(ids, context, stride)):
         losses.append(-float(scores.mean()))
@@ -55,18 +56,18 @@ def translate_stride(speech: Speech) -> list[Number]:
         scored += len(scores)
     total = math.fsum(loss * weight for loss, weight in zip(losses, weights, strict=True))
     return [
-        Number(
+        PrintedNumber(
             "stride recipe",
             "perplexity",
-            perplexity_of(-total, sum(weights)),
+            power_of(-total, sum(weights)),
             scored,
             f"per token of the documents joined by two line ends, {how}; each window's mean counts "
             "as one token less than it adds",
         ),
-        Number(
+        PrintedNumber(
             "stride recipe",
             "perplexity, earlier recipe",
-            perplexity_of(-math.fsum(losses), len(losses)),
+            power_of(-math.fsum(losses), len(losses)),
             scored,
             f"each window's mean counts the same, however few tokens it adds; {how}",
         ),

@@ -1,8 +1,8 @@
-"""Print what other programs say of a model and a text, as JSON; run by an interpreter that has them.
+"""Print what other programs say of a model and a text, as JSON; for an interpreter that has them.
 
-It knows nothing of this package. Arguments: the folder of a Hugging Face model, a JSONL file of
-texts, and a folder to write to; optionally an ARPA file and a text of sentences for KenLM, and a
-GGUF file of the same model for llama.cpp.
+It knows nothing of this package. The folder of a Hugging Face model goes with a JSONL file of
+texts, an ARPA file with a text of sentences (for KenLM). For llama.cpp a GGUF file of the same
+model is written.
 """
 
 from __future__ import annotations
@@ -98,15 +98,108 @@ def kenlm_query(arpa: str, sentences: list[str]) -> dict[str, float]:
     }
 
 
-def llama_cpp(gguf: str, text: str, context: int) -> dict[str, float]:
-    """Walk through chunks as ``llama-perplexity`` does, with the logits of llama.cpp itself."""
-    from llama_cpp_py_sync import _cffi_bindings as bindings  # its C interface
+def write_gguf(folder: str, path: str) -> None:
+    """Write a GPT-2 of Hugging Face as GGUF, in float32."""
+    import gguf
+    from safetensors.torch import load_file
+    from transformers import AutoConfig
 
-    return {"PPL": _chunks(bindings, gguf, text, context)}
+    config = AutoConfig.from_pretrained(folder)
+    tokenizer = json.loads((Path(folder) / "tokenizer.json").read_text(encoding="utf-8"))
+    writer = gguf.GGUFWriter(path, "gpt2")
+    writer.add_context_length(config.n_positions)
+    writer.add_embedding_length(config.n_embd)
+    writer.add_feed_forward_length(4 * config.n_embd)
+    writer.add_block_count(config.n_layer)
+    writer.add_head_count(config.n_head)
+    writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    vocabulary = sorted(tokenizer["model"]["vocab"].items(), key=lambda item: item[1])
+    special = {one["content"] for one in tokenizer["added_tokens"]}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([token for token, _ in vocabulary])
+    kinds = [gguf.TokenType.CONTROL, gguf.TokenType.NORMAL]
+    writer.add_token_types([kinds[token not in special] for token, _ in vocabulary])
+    merges = tokenizer["model"]["merges"]
+    writer.add_token_merges([" ".join(m) if isinstance(m, list) else m for m in merges])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    weights = load_file(Path(folder) / "model.safetensors")
+    weights = {name.removeprefix("transformer."): part for name, part in weights.items()}
+    names = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"}
+    for layer in range(config.n_layer):
+        parts = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
+        to = ("attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down")
+        names |= {f"h.{layer}.{x}": f"blk.{layer}.{y}" for x, y in zip(parts, to, strict=True)}
+    for name, part in weights.items():
+        module, _, leaf = name.rpartition(".")
+        if module not in names:
+            continue  # the output layer is tied
+        turned = part.T if ".c_" in module and leaf == "weight" else part  # Conv1D
+        writer.add_tensor(f"{names[module]}.{leaf}", turned.contiguous().float().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
-def _chunks(bindings: object, gguf: str, text: str, context: int) -> float:
-    raise NotImplementedError
+def llama_cpp(gguf_file: str, texts: list[str], context: int) -> dict[str, float]:
+    """Walk through chunks as ``llama-perplexity`` does, with llama.cpp's tokens and logits."""
+    import llama_cpp_py_sync
+
+    # cache of keys and values in float32, so that only the order of sums differs
+    model = llama_cpp_py_sync.Llama(
+        gguf_file, n_ctx=context, n_threads=1, type_k="f32", type_v="f32", flash_attn_type=0
+    )
+    tokens = model.tokenize("\n".join(texts), add_special=True)
+    if len(tokens) < 2 * context:
+        return {"PPL": math.nan}
+    adds = model._lib.llama_vocab_get_add_bos(model._vocab)
+    total, count, first = 0.0, 0, context // 2
+    for begin in range(0, len(tokens) - len(tokens) % context, context):
+        chunk = tokens[begin : begin + context]
+        chunk[0] = model.bos_token if adds else chunk[0]
+        logits = _logits(model, chunk)
+        rows = logits[first : context - 1].astype(np.float64)
+        norm = np.log(np.exp(rows - rows.max(1, keepdims=True)).sum(1)) + rows.max(1)
+        chosen = rows[np.arange(len(rows)), tokens[begin + first + 1 : begin + context]]
+        total += float((norm - chosen).sum())
+        count += len(rows)
+    return {"PPL": math.exp(total / count)}
+
+
+def _logits(model: object, tokens: list[int]) -> np.ndarray:
+    """Return llama.cpp's logits after each token of a chunk, (T, V)."""
+    lib, ffi = model._lib, model._ffi
+    model._clear_context_state()
+    batch = lib.llama_batch_init(len(tokens), 0, 1)
+    for place, token in enumerate(tokens):
+        batch.token[place], batch.pos[place] = token, place
+        batch.n_seq_id[place], batch.seq_id[place][0], batch.logits[place] = 1, 0, 1
+    batch.n_tokens = len(tokens)
+    if lib.llama_decode(model._ctx, batch):
+        raise RuntimeError("llama_decode failed")
+    size = model.n_vocab * len(tokens)
+    held = np.frombuffer(ffi.buffer(lib.llama_get_logits(model._ctx), 4 * size), np.float32)
+    found = held.reshape(len(tokens), -1).copy()
+    lib.llama_batch_free(batch)
+    return found
+
+
+def evaluate_by_hand(folder: str, texts: list[str]) -> dict[str, float]:
+    """Work out the mean of perplexities with transformers alone, a text at a time, unpadded."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    room = model.config.max_position_embeddings - 1
+    found = []
+    for text in texts:
+        ids = [tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False).input_ids[:room]]
+        row = torch.tensor([ids])
+        with torch.no_grad():
+            found.append(math.exp(model(row, labels=row).loss))
+    return {"mean_perplexity": sum(found) / len(found)}
 
 
 def main() -> None:
@@ -116,13 +209,18 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
     if options.model:
-        texts = [json.loads(line)["text"] for line in Path(options.texts).open(encoding="utf-8")]
+        lines = Path(options.texts).read_text(encoding="utf-8").splitlines()
+        texts = [json.loads(line)["text"] for line in lines]
         harness = lm_evaluation_harness(options.model, Path(options.texts))
         found["lm-evaluation-harness"] = harness
         found["stride recipe"] = stride_recipe(options.model, texts)
-        if options.evaluate_script:
-            script = options.evaluate_script
-            found["evaluate"] = evaluate_metric(options.model, texts, script)
+        script = options.evaluate_script
+        evaluated = evaluate_metric(options.model, texts, script) if script else None
+        found["evaluate"] = evaluated or evaluate_by_hand(options.model, texts)
+    if options.gguf:
+        write_gguf(options.model, options.gguf)
+        context = json.loads((Path(options.model) / "config.json").read_text())["n_positions"]
+        found["llama.cpp"] = llama_cpp(options.gguf, texts, min(512, context))
     if options.arpa:
         lines = Path(options.sentences).read_text(encoding="utf-8").splitlines()
         found["KenLM"] = kenlm_query(options.arpa, lines)

@@ -28,7 +28,12 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 
 COMMANDS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
-FILTERS = {"tokenize", "progress", "provenance"}  # whose options are checked when they are used
+FILTERS = {
+    "audit",
+    "tokenize",
+    "progress",
+    "provenance",
+}  # whose options are checked when they are used
 OUTPUTS = {output_file, output_path, output_folder}
 
 

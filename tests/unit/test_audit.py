@@ -20,7 +20,7 @@ from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
 from beyond_perplexity.auditing.coverage import count_scored
 from beyond_perplexity.auditing.loading import load_audited
 from beyond_perplexity.auditing.rows import CHECKS
-from beyond_perplexity.auditing.sample import CUT, sample_texts
+from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.kneser_ney import KneserNey
@@ -180,7 +180,7 @@ def test_a_witness_tells_twice_from_never():
 def test_a_sample_is_cut_and_drawn_evenly():
     texts = [f"{number} " + "word " * 400 for number in range(40)]
     drawn = [sample_texts(texts, 10, seed) for seed in range(200)]
-    assert all(len(text) <= CUT and text.endswith("word") for text in drawn[0])
+    assert all(len(text) <= CUT_AT and text.endswith("word") for text in drawn[0])
     numbers = np.array([[int(text.split()[0]) for text in one] for one in drawn])
     assert (np.diff(numbers, axis=1) > 0).all()
     shares = np.bincount(numbers.ravel(), minlength=40) / 200

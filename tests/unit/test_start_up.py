@@ -31,6 +31,7 @@ HEAVY = {
 }
 # What a script has imported of these; which further modules it then chooses from by name.
 NEEDS = {
+    "audit": {"torch", "pandas", "scipy"},
     "build_speller": set(),
     "build_vocabulary": set(),
     "choose_words": set(),

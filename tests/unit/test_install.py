@@ -1,0 +1,224 @@
+"""The package installed outside the checkout: its command, the workflow in it, what extras are for.
+
+Needs the dependencies of this environment, and setuptools. A wheel is built as a user's pip builds
+it and installed into an environment of its own. Oracles: the checkout that it was built from (files
+byte for byte, fingerprints of code); the contract of exit statuses; the listing of folders.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import beyond_perplexity
+from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.errors import EXTRAS
+from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.shards import read_record
+from tests.unit.installed import ROOT, Installed, install
+
+CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
+OF_MODELS = "lightning safetensors tokenizers torch torchmetrics transformers"
+OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
+CONFIG = """\
+seed: 1
+corpora:
+  mine:
+    source: {format: text, paths: [text.txt]}
+    split: {unit: document, train: 0.6, valid: 0.2, test: 0.2}
+vocabularies:
+  words: {kind: closed, minimum_count: 1}
+models:
+  kn: {family: kneser-ney, corpus: mine, vocabulary: words, architecture: {order: 2}}
+"""
+FINGERPRINT = """
+from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
+print(fingerprint("scripts/train.py", "beyond_perplexity/models/elman.py"), ROOT)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(tmp_path_factory.mktemp("installed"))
+
+
+def listing(folder: Path) -> dict[str, int]:
+    """Return the files below a folder with when they were changed, compiled code aside."""
+    return {
+        str(path): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) -> None:
+    tops = [ROOT / name for name in CARRIED]
+    files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*"))]
+    wanted = {
+        f"beyond_perplexity/workflow/{path.relative_to(ROOT)}": path.read_bytes()
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        held = {name: wheel.read(name) for name in wheel.namelist()}
+    assert {n: c for n, c in held.items() if n.startswith("beyond_perplexity/workflow/")} == wanted
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("beyond_perplexity/**/*.py")}
+    assert modules <= set(held)
+    assert not {name.split("/")[0] for name in held} - {
+        "beyond_perplexity",
+        f"beyond_perplexity-{beyond_perplexity.__version__}.dist-info",
+    }
+    assert not (ROOT / "beyond_perplexity" / "workflow").exists()
+
+
+def test_the_code_has_the_fingerprint_that_it_has_in_the_checkout(installed: Installed) -> None:
+    """So what a checkout made is not made again by the installed package."""
+    status, said, error = installed.call("python", "-c", FINGERPRINT)
+    found, root = said.split()
+    assert (status, error) == ("0", "")
+    assert found == fingerprint("scripts/train.py", "beyond_perplexity/models/elman.py")
+    assert root == str(installed.packages / "beyond_perplexity" / "workflow")
+
+
+def test_version_help_and_wrong_use(installed: Installed) -> None:
+    version = f"beyond-perplexity {beyond_perplexity.__version__}\n"
+    assert installed.call("beyond-perplexity", "--version") == ["0", version, ""]
+    assert installed.call("python", "-m", "beyond_perplexity", "--version") == ["0", version, ""]
+    status, said, _ = installed.call("beyond-perplexity", "--help")
+    assert status == "0"
+    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in SUBCOMMANDS)
+    for number in ("0", "1", "2", "130", "141", "143"):
+        assert re.search(rf"\b{number}\b", said.partition("exit status")[2])
+    for wrong in ([], ["compute"], ["--seed", "1"], ["compare", "--no-such"]):
+        status, said, error = installed.call("beyond-perplexity", *wrong)
+        assert (status, said) == ("2", "")
+        assert "Traceback" not in error
+        assert error.startswith("usage: beyond-perplexity")
+
+
+def test_a_filter_and_its_signals(installed: Installed) -> None:
+    status, said, error = installed.call("beyond-perplexity", "tokenize", text="Hello, world!\n")
+    assert (status, said, error) == ("0", "Hello , world !\n", "")
+    missing = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
+    assert missing[0] == "1"
+    assert re.fullmatch(r"error: none\.csv: [^\n]+\n", missing[2])
+
+
+def test_compare_needs_no_extra(installed: Installed) -> None:
+    lines = [f"the cat number {n % 7} sat on mat {n} .\n" for n in range(60)]
+    (installed.outside / "a.txt").write_text("".join(lines))
+    (installed.outside / "b.txt").write_text("".join(lines[20:]))
+    flags = ["--reference", "a.txt", "--samples", "b.txt", "--out", "out"]
+    flags += ["--permutations", "9", "--bootstrap", "9"]
+    status, _, error = installed.call(
+        "beyond-perplexity", "compare", *flags, lacking=f"{OF_MODELS} {OF_WORKFLOW}"
+    )
+    assert status == "0", error
+    written = {path.name for path in (installed.outside / "out").iterdir()}
+    assert {"compare.html", "tendencies.csv"} <= written
+
+
+@pytest.mark.parametrize(
+    ("command", "lacking", "extra"),
+    [
+        ("perplexity --model m --text t", OF_MODELS, "models"),
+        ("contrast --model m --pairs p", OF_MODELS, "models"),
+        ("run --configfile c.yaml", OF_WORKFLOW, "workflow"),
+    ],
+)
+def test_what_lacks_an_extra_names_it(
+    command: str, lacking: str, extra: str, installed: Installed
+) -> None:
+    status, said, error = installed.call("beyond-perplexity", *command.split(), lacking=lacking)
+    assert (status, said) == ("1", "")
+    wanted = rf"error: [^\n]*\bpip install 'beyond-perplexity\[{extra}\]'\n"
+    assert re.fullmatch(wanted, error), error
+
+
+def test_options_are_read_without_an_extra(installed: Installed) -> None:
+    """Help is there for all: what a command needs is imported after its options are read."""
+    for name in sorted(set(SUBCOMMANDS) - {"audit"}):
+        lacking = f"{OF_MODELS} {OF_WORKFLOW}"
+        status, said, error = installed.call("beyond-perplexity", name, "--help", lacking=lacking)
+        assert status == "0", error
+        assert said.startswith(f"usage: beyond-perplexity {name} ")
+        assert "exit status: 0" in said
+
+
+def test_the_workflow_runs_where_other_scripts_are(installed: Installed) -> None:
+    """In a folder with other packages of these names; the environment is in a repository."""
+    place = installed.outside / "project"
+    for name in ("scripts", "beyond_perplexity"):
+        (place / name).mkdir(parents=True)
+        (place / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", "."], cwd=installed.environment, check=True)
+    subprocess.run(
+        [*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=installed.environment, check=True
+    )
+    (place / "config.yaml").write_text(CONFIG)
+    (place / "text.txt").write_text("The cat sat on the mat, and the dog ran away.\n" * 20)
+    before = listing(installed.packages)
+    target = "results/corpora/mine/documents.parquet"
+    options = ["--quiet", "--", target]  # how many cores: the profile in the package says it
+    status, _, error = installed.call("beyond-perplexity", "run", *options, folder="project")
+    assert status == "0", error
+    record = read_record(place / target)
+    assert record["git_commit"] is None  # not that of the repository that the package lies in
+    script = "scripts/extract_corpus.py"
+    assert record["script"] == script
+    assert record["code_fingerprint"] == fingerprint(script)
+    assert listing(installed.packages) == before
+
+
+def test_run_begins_with_a_configuration(installed: Installed) -> None:
+    place = installed.outside / "new"
+    place.mkdir()
+    status, _, error = installed.call("beyond-perplexity", "run", folder="new")
+    assert (status, error.count("\n")) == ("1", 1)
+    assert "beyond-perplexity run --init ." in error
+    status, said, error = installed.call("beyond-perplexity", "run", "--init", ".", folder="new")
+    assert (status, error) == ("0", "")
+    written = ["config.yaml", "profiles/slurm/config.yaml", "profiles/slurm/partitions.yaml"]
+    assert sorted(str(p.relative_to(place)) for p in place.rglob("*.*") if p.is_file()) == written
+    for name in written:
+        assert (place / name).read_text() == (ROOT / name).read_text()
+        assert name in said
+    assert (place / "config.yaml").read_text().startswith("# ")
+    assert yaml.safe_load((place / "config.yaml").read_text())
+    (place / "config.yaml").write_text("mine")
+    for folder in (".", "../new"):
+        status, _, error = installed.call(
+            "beyond-perplexity", "run", "--init", folder, folder="new"
+        )
+        assert (status, error.count("\n")) == ("1", 1)
+        assert "is there already" in error
+    assert (place / "config.yaml").read_text() == "mine"
+    conda = installed.call("beyond-perplexity", "run", "--sdm", "conda", folder="new")
+    assert (conda[0], conda[2].count("\n")) == ("1", 1)
+
+
+def test_the_subcommands_are_the_modules() -> None:
+    files = {path.stem.replace("_", "-") for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
+    assert files <= set(SUBCOMMANDS)
+    assert set(SUBCOMMANDS) - files <= {"audit"}
+
+
+def test_extras_install_what_the_messages_say() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {
+        extra: {Requirement(r).name.lower() for r in held}
+        for extra, held in project["optional-dependencies"].items()
+    }
+    base = {Requirement(r).name.lower() for r in project["dependencies"]}
+    for module, extra in EXTRAS.items():
+        name = {"yaml": "pyyaml"}.get(module, module)
+        assert name in extras[extra]
+        assert name not in base

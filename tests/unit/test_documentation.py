@@ -116,3 +116,10 @@ def test_formulas_are_drawn(pages) -> None:
     for path, page in pages.items():
         assert "\\frac" not in page.text, path
         assert "arithmatex" not in path.read_text(), path
+
+
+def test_every_folder_of_the_package_is_described() -> None:
+    table = (ROOT / "docs/architecture.md").read_text()
+    folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
+    assert len(folders) > 10
+    assert [name for name in folders if f"`{name}/`" not in table] == []

@@ -54,19 +54,26 @@ def write(path: Path, schema: pa.Schema, *rows: dict[str, object]) -> None:
     write_shard(path, schema, columns, {"script": "scripts/x.py", "seed": 1})
 
 
-@pytest.fixture
-def tree(tmp_path) -> Path:
-    folder = tmp_path / "some [results]"  # whose name is no pattern
+def write_tree(folder: Path) -> None:
+    """Write some of the files that a run leaves."""
     (folder / "perplexity").mkdir(parents=True)
     write_json(folder / "perplexity/gru.json", SUMMARY)
     for source, value in (("gru/beam", 1.0), ("gru/nucleus", 2.0), ("external/mine", 3.0)):
         row = {"source": source, "tendency": "length", "measure": "ks", "value": value}
+        row |= {"excess": value / 2, "p_adjusted": 0.25}
         write(folder / f"tendencies/{source}/measures.parquet", TENDENCY_MEASURES, row)
     joined = {"source": "gru/beam", "tendency": "embedding", "measure": "mmd", "value": 4.0}
     again = {"source": "gru/beam", "tendency": "length", "measure": "ks", "value": 1.0}
     write(folder / "embeddings/wiki/measures.parquet", TENDENCY_MEASURES, again, joined)
     write(folder / "contrastive/wiki/gru.parquet", CONTRASTS, {"model": "gru", "value": 0.5})
     write(folder / "contrastive/wiki/differences.parquet", CONTRAST_DIFFERENCES, {"first": "gru"})
+    write_json(folder / "configuration.json", {"seed": 1})
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    folder = tmp_path / "some [results]"  # whose name is no pattern
+    write_tree(folder)
     return folder
 
 
@@ -159,10 +166,10 @@ def test_a_file_that_is_no_perplexity_is_one_line(tree, text) -> None:
 
 def test_configuration_and_records(tree) -> None:
     results = load_results(tree)
+    assert results.configuration == {"seed": 1}
+    (tree / "configuration.json").unlink()
     with pytest.raises(InputError, match=r"configuration\.json: no such file; run the workflow"):
         results.configuration  # noqa: B018
-    write_json(tree / "configuration.json", {"seed": 1})
-    assert results.configuration == {"seed": 1}
     records = results.records.set_index("file")
     assert records.loc["perplexity/gru.json", "seed"] == 5
     assert records.loc["contrastive/wiki/gru.parquet", ["kind", "script"]].tolist() == [

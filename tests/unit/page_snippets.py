@@ -146,7 +146,7 @@ def _read_snakemake(given: list[str]) -> None:
     parser: argparse.ArgumentParser = get_argument_parser()
     known = parser.parse_args([word for word in given if word])
     files = map(Path, [*np.ravel(known.profile or []), *np.ravel(known.configfile or [])])
-    # A file of the reader's own has no folder on a page. (What follows --configfile is a file, too.)
+    # A file of the reader's own has no folder on a page; what follows --configfile is a file.
     missing = [path for path in files if not (ROOT / path).exists()]
     assert all(path.suffix == ".yaml" and len(path.parts) == 1 for path in missing), missing
 

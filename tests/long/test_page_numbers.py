@@ -42,6 +42,14 @@ CONTRASTED = {
     "sentence RNN, 150, trained at 10%": "sentence-rnn-150-10",
     **{name: MODELS[name] for name in ("GRU", "LSTM", "Transformer, adaptive softmax")},
 }
+# Model, proposal, and what the bracket of the row is made of.
+PAIRED = [
+    ("rnng", "rnng-crf", "smc"),
+    ("entitynlm", "entitynlm-peeking", "smc"),
+    ("entitynlm", "entitynlm-optimal", "importance_sampling"),
+    ("kglm", "kglm-peeking", "smc"),
+    ("kglm", "kglm-optimal", "smc"),
+]
 ENCODERS = {
     "MiniLM": "minilm",
     "InferSent's architecture": "infersent",
@@ -58,13 +66,17 @@ def results() -> ResultsFolder:
         pytest.skip(f"no finished run: {error}")
 
 
-def rows_of(page: str, heading: str) -> dict[str, list[str]]:
-    """Return the cells of a table by the first one of each row."""
+def table_of(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the rows of a table."""
     _, _, rest = (ROOT / "docs" / page).read_text().partition(f"\n| {heading}")
     assert rest, heading
     lines = rest.partition("\n\n")[0].splitlines()[2:]
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return {first: cells for first, *cells in rows}
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def rows_of(page: str, heading: str) -> dict[str, list[str]]:
+    """Return the cells of a table by the first one of each row."""
+    return {first: cells for first, *cells in table_of(page, heading)}
 
 
 def is_shown(cell: str, value: float) -> bool:
@@ -88,6 +100,26 @@ def test_perplexities(results) -> None:
         assert is_shown(token, held[name, "perplexity", "token", "as_unknown"]), label
         assert is_shown(word, held[name, "perplexity", "word", free or "penalized"]), label
         assert is_shown(bits, held[name, "bits", "byte", free or "spelled"]), label
+
+
+def test_latent_models(results) -> None:
+    rows = table_of("default-run.md", "model with latent variables")
+    assert len(rows) == len(PAIRED)
+    table = results.estimates.query("measure == 'perplexity' and aggregation == 'instance'")
+    for pair, (label, plain, filtered, beam, bracket, _) in zip(PAIRED, rows, strict=True):
+        held = table[(table["model"] == pair[0]) & (table["proposal"] == pair[1])]
+        at_one = held.query("method == 'importance_sampling' and temperature == 1")["value"]
+        assert is_shown(plain, at_one.item()), label
+        assert is_shown(filtered, held.query("method == 'smc'")["value"].item()), label
+        widest = held.query("method == 'beam' and beam_size == 10")["value"]
+        assert is_shown(beam, widest.item()), label
+        ends, claim = bracket.split(", ")
+        bounds = held[(held["method"] == "bracket") & (held["basis"] == pair[2])]
+        row = bounds.query("temperature == 1").iloc[0]
+        low, high = ends.split(" to ")
+        assert is_shown(low, row["low"]), (label, row["low"])
+        assert is_shown(high, row["high"]), (label, row["high"])
+        assert row["bound"] == {"two-sided": "two-sided", "no claim": "two-sided?"}[claim], label
 
 
 def test_contrastive_entropies(results) -> None:

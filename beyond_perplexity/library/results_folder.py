@@ -178,10 +178,11 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
             columns = resolve_name(f"beyond_perplexity.schemas.{schema}")
             with check_schema(place, columns) as file:
                 table = file.read().to_pandas()
+        told: dict[str, Any] = dict(fields)
         if RESULT_KINDS[name].owner == "source":  # model/decoding, which a path may tell, too
             sources = table["source"].str.partition("/")
-            fields = {**fields, "model": sources[0], "decoding": sources[2]}
-        added = {key: value for key, value in fields.items() if key not in table}
+            told |= {"model": sources[0], "decoding": sources[2]}
+        added = {key: value for key, value in told.items() if key not in table}
         return table.assign(**added)[[*added, *table]]
 
 

@@ -29,14 +29,15 @@ HEAVY = {
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
     *("jsonschema", "snakemake"),
 }
-# What a script has imported of these; which further modules it then chooses from by name.
+# What a script has imported of these (the commands of the package: before their options are
+# read); which further modules it then chooses from by name.
 NEEDS = {
     "build_speller": set(),
     "build_vocabulary": set(),
     "choose_words": set(),
-    "compare": {"pandas", "matplotlib", "scipy"},
+    "compare": set(),
     "compare_contrast": {"scipy"},
-    "compare_perplexity": {"pandas", "scipy"},
+    "compare_perplexity": set(),
     "compare_semantics": {"scipy"},
     "contrast": {"scipy"},
     "count_statistics": set(),

@@ -165,6 +165,17 @@ def describe_lacking(error: ModuleNotFoundError) -> str | None:
     )
 
 
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Turn the lack of a package that an extra installs into an `InputError` that names it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (lacking := describe_lacking(error)) is None:
+            raise
+        raise InputError(lacking) from error
+
+
 def _unnamed(number: int) -> str:
     """Say what it may be that the system refused."""
     if number in _FULL:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.compare import compare
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
 
@@ -81,5 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = _parser().parse_args(arguments)
+    from beyond_perplexity.library.compare import compare  # late: it takes a second
+
     say(compare(**vars(given)).text)
     say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

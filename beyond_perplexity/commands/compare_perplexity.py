@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
 
 def _parser() -> CommandParser:
@@ -51,4 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = vars(_parser().parse_args(arguments))
+    from beyond_perplexity.library.compare_perplexity import (
+        compare_perplexity,
+    )  # late: it takes a second
+
     say(compare_perplexity(given.pop("scores"), **given).text)

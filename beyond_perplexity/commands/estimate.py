@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.importance.reading.side_files import add_draw_flags
-from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.options import json_object
 
 
@@ -51,4 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = vars(_parser().parse_args(arguments))
+    from beyond_perplexity.library.estimate import estimate  # late: it takes a second
+
     say(estimate(given.pop("weights"), **given).text)

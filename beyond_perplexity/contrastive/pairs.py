@@ -12,14 +12,13 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import ndtri
 
 from beyond_perplexity.contrastive.entropy import entropy_of, few_groups
-from beyond_perplexity.contrastive.scores import Scorer, score_texts
 from beyond_perplexity.corpus.external import StrictProblems, check_file
 from beyond_perplexity.corpus.readers import read_lines
 from beyond_perplexity.errors import InputError
@@ -27,6 +26,9 @@ from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
 from beyond_perplexity.storage.json_text import parse_object
 from beyond_perplexity.tendencies.notes import joined_facts
+
+if TYPE_CHECKING:
+    from beyond_perplexity.contrastive.scores import Scorer
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
 PHENOMENA = ("phenomenon", "UID")
@@ -151,8 +153,44 @@ def contrast_pairs(
         _add(found, scorer, part, clean)
     if not found:
         raise InputError("pairs: the file has none; give a line with two sentences")
+    return _table(model, found)
+
+
+def _table(model: str, found: Mapping[str, _Phenomenon]) -> pa.Table:
     rows = [_pairs_row(model, name, held) for name, held in found.items()]
     return pa.Table.from_pylist(rows, PAIR_CONTRASTS)
+
+
+def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model: str) -> pa.Table:
+    """Sum up each phenomenon of pairs that have been scored.
+
+    Parameters
+    ----------
+    rows : iterable of (good, bad, phenomenon, words)
+        Log scores of both sides (nats), and the words of the good one; None: not known.
+    model : str
+        The name of what scored them.
+
+    Returns
+    -------
+    pyarrow.Table
+        As of `contrast_pairs`; what needs words is null where a pair has none.
+
+    Raises
+    ------
+    InputError
+        When there is no pair.
+    """
+    found: dict[str, _Phenomenon] = {}
+    for good, bad, about, words in rows:
+        held = found.setdefault(about, _Phenomenon())
+        held.good.append(good)
+        held.bad.append(bad)
+        if words is not None:
+            held.good_words.append(words)
+    if not found:
+        raise InputError("pairs: there are none; give scores of two sentences")
+    return _table(model, found)
 
 
 def _add(
@@ -161,6 +199,8 @@ def _add(
     pairs: Sequence[SentencePair],
     clean: Clean | None,
 ) -> None:
+    from beyond_perplexity.contrastive.scores import score_texts  # which needs torch
+
     sides = [[pair.good for pair in pairs], [pair.bad for pair in pairs]]
     good, bad = (clean(side) for side in sides) if clean else sides
     kept = []
@@ -211,8 +251,10 @@ def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
     low, high = wilson_interval(accuracy, len(good))
     row |= {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}
     words = np.asarray(held.good_words), np.asarray(held.bad_words)
-    longer = float((words[0] - words[1]).mean())
-    row |= {"length_difference": longer, "good_shorter": float((words[0] < words[1]).mean())}
+    longer = 0.0
+    if len(words[0]) == len(words[1]) == len(good):
+        longer = float((words[0] - words[1]).mean())
+        row |= {"length_difference": longer, "good_shorter": float((words[0] < words[1]).mean())}
     impossible = int((np.isneginf(good) | np.isneginf(bad)).sum())
     notes = [
         f"{held.identical:,} identical pairs are left out" if held.identical else "",
@@ -227,6 +269,8 @@ def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
         "contrastive_entropy": found.value,
         "low": found.low if known else None,
         "high": found.high if known else None,
-        "per_word": float((good - bad).sum() / words[0].sum()),
+        "per_word": float((good - bad).sum() / words[0].sum())
+        if len(words[0]) == len(good)
+        else None,
     }
     return row | {"note": joined_facts(*notes, few_groups(found))}

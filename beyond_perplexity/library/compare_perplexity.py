@@ -8,7 +8,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.given import GivenFiles, check_outputs, check_whole, listed
+from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs, listed
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.report.perplexity_differences import describe_differences
@@ -64,8 +64,8 @@ def compare_perplexity(
     InputError
         When scores cannot be used, or are of other documents; names file or argument, and row.
     """
-    check_whole(1, flips=flips)
-    check_whole(0, seed=seed)
+    check_numbers(1, flips=flips)
+    check_numbers(0, seed=seed)
     check_outputs(csv, output)
     options = PairOptions(flips, seed, not no_count_eos, leave_out_infinite)
     with GivenFiles() as given:
@@ -94,7 +94,8 @@ def compare_perplexity(
 def _paths(scores: Any, given: GivenFiles) -> dict[str, str]:
     """Return the file of each model's scores, and its name."""
     if not isinstance(scores, Mapping):
-        return _named_by_files([_path(one, f"scores[{k}]") for k, one in enumerate(listed(scores))])
+        several = listed(scores, "scores")
+        return _named_by_files([_path(one, f"scores[{k}]") for k, one in enumerate(several)])
     found: dict[str, str] = {}
     for name, held in scores.items():
         table = held.table_of("documents") if isinstance(held, Result) else held

@@ -20,7 +20,7 @@ from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reduction import Reduction, reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table, gaps_table
 from beyond_perplexity.importance.wording import report
-from beyond_perplexity.library.given import GivenFiles, check_outputs, check_whole
+from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.outputs import atomic_path
@@ -100,7 +100,7 @@ def estimate(
     for name, path in wanted.values():
         if path is not None and Path(path).suffix not in _SUFFIXES:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
-    check_whole(0, seed=seed, unknown_types=unknown_types)
+    check_numbers(0, seed=seed, unknown_types=unknown_types)
     check_outputs(output, diagnostics)
     found = parse_options(ReductionOptions, dict(options or {}), "options")
     if no_bracket:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_SHOWN_ROWS = 20  # in a notebook, of the table
+_SHOWN_ROWS, _SHOWN_LINES = 20, 60  # in a notebook, of the table and of the text
 
 
 class Result:
@@ -134,7 +134,9 @@ class Result:
         for kind, names in (("tables", self.tables), ("figures", self.figures)):
             offered += [f"{kind} {', '.join(names)}"] if names else []
         head = f"<beyond_perplexity.{self.name}: {'; '.join(offered)}>"
-        return drawable(f"{head}\n{self.text}" if self.text else head)
+        lines = self.text.splitlines()
+        more = [f"and {len(lines) - _SHOWN_LINES:,} lines more"] * (len(lines) > _SHOWN_LINES)
+        return drawable("\n".join([head, *lines[:_SHOWN_LINES], *more]))
 
     def _repr_html_(self) -> str:
         """Return the beginning of the table for a notebook; no text of users is markup."""

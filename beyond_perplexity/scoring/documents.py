@@ -221,12 +221,15 @@ def score_rows(
         yield [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
 
 
+def row_columns(rows: list[DocumentRow]) -> dict[str, pa.Array]:
+    """Turn rows into the columns of schema ``document_scores``."""
+    columns = zip(*rows, strict=True)
+    return {
+        field.name: pa.array(column, field.type)
+        for field, column in zip(DOCUMENT_SCORES, columns, strict=True)
+    }
+
+
 def write_rows(writer: ShardWriter, rows: list[DocumentRow]) -> None:
     """Append rows to a file of schema ``document_scores``."""
-    columns = zip(*rows, strict=True)
-    writer.write(
-        {
-            field.name: pa.array(column, field.type)
-            for field, column in zip(DOCUMENT_SCORES, columns, strict=True)
-        }
-    )
+    writer.write(row_columns(rows))

@@ -194,7 +194,7 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
 
 
 def test_out_is_a_file(files) -> None:
-    with pytest.raises(InputError, match=r"a\.txt: is a file; give a folder"):
+    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
         run_comparison(options(*files), Path(files[0]))
 
 

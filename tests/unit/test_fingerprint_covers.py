@@ -71,7 +71,7 @@ def test_what_light_jobs_call_is_covered(tmp_path, monkeypatch) -> None:
     Path(text).write_text("The cat sat .\nA dog , 2 cats and the mouse ran away .\n")
     Path(words).write_text("the\na\nand\n")
     classes = [row.word_class for row in SHARES.values()]
-    reader = "beyond_perplexity/corpus/readers.py"
+    reader = "beyond_perplexity/corpus/text_files.py"
     jobs = {
         "import_samples": (["--input", text, "--format", "text", "--output", shard], [reader]),
         "count_statistics": (

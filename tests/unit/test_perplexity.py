@@ -290,13 +290,13 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
 @pytest.mark.parametrize("fields", [[{}, {}], [{"page": "a"}, {}]])
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
-    from beyond_perplexity.commands import perplexity as command
     from beyond_perplexity.corpus.external import GroupField, read_grouped
+    from beyond_perplexity.scoring import brought
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))
     with pytest.raises(InputError, match=r"x\.jsonl: line \d: field 'page'.*is missing") as caught:
-        list(read_grouped(path, None, GroupField("page", True, command._WHO)))
+        list(read_grouped(path, None, GroupField("page", True, brought._WHO)))
     assert "leave --group-column out" in str(caught.value)
     assert "reference" not in str(caught.value)
     assert "samples" not in str(caught.value)

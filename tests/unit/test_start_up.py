@@ -29,16 +29,17 @@ HEAVY = {
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
     *("jsonschema", "snakemake"),
 }
-# What a script has imported of these; which further modules it then chooses from by name.
+# What a script has imported of these (the commands of the package: before their options are
+# read); which further modules it then chooses from by name.
 NEEDS = {
     "build_speller": set(),
     "build_vocabulary": set(),
     "choose_words": set(),
-    "compare": {"pandas", "matplotlib", "scipy"},
+    "compare": set(),
     "compare_contrast": {"scipy"},
-    "compare_perplexity": {"pandas", "scipy"},
+    "compare_perplexity": set(),
     "compare_semantics": {"scipy"},
-    "contrast": {"torch", "scipy"},
+    "contrast": {"scipy"},
     "count_statistics": set(),
     "cut_sentences": set(),
     "describe_latents": {"torch"},
@@ -58,7 +59,7 @@ NEEDS = {
     "measure_sensitivity": {"scipy", "scipy.stats"},
     "measure_tendencies": {"scipy"},
     "merge_statistics": set(),
-    "perplexity": {"torch", "scipy"},
+    "perplexity": set(),
     "plan": {"jsonschema", "pandas"},
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},

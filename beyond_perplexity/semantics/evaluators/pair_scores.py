@@ -1,4 +1,4 @@
-"""Raw pairs of texts, a file of them, scored by one measure of an evaluator.
+"""Raw pairs of texts scored by one measure of an evaluator.
 
 A block of pairs is in memory at a time, besides a number a pair.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.human import clean_texts
-from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+from beyond_perplexity.semantics.human_pairs import ScoredPair
 
 BLOCK_OF_PAIRS = 2048
 # The measure that is taken where an evaluator has several and none is named.
@@ -40,10 +39,10 @@ def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
     return wanted
 
 
-def score_pair_file(
-    path: Path, evaluator: Evaluator, measure: str, gold: str | None, tokenized: bool = False
+def score_text_pairs(
+    pairs: Iterator[ScoredPair], evaluator: Evaluator, measure: str, tokenized: bool = False
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Score the pairs of a file, in their order.
+    """Score pairs of texts, in their order.
 
     Texts are raw. For an evaluator that reads tokens they are cleaned as it says: one of the run as
     its corpus, word vectors and official encoders by the default steps of corpora (the latter with
@@ -51,26 +50,19 @@ def score_pair_file(
 
     Parameters
     ----------
-    path : Path
-        See `human_pairs.read_scored_pairs`.
+    pairs : iterator of ScoredPair
+        Such as `human_pairs.read_scored_pairs` gives.
     evaluator : Evaluator
     measure : str
-    gold : str or None
-        Column of scores that people gave.
     tokenized : bool
         The texts are tokens joined by blanks: nothing is cleaned.
 
     Yields
     ------
     scores, gold : ndarray of float64, shape (N,)
-        Of a block of pairs; NaN where a score is undefined, or no gold is asked for.
+        Of a block of pairs; NaN where a score is undefined, or people gave none.
 
-    Raises
-    ------
-    InputError
-        When the file or a line of it is wrong.
     """
-    pairs = read_scored_pairs(path, gold)
     while block := list(islice(pairs, BLOCK_OF_PAIRS)):
         texts = [text for pair in block for text in (pair.first, pair.second)]
         if not tokenized:

@@ -1,0 +1,238 @@
+"""Good and bad sentences, or originals and distortions of them, from a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from beyond_perplexity.contrastive.pairs import (
+    SentencePair,
+    contrast_pairs,
+    contrast_scores,
+    read_pairs,
+)
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.foreign_text import printable
+from beyond_perplexity.library.given import check_numbers, check_outputs
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.models.families import is_taken_as_it_is
+from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import write_shard
+
+if TYPE_CHECKING:
+    from beyond_perplexity.models.opening import OpenedModel
+
+_LACKING = object()
+_ALL = "pairs"  # what the pairs are called that have no phenomenon
+
+
+def contrast(
+    originals: Any,
+    distorted: Iterable[Any] | None = None,
+    *,
+    model: str | Path | None = None,
+    phenomena: Iterable[str] | None = None,
+    words: Iterable[int] | None = None,
+    tokenized: bool = False,
+    name: str | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+    output: str | Path | None = None,
+) -> Result:
+    """Tell sentences from distortions of them: accuracy and contrastive entropy H_C.
+
+    Parameters
+    ----------
+    originals, distorted : iterable of str or float
+        Pair by pair. With a model its sentences; without one their log scores (natural logarithms,
+        may be −inf), which any program may have computed. `originals` alone: the path of a file of
+        pairs (JSONL, or TSV with a line of names; see `contrastive.pairs`).
+    model : path or str, optional
+        Folder of a model of a run or of Hugging Face, or its name on the hub.
+    phenomena : iterable of str, optional
+        What each pair is about: each gets a row.
+    words : iterable of int, optional
+        Of scores: the words of each original, for H_C per word.
+    tokenized : bool
+        The sentences are cleaned already.
+    name : str, optional
+        Of the model (default: that of its folder).
+    threads : int, optional
+        CPU threads, from now on (default: as PyTorch has them).
+    device : str
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    output : path, optional
+        Parquet file to write.
+
+    Returns
+    -------
+    Result
+        ``table`` (schema ``pair_contrasts``) has a row a phenomenon: pairs, accuracy with Wilson's
+        95% interval, H_C = mean of score(original) − score(distorted), nats a pair, with its own.
+
+    Raises
+    ------
+    InputError
+        When a pair or the model cannot be used, or the extra ``models`` is not installed.
+    """
+    check_numbers(1, threads=threads)
+    check_outputs(output)
+    if model is None:
+        table = _of_scores(originals, distorted, phenomena, words, name or "scores")
+        flags: dict[str, object] = {"pairs": "scores"}
+        record: dict[str, Any] = {}
+    else:
+        with extras_named():
+            opened = _open(str(model), threads, device)
+            table = _of_texts(opened, originals, distorted, phenomena, tokenized, str(model), name)
+        flags = {"pairs": _shown_source(originals), "tokenized": tokenized, **opened.source}
+        record = {"device": str(opened.model.device), "checkpoint": opened.weights}
+    if output:
+        write_shard(
+            output, PAIR_CONTRASTS, table, run_record("scripts/contrast.py", flags, **record)
+        )
+    return Result("contrast", table, text=_describe(table))
+
+
+def _shown_source(originals: Any) -> str:
+    return str(originals) if isinstance(originals, str | os.PathLike) else "texts"
+
+
+def _open(model: str, threads: int | None, device: str) -> OpenedModel:
+    import torch
+
+    from beyond_perplexity.models.opening import open_any
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return open_any(model, device)
+
+
+def _of_texts(
+    opened: OpenedModel,
+    originals: Any,
+    distorted: Iterable[Any] | None,
+    phenomena: Iterable[str] | None,
+    tokenized: bool,
+    model: str,
+    name: str | None,
+) -> pa.Table:
+    from beyond_perplexity.contrastive.scores import make_scorer
+
+    if isinstance(originals, str | os.PathLike):
+        if distorted is not None:
+            raise InputError("distorted: originals is a file of both sentences; leave it out")
+        pairs = read_pairs(Path(originals))
+    else:
+        pairs = _sentence_pairs(originals, distorted, phenomena)
+    cleaning = _cleaning(opened.description, tokenized)
+    return contrast_pairs(
+        make_scorer(opened.model, opened.vocabulary, model),
+        pairs,
+        cleaning.apply if cleaning else None,
+        name or Path(model).resolve().name,
+    )
+
+
+def _cleaning(description: dict[str, Any], tokenized: bool) -> Preprocessing | None:
+    """Return how sentences are cleaned for a model; None: not at all, for one of plain text."""
+    if tokenized:
+        return WHITE_SPACE_ONLY
+    if is_taken_as_it_is(description["config"]["family"], description.get("training")):
+        return None
+    return Preprocessing.from_config(description.get("preprocessing", {}))
+
+
+def _rows(**columns: Iterable[Any] | None) -> Iterator[tuple[Any, ...]]:
+    """Give the values of each pair; a column that is None has None everywhere.
+
+    Raises
+    ------
+    InputError
+        When one has fewer values than another.
+    """
+    for name in ("originals", "distorted"):
+        given = columns[name]
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            kind = type(given).__name__
+            raise InputError(f"{name}: is of type {kind}; give one of each pair, in an iterable")
+    held = {name: values for name, values in columns.items() if values is not None}
+    for number, row in enumerate(zip_longest(*held.values(), fillvalue=_LACKING), start=1):
+        for name, value in zip(held, row, strict=True):
+            if value is _LACKING:
+                raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
+        known = dict(zip(held, row, strict=True))
+        yield tuple(known.get(name) for name in columns)
+
+
+def _sentence_pairs(
+    originals: Any, distorted: Iterable[Any] | None, phenomena: Iterable[str] | None
+) -> Iterator[SentencePair]:
+    rows = _rows(originals=originals, distorted=distorted, phenomena=phenomena)
+    for number, (good, bad, about) in enumerate(rows, start=1):
+        for side, text in (("originals", good), ("distorted", bad)):
+            if not isinstance(text, str) or not text.strip():
+                raise InputError(f"{side}: pair {number} has {text!r:.80}; give a sentence")
+        yield SentencePair(good, bad, str(_ALL if about is None else about), f"pair {number}")
+
+
+def _of_scores(
+    originals: Any,
+    distorted: Iterable[Any] | None,
+    phenomena: Iterable[str] | None,
+    words: Iterable[int] | None,
+    name: str,
+) -> pa.Table:
+    given = _rows(originals=originals, distorted=distorted, phenomena=phenomena, words=words)
+
+    def rows() -> Iterator[tuple[float, float, str, int | None]]:
+        for number, (good, bad, about, count) in enumerate(given, start=1):
+            check_numbers(1, words=count)
+            sides = _score(good, "originals", number), _score(bad, "distorted", number)
+            yield *sides, str(_ALL if about is None else about), count
+
+    return contrast_scores(rows(), name)
+
+
+def _score(value: Any, side: str, number: int) -> float:
+    try:
+        found = float(value) if not isinstance(value, str) else float("nan")
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not found < float("inf"):
+        raise InputError(
+            f"{side}: pair {number} has {value!r:.80}, expected a log score (a number, or -inf); "
+            "of sentences name a model"
+        )
+    return found
+
+
+def _limits(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+
+
+def _describe(table: pa.Table) -> str:
+    """Say in lines what was found; a phenomenon may have any name."""
+    lines = []
+    for row in table.to_pylist():
+        lines.append(f"{printable(row['phenomenon'])}: {row['pairs']:,} pairs")
+        if row["accuracy"] is not None:
+            limits = _limits(row["accuracy_low"], row["accuracy_high"])
+            lines.append(f"  accuracy     {row['accuracy']:.3f}{limits}")
+        if row["contrastive_entropy"] is not None:
+            limits = _limits(row["low"], row["high"])
+            lines.append(f"  H_C          {row['contrastive_entropy']:.3f}{limits} nats a pair")
+        if row["per_word"] is not None:
+            lines.append(f"               {row['per_word']:.3f} nats a word of the good sentences")
+        if row["undecided"]:
+            lines.append(f"  equal scores {row['undecided']:,} pairs, which count half")
+        if row["note"]:
+            lines.append(f"  note         {row['note']}")
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+"""The perplexity of texts under a model in all its definitions, from a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beyond_perplexity.errors import extras_named
+from beyond_perplexity.library.given import (
+    GROUP_COLUMN,
+    GivenFiles,
+    check_numbers,
+    check_outputs,
+)
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.ngrams.text import UnknownRule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNITS = ("token", "word", "character", "byte")
+
+
+def perplexity(
+    model: str | Path,
+    texts: Any,
+    *,
+    groups: Any = None,
+    arpa: bool | None = None,
+    unk_as: str | None = None,
+    unk_as_unknown: bool = False,
+    field: str | None = None,
+    cleaned: bool = False,
+    tokenized: bool = False,
+    context_length: int | None = None,
+    stride: int | None = None,
+    count_bos: bool = False,
+    no_count_eos: bool = False,
+    speller: str | Path | None = None,
+    group_column: str | None = None,
+    per_document: bool | str | Path = True,
+    threads: int | None = None,
+    device: str = "auto",
+) -> Result:
+    """Score texts under a model: perplexity and bits in all their definitions.
+
+    Parameters
+    ----------
+    model : path or str
+        Folder of a model of a run or of Hugging Face, or its name on the hub; or the file of an
+        n-gram model in ARPA format.
+    texts : path, iterable of str, DataFrame or Arrow table
+        One document each (of an ARPA file one sentence, read as it is). A str is a path; tables
+        have a column ``text``. An iterator is read once and never held.
+    groups : iterable, optional
+        Which documents belong together, where `texts` is an iterable: intervals are over groups.
+    arpa : bool, optional
+        Whether the model is an ARPA file (default: whether it is a file).
+    unk_as : str, optional
+        Of an ARPA file: a literal ``<unk>`` is this ordinary word.
+    unk_as_unknown : bool
+        Of an ARPA file: it is the unknown word.
+    field : str, optional
+        Field or column of the texts of files and tables (default: ``text``).
+    cleaned, tokenized : bool
+        Clean the text as the model's corpus was; or it is cleaned already.
+    context_length, stride : int, optional
+        Tokens that a prediction sees (default: the model's), and predictions that each window adds
+        (default: half the context).
+    count_bos : bool
+        Count ``<s>`` in every N.
+    no_count_eos : bool
+        Leave ``</s>`` out of log P and of every N.
+    speller : path, optional
+        Speller of the words that the vocabulary lacks (default: that of the model or its run).
+    group_column : str, optional
+        Column or field of the groups in tables and files (default: ``group`` where it is there).
+    per_document : bool or path
+        Whether the result has the table ``documents``, a row a document; or a Parquet file that it
+        is written to as well. False: nothing is held but a few numbers a document.
+    threads : int, optional
+        CPU threads, from now on (default: as PyTorch has them).
+    device : str
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    Result
+        ``table`` has a row for each unit (token, word, character, byte): its number N, perplexity
+        and bits (base 2), with 95% limits over documents or groups, and both with the spelling of
+        unknown words (``_spelled``) where there is a speller. ``summary`` has all that the command
+        prints; see `scoring.summary`. Table ``documents`` (schema ``document_scores``).
+
+    Raises
+    ------
+    InputError
+        When the model or a text cannot be used, or the extra ``models`` is not installed.
+    """
+    check_numbers(1, context_length=context_length, stride=stride, threads=threads)
+    written = None if isinstance(per_document, bool) else per_document
+    check_outputs(written)
+    is_arpa = os.path.isfile(model) if arpa is None else arpa
+    if group_column is None and groups is not None:
+        group_column = GROUP_COLUMN
+    with extras_named(), GivenFiles() as files:
+        from beyond_perplexity.scoring.brought import ScoringOptions, score_file
+
+        _set_threads(threads)
+        path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
+        found = score_file(
+            ScoringOptions(
+                model=str(model),
+                text=str(path),
+                arpa=is_arpa,
+                rule=UnknownRule(unk_as, unk_as_unknown),
+                field=field,
+                cleaned=cleaned,
+                tokenized=tokenized,
+                context_length=context_length,
+                stride=stride,
+                count_bos=count_bos,
+                count_eos=not no_count_eos,
+                speller=None if speller is None else str(speller),
+                group_column=group_column,
+                per_document=written,
+                keep_documents=bool(per_document),
+                device=device,
+            )
+        )
+    tables = {"documents": lambda: found.documents} if found.documents is not None else {}
+    table = summary_table(found.summary)
+    text = table.to_string(index=False)
+    return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def summary_table(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a row a unit of a summary of `scoring.summary`; what is not known is NaN."""
+    import pandas as pd
+
+    rows = [_unit(summary, unit) for unit in _UNITS]
+    frame = pd.DataFrame(rows)
+    numbers = [name for name in frame.columns if name not in ("unit", "n")]
+    return frame.astype(dict.fromkeys(numbers, float))
+
+
+def _unit(summary: Mapping[str, Any], unit: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"unit": unit, "n": summary["n"][unit]}
+    intervals = summary["interval"]
+    kinds = [("", summary, intervals)]
+    if "spelled" in summary:
+        kinds.append(("_spelled", summary["spelled"], intervals.get("spelled", {})))
+    for suffix, values, limits in kinds:
+        for name in ("perplexity", "bits"):
+            low, high = limits.get(name, {}).get(unit, (None, None))
+            row[f"{name}{suffix}"] = values[name].get(unit)
+            row |= {f"{name}{suffix}_low": low, f"{name}{suffix}_high": high}
+    if "unknown_penalized" in summary:
+        row["perplexity_unknown_penalized"] = summary["unknown_penalized"]["perplexity"][unit]
+    return row

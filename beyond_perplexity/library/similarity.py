@@ -1,0 +1,261 @@
+"""How alike pairs of texts are, by an evaluator, from a program."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.library.given import check_numbers, check_outputs
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
+from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_text_pairs
+from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
+from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.human_pairs import ScoredPair, read_scored_pairs
+from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.storage.outputs import atomic_path
+
+_SCHEMA = ROOT / "rules" / "config.schema.yaml"
+SCORE_SUFFIXES = (".csv", ".parquet")
+_LEAST = 3  # pairs that a correlation needs
+_LACKING = object()
+
+
+class EvaluatorFlags(NamedTuple):
+    """What an evaluator is made with beside its name; see `similarity`."""
+
+    vectors: str | None
+    layers: int
+    config: Path
+
+
+def similarity(
+    references: Any,
+    hypotheses: Iterable[str] | None = None,
+    *,
+    evaluator: str | Path,
+    gold: Any = None,
+    measure: str | None = None,
+    tokenized: bool = False,
+    vectors: str | Path | None = None,
+    layers: int = 2,
+    config: str | Path = "config.yaml",
+    threads: int | None = None,
+    device: str = "auto",
+    output: str | Path | None = None,
+) -> Result:
+    """Score how alike pairs of texts are; no language model is needed.
+
+    Parameters
+    ----------
+    references, hypotheses : iterable of str
+        The first and the second text of each pair, raw: for evaluators that read tokens they are
+        cleaned as those were trained. `references` alone: the path of a TSV or CSV file of pairs.
+    evaluator : str or path
+        ``"glove"``, ``"minilm"`` (extra ``pretrained``), an evaluator of the run that `config`
+        describes, or a path: a folder of sentence-transformers, of Hugging Face, of a model or
+        evaluator of a run, a file of word vectors.
+    gold : iterable of float, or str, optional
+        Scores that people gave the pairs (of a file: their column), to correlate with.
+    measure : str, optional
+        Of an evaluator with several, such as ``"wmd"`` of word vectors.
+    tokenized : bool
+        The texts are tokens joined by blanks: they are not cleaned.
+    vectors : path or str, optional
+        Word vectors that official InferSent weights read: ``"glove"`` or a path.
+    layers : int
+        Upper layers of a Transformer.
+    config : path
+        Configuration of the run.
+    threads : int, optional
+        CPU threads, from now on (default: as PyTorch has them).
+    device : str
+        ``"auto"``, ``"cpu"`` or ``"cuda"``.
+    output : path, optional
+        File for the scores: ``.csv`` or ``.parquet``.
+
+    Returns
+    -------
+    Result
+        ``table`` has a row a pair: ``pair`` (from 1), ``score`` (NaN where undefined), ``gold``.
+        ``summary`` has the evaluator's measure, and with gold scores ``pearson`` and ``spearman``:
+        value, low and high of the 95% interval.
+
+    Raises
+    ------
+    InputError
+        When a pair or the evaluator cannot be used, or an extra that it needs is not installed.
+    """
+    check_numbers(1, layers=layers, threads=threads)
+    check_outputs(output)
+    if output is not None and Path(output).suffix not in SCORE_SUFFIXES:
+        raise InputError(f"{output}: give a name that ends in {' or '.join(SCORE_SUFFIXES)}")
+    flags = EvaluatorFlags(None if vectors is None else str(vectors), layers, Path(config))
+    with extras_named():
+        judge = load_evaluator(_options_of(str(evaluator), flags), device=device)
+        if threads is not None and "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(threads)
+        chosen = choose_measure(judge, measure)
+        blocks = list(
+            score_text_pairs(_pairs(references, hypotheses, gold), judge, chosen, tokenized)
+        )
+    scores = np.concatenate([block[0] for block in blocks])
+    people = None if gold is None else np.concatenate([block[1] for block in blocks])
+    table = _score_table(scores, people)
+    if output is not None:
+        _write(Path(output), table)
+    summary: dict[str, Any] = {"evaluator": str(evaluator), "measure": chosen}
+    text = "\n".join(repr(float(score)) for score in scores)
+    if people is not None:
+        source = str(references) if isinstance(references, str | os.PathLike) else "pairs"
+        found = _correlations(scores, people, source)
+        text = "\n".join(f"{name.capitalize()} {_shown(limits)}" for name, limits in found.items())
+        keys = ("value", "low", "high")
+        summary |= {name: dict(zip(keys, limits, strict=True)) for name, limits in found.items()}
+    return Result("similarity", table, text=text, summary=summary)
+
+
+def _pairs(references: Any, hypotheses: Iterable[str] | None, gold: Any) -> Iterator[ScoredPair]:
+    if isinstance(references, str | os.PathLike):
+        if hypotheses is not None:
+            raise InputError("hypotheses: references is a file of both texts; leave it out")
+        yield from read_scored_pairs(Path(references), gold)
+        return
+    for name, given in (("references", references), ("hypotheses", hypotheses)):
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise InputError(
+                f"{name}: is of type {type(given).__name__}; give texts, in an iterable"
+            )
+    if isinstance(gold, str):
+        raise InputError("gold: is a column of a file; of texts give a score for each pair")
+    columns = {"references": references, "hypotheses": hypotheses, "gold": gold}
+    held = {name: values for name, values in columns.items() if values is not None}
+    rows = zip_longest(*held.values(), fillvalue=_LACKING)
+    number = 0
+    for number, row in enumerate(rows, start=1):
+        yield _pair(dict(zip(held, row, strict=True)), number)
+    if not number:
+        raise InputError("references: there are none; give at least one pair")
+
+
+def _pair(row: dict[str, Any], number: int) -> ScoredPair:
+    for name, value in row.items():
+        if value is _LACKING:
+            raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
+        if name != "gold" and (not isinstance(value, str) or not value.strip()):
+            raise InputError(f"{name}: pair {number} has {value!r:.80}; give a text")
+    gold = row.get("gold", math.nan)
+    if "gold" in row and not (isinstance(gold, int | float | np.number) and np.isfinite(gold)):
+        raise InputError(f"gold: pair {number} has {gold!r:.80}, expected a finite number")
+    return ScoredPair(row["references"], row["hypotheses"], float(gold))
+
+
+def _options_of(name: str, given: EvaluatorFlags) -> dict[str, Any]:
+    """Return the options of `load_evaluator` for a package, an evaluator of the run or a path."""
+    if name in PACKAGES:
+        return evaluator_named(name)
+    if Path(name).exists():
+        return evaluator_at(Path(name), given.vectors, given.layers)
+    if "/" in name or not given.config.is_file():
+        known = ", ".join(PACKAGES)
+        raise InputError(
+            f"evaluator: {name!r} is no file or folder; give a path, {known}, or the name of an "
+            f"evaluator of a run, whose configuration --config names ({given.config})"
+        )
+    return _of_run(name, given.config)
+
+
+def _of_run(name: str, config_path: Path) -> dict[str, Any]:
+    """Return the options of an evaluator of a configuration."""
+    # Late, as only this needs what checks a configuration.
+
+    import yaml
+
+    from beyond_perplexity.planning.run import Run
+    from beyond_perplexity.planning.validation import validate
+    from beyond_perplexity.storage.inputs import read_utf8
+
+    try:
+        config = yaml.safe_load(read_utf8(config_path))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(f"{config_path}: cannot be read as YAML ({reason})") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{config_path}: is no configuration")
+    validate(config, _SCHEMA)
+    if name not in config["evaluators"]:
+        known = ", ".join(dict.fromkeys([*PACKAGES, *config["evaluators"]]))
+        raise InputError(f"evaluator: no evaluator of {config_path} is named {name!r}; there are "
+                         f"{known}, or give a path")  # fmt: skip
+    evaluators = Run(config).evaluators
+    found: dict[str, Any] = json.loads(evaluators.options(name))
+    made = found.get("path", "")
+    if evaluators.is_trained(name) and not Path(made, EVALUATOR_FILE).is_file():
+        raise InputError(
+            f"{made}: is not trained yet; run: snakemake --profile profiles/default "
+            f"--configfile {config_path} {made}/{EVALUATOR_FILE}"
+        )
+    return found
+
+
+def _score_table(scores: np.ndarray, gold: np.ndarray | None) -> pa.Table:
+    """Make a row a pair: its number, its score, null where undefined, and what people gave."""
+    columns: dict[str, Any] = {
+        "pair": pa.array(np.arange(1, len(scores) + 1)),
+        "score": pa.array(scores, from_pandas=True),
+    }
+    if gold is not None:
+        columns["gold"] = pa.array(gold)
+    return pa.table(columns)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with atomic_path(path) as temporary:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, temporary)
+        else:
+            import pyarrow.csv
+
+            pyarrow.csv.write_csv(table, str(temporary))
+
+
+def _correlations(
+    scores: np.ndarray, gold: np.ndarray, source: str
+) -> dict[str, tuple[float, float, float]]:
+    """Return Pearson's and Spearman's correlation with their intervals."""
+    from beyond_perplexity.semantics.associations import pearson, spearman
+
+    defined = np.isfinite(scores)
+    if not defined.all():
+        lacking = int((~defined).sum())
+        remark(
+            f"{source}: {lacking} of {len(scores)} pairs have no score and are left out of the "
+            "correlations"
+        )
+    scores, gold = scores[defined], gold[defined]
+    if len(scores) < _LEAST or np.ptp(gold) == 0:
+        raise InputError(
+            f"{source}: {len(scores)} pairs have a score; a correlation needs {_LEAST} at least, "
+            "and gold scores that differ"
+        )
+    found = {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)}
+    return {name: (one.value, *one[1:3]) for name, one in found.items()}
+
+
+def _shown(found: tuple[float, float, float]) -> str:
+    low, high = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in found[1:])
+    return f"{found[0]:.4f} [{low}, {high}]"

@@ -47,7 +47,7 @@ _SCORED = ("order", "likelihood", "denominators")
 
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.finite:check_numbers",
+        f"{_HOME}.finite:check_logits",
         0.0,
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "

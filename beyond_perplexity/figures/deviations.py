@@ -29,11 +29,10 @@ def draw_deviations(table: pd.DataFrame) -> Figure:
     with package_style():
         figure = Figure(figsize=(COLUMN_WIDTH, 0.6 + 0.17 * len(table)), layout="constrained")
         axis = figure.add_subplot()
-        for place, row in enumerate(table.itertuples()):
-            colour = _SOUND if row.sound else _ALARM
-            axis.plot(
-                _multiple(row.worst, row.tolerance), place, "o" if row.sound else "X", c=colour
-            )
+        columns = (table[name].tolist() for name in ("sound", "worst", "tolerance"))
+        for place, (sound, worst, tolerance) in enumerate(zip(*columns, strict=True)):
+            colour = _SOUND if sound else _ALARM
+            axis.plot(_multiple(worst, tolerance), place, "o" if sound else "X", c=colour)
         axis.axvline(1, color="#777777", linewidth=0.8)
         axis.set_xscale("log")
         axis.set_xlim(_LEAST / 3, _MOST * 3)

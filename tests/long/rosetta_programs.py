@@ -12,7 +12,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import torch
 
 
@@ -143,47 +142,37 @@ def write_gguf(folder: str, path: str) -> None:
     writer.close()
 
 
-def llama_cpp(gguf_file: str, texts: list[str], context: int) -> dict[str, float]:
-    """Walk through chunks as ``llama-perplexity`` does, with llama.cpp's tokens and logits."""
-    import llama_cpp_py_sync
+def llama_cpp(folder: str, gguf_file: str, texts: list[str], context: int) -> dict[str, float]:
+    """Walk through chunks as ``llama-perplexity`` does, each prediction made by llama.cpp itself.
 
-    # cache of keys and values in float32, so that only the order of sums differs
-    model = llama_cpp_py_sync.Llama(
-        gguf_file, n_ctx=context, n_threads=1, type_k="f32", type_v="f32", flash_attn_type=0
-    )
-    tokens = model.tokenize("\n".join(texts), add_special=True)
-    if len(tokens) < 2 * context:
-        return {"PPL": math.nan}
-    adds = model._lib.llama_vocab_get_add_bos(model._vocab)
-    total, count, first = 0.0, 0, context // 2
-    for begin in range(0, len(tokens) - len(tokens) % context, context):
+    Its server is asked for the next token after every prefix, with the probabilities of all ids.
+    The tokens are those of the model's own tokenizer, which adds none.
+    """
+    import xllamacpp
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokens = tokenizer("\n".join(texts)).input_ids
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = gguf_file
+    parameters.n_ctx, parameters.n_parallel, parameters.warmup = context + 1, 1, False
+    # keys and values in float32, so that only the order of sums differs
+    parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    server = xllamacpp.Server(parameters)
+    # An answer without a whole letter has no probabilities, so it is always "a"; the probabilities
+    # are those before any sampling.
+    letter = tokenizer.convert_tokens_to_ids("a")
+    request = {"n_predict": 1, "n_probs": len(tokenizer), "logit_bias": [[letter, 1000.0]]}
+    request |= {"temperature": 0.0, "cache_prompt": False}
+    scores = []
+    for begin in range(0, len(tokens) - context + 1, context):
         chunk = tokens[begin : begin + context]
-        chunk[0] = model.bos_token if adds else chunk[0]
-        logits = _logits(model, chunk)
-        rows = logits[first : context - 1].astype(np.float64)
-        norm = np.log(np.exp(rows - rows.max(1, keepdims=True)).sum(1)) + rows.max(1)
-        chosen = rows[np.arange(len(rows)), tokens[begin + first + 1 : begin + context]]
-        total += float((norm - chosen).sum())
-        count += len(rows)
-    return {"PPL": math.exp(total / count)}
-
-
-def _logits(model: object, tokens: list[int]) -> np.ndarray:
-    """Return llama.cpp's logits after each token of a chunk, (T, V)."""
-    lib, ffi = model._lib, model._ffi
-    model._clear_context_state()
-    batch = lib.llama_batch_init(len(tokens), 0, 1)
-    for place, token in enumerate(tokens):
-        batch.token[place], batch.pos[place] = token, place
-        batch.n_seq_id[place], batch.seq_id[place][0], batch.logits[place] = 1, 0, 1
-    batch.n_tokens = len(tokens)
-    if lib.llama_decode(model._ctx, batch):
-        raise RuntimeError("llama_decode failed")
-    size = model.n_vocab * len(tokens)
-    held = np.frombuffer(ffi.buffer(lib.llama_get_logits(model._ctx), 4 * size), np.float32)
-    found = held.reshape(len(tokens), -1).copy()
-    lib.llama_batch_free(batch)
-    return found
+        for place in range(context // 2, context - 1):
+            answer = server.handle_completions({"prompt": chunk[: place + 1], **request})
+            held = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+            found = {one["id"]: one["logprob"] for one in held}
+            scores.append(found[chunk[place + 1]])
+    return {"PPL": math.exp(-sum(scores) / len(scores))}
 
 
 def evaluate_by_hand(folder: str, texts: list[str]) -> dict[str, float]:
@@ -220,15 +209,11 @@ def main() -> None:
     if options.gguf:
         write_gguf(options.model, options.gguf)
         context = json.loads((Path(options.model) / "config.json").read_text())["n_positions"]
-        found["llama.cpp"] = llama_cpp(options.gguf, texts, min(512, context))
+        found["llama.cpp"] = llama_cpp(options.model, options.gguf, texts, min(512, context))
     if options.arpa:
         lines = Path(options.sentences).read_text(encoding="utf-8").splitlines()
         found["KenLM"] = kenlm_query(options.arpa, lines)
-    print(
-        json.dumps(
-            {name: {k: np.float64(v) for k, v in one.items()} for name, one in found.items()}
-        )
-    )
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

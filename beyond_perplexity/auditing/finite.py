@@ -10,7 +10,7 @@ from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject
 _LONGEST = 1024  # tokens of the long row: overflows often come late
 
 
-def check_numbers(subject: Subject) -> Evidence:
+def check_logits(subject: Subject) -> Evidence:
     """Count logits that are NaN or +∞, and scores that are NaN or above ln 1 = 0.
 
     Beside the pieces one row is as long as the context allows. −∞ is no fault: it is the logit of

@@ -39,18 +39,20 @@ class Check(NamedTuple):
     implies: tuple[str, ...] = ()
 
 
+PRECISION_NAMES = ("float32", "bfloat16", "float16")
+
 _HOME = "beyond_perplexity.auditing"
-_COMPARED = ("future", "batch", "padding", "repetition", "steps")
+_COMPARED = ("future", "batch", "padding", "steps")
 _SCORED = ("order", "likelihood", "denominators")
 
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.finite:check_numbers",
+        f"{_HOME}.finite:check_logits",
         0.0,
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
         "precision, a mask of a whole row and damaged weights break it.",
-        implies=("normalization", "continuations", "reserved", *_COMPARED, *_SCORED),
+        implies=("normalization", "continuations", "reserved", "repetition", *_COMPARED, *_SCORED),
     ),
     "normalization": Check(
         f"{_HOME}.normalization:check_normalization",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from beyond_perplexity.auditing.evidence import Finding
-from beyond_perplexity.rosetta.speech import PrintedNumber
+from beyond_perplexity.rosetta.numbers import PrintedNumber
 
 _WIDTH = 14
 

@@ -12,11 +12,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import torch
-
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, whole
-from beyond_perplexity.auditing.loading import AUDIT_PRECISIONS
-from beyond_perplexity.auditing.rows import CHECKS
+from beyond_perplexity.auditing.rows import CHECKS, PRECISION_NAMES
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.audit import audit
 
@@ -36,12 +33,13 @@ def _parser() -> CommandParser:
         help="text, JSONL or Parquet file, one document a line or row; cleaned as the model's "
         "corpus was, or read as it is by a model that reads plain text",
     )
+    add("--field", help="field or column of the texts in JSONL or Parquet (default: text)")
     add("--documents", type=whole(1, 4096), default=16, help="documents to look at (default 16)")
     add("--check", nargs="+", metavar="NAME", help=f"these alone: {', '.join(CHECKS)}")
     add("--rosetta", action="store_true", help="the numbers of other programs, of the whole text")
     add(
         "--precision",
-        choices=list(AUDIT_PRECISIONS),
+        choices=PRECISION_NAMES,
         default="float32",
         help="type of the model's numbers (default float32); tolerances follow its rounding",
     )
@@ -66,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         With status 1 where a check sounds an alarm.
     """
     options = _parser().parse_args(arguments)
-    torch.set_num_threads(options.threads)
     found = audit(
         options.model,
         options.text,
@@ -75,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rosetta=options.rosetta,
         precision=options.precision,
         seed=options.seed,
+        threads=options.threads,
+        field=options.field,
         device=options.device,
     )
     say(found.to_json() if options.json else found.text)

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from beyond_perplexity.auditing.audit import audit_subject
 from beyond_perplexity.auditing.evidence import Finding
-from beyond_perplexity.auditing.loading import AuditedModel, held_in_memory, load_audited
 from beyond_perplexity.auditing.rows import CHECKS
-from beyond_perplexity.auditing.sample import sample_texts
-from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.wording import describe_findings, describe_numbers
-from beyond_perplexity.library.given import GivenFiles
+from beyond_perplexity.errors import extras_named
+from beyond_perplexity.library.given import GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.rosetta.rows import PROGRAMS, translate
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.rows import PROGRAMS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
+
+    from beyond_perplexity.models.contract import LanguageModel
+    from beyond_perplexity.vocabulary import Vocabulary
 
 _COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 
@@ -50,6 +47,8 @@ class Audit(Result):
     def __init__(
         self, model: str, findings: Sequence[Finding], numbers: Sequence[PrintedNumber]
     ) -> None:
+        import pandas as pd
+
         rows = [{**one._asdict(), "unit": CHECKS[one.check].unit} for one in findings]
         self.sound = all(one.sound for one in findings)
         self.alarms = [one.check for one in findings if not one.sound and not one.because]
@@ -79,11 +78,13 @@ def audit(
     texts: Any,
     *,
     vocabulary: Vocabulary | None = None,
+    field: str | None = None,
     documents: int = 16,
     check: Sequence[str] | None = None,
     rosetta: bool = False,
     precision: str = "float32",
     seed: int = 1,
+    threads: int | None = None,
     device: str = "auto",
 ) -> Audit:
     """Make the checks of `auditing.rows.CHECKS` with some documents of a text.
@@ -96,6 +97,8 @@ def audit(
         A file with one document a line or row, or the documents; a str is a path.
     vocabulary : Vocabulary, optional
         That of a model in memory.
+    field : str, optional
+        Field or column of the texts in JSONL or Parquet (default: text).
     documents : int
         How many are looked at; they are drawn at random.
     check : sequence of str, optional
@@ -107,6 +110,8 @@ def audit(
         What the weights of a folder are rounded to; tolerances follow it.
     seed : int
         Of what is drawn.
+    threads : int, optional
+        CPU threads, from now on (default: as PyTorch has them).
     device : str
         Where the model of a folder goes: auto, cpu or cuda.
 
@@ -117,20 +122,27 @@ def audit(
     Raises
     ------
     InputError
-        When the model or the text cannot be read, or there is no such check.
+        When the model or the text cannot be read, there is no such check, or the extra ``models``
+        is not installed.
     """
-    if isinstance(model, LanguageModel):
-        held, name = held_in_memory(model, vocabulary), type(model).__name__
-    else:
-        held, name = load_audited(model, device, precision), str(model)
-    with GivenFiles() as given:
+    check_numbers(1, documents=documents, threads=threads)
+    check_numbers(0, seed=seed)
+    with extras_named(), GivenFiles() as given:
+        from beyond_perplexity.auditing.audited_texts import audit_texts
+
         path = given.texts(texts, "texts")
-        sample = sample_texts(held.read(path), documents, seed)
-        subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
-        findings = audit_subject(subject, check)
-        numbers = _translate(held, path) if rosetta else []
+        findings, numbers = audit_texts(
+            model,
+            path,
+            vocabulary=vocabulary,
+            field=field,
+            documents=documents,
+            check=check,
+            rosetta=rosetta,
+            precision=precision,
+            seed=seed,
+            threads=threads,
+            device=device,
+        )
+    name = str(model) if isinstance(model, str | Path) else type(model).__name__
     return Audit(name, findings, numbers)
-
-
-def _translate(held: AuditedModel, path: Path) -> list[PrintedNumber]:
-    return translate(Speech(held.model, held.vocabulary, list(held.read(path)), held.kind))

@@ -6,7 +6,6 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -72,15 +71,19 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self._read = cache(self._table)
+        self._held: dict[str, pd.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in RESULT_KINDS or not self._files(name):
             raise KeyError(self._missing(name))
-        return self._read(name).copy()
+        if name not in self._held:
+            self._held[name] = self._table(name)
+        return self._held[name].copy()
 
     def __getattr__(self, name: str) -> pd.DataFrame:
-        if name not in RESULT_KINDS or not self._files(name):
+        if name not in RESULT_KINDS:  # asked before there is a folder, too, by what copies
+            raise AttributeError(name if name[:1] == "_" else self._missing(name))
+        if not self._files(name):
             raise AttributeError(self._missing(name))
         return self[name]
 
@@ -170,15 +173,16 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
         """Read a file; what its path tells are the first columns, where it does not tell it."""
         place, schema = self.folder / path, RESULT_KINDS[name].schema
         if not schema:
-            table = perplexity_rows(_described(place))
+            table = _perplexities(place)
         else:
             columns = resolve_name(f"beyond_perplexity.schemas.{schema}")
             with check_schema(place, columns) as file:
                 table = file.read().to_pandas()
+        told: dict[str, Any] = dict(fields)
         if RESULT_KINDS[name].owner == "source":  # model/decoding, which a path may tell, too
             sources = table["source"].str.partition("/")
-            fields = {**fields, "model": sources[0], "decoding": sources[2]}
-        added = {key: value for key, value in fields.items() if key not in table}
+            told |= {"model": sources[0], "decoding": sources[2]}
+        added = {key: value for key, value in told.items() if key not in table}
         return table.assign(**added)[[*added, *table]]
 
 
@@ -192,3 +196,13 @@ def _record(path: Path) -> dict[str, Any]:
 
 def _described(path: Path) -> dict[str, Any]:
     return parse_object(read_whole(path), f"{path}:", "make it again")
+
+
+def _perplexities(path: Path) -> pd.DataFrame:
+    summary = _described(path)
+    try:
+        return perplexity_rows(summary)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: is not what the perplexity command writes; make it again"
+        ) from error

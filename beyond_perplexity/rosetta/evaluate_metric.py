@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, after_beginning, power_of
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.speech import Speech, after_beginning, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
 
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, power_of
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.speech import Speech, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow, check_window, cut_windows, score_windows
 from beyond_perplexity.vocabulary import UNK, ClosedVocabulary
 

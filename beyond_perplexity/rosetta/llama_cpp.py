@@ -17,7 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, after_beginning, power_of
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.speech import Speech, after_beginning, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
 from beyond_perplexity.vocabulary import BOS
 

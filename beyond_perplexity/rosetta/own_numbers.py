@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.speech import Speech
 from beyond_perplexity.scoring.summary import measure
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pkgutil import resolve_name
 from typing import NamedTuple
 
 from beyond_perplexity import __version__
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, Translate
 
 
 class Program(NamedTuple):
@@ -35,21 +32,3 @@ PROGRAMS = {
     "llama.cpp": Program(f"{_HOME}.llama_cpp:translate_chunks", "b11549"),
     "KenLM": Program(f"{_HOME}.kenlm_query:translate_query", "0.3.0"),
 }
-
-
-def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
-    """Return the numbers that other programs would print.
-
-    Parameters
-    ----------
-    speech : Speech
-        Model and text.
-    programs : sequence of str, optional
-        Of `PROGRAMS`; None: all.
-    """
-    wanted = [row for name, row in PROGRAMS.items() if programs is None or name in programs]
-    numbers: list[PrintedNumber] = []
-    for row in wanted:
-        function: Translate = resolve_name(row.reference)
-        numbers += function(speech)
-    return numbers

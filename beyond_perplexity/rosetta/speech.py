@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,30 +27,6 @@ from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
 
 POSITIONS = 4096  # of a batch
 LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluation-harness has it
-
-
-class PrintedNumber(NamedTuple):
-    """One number that a program would print.
-
-    Attributes
-    ----------
-    program : str
-        Its key in `rows.PROGRAMS`.
-    name : str
-        As the program calls it.
-    value : float
-        NaN where the program would refuse the text.
-    predictions : int
-        How many tokens it scores.
-    definition : str
-        What makes it differ from others.
-    """
-
-    program: str
-    name: str
-    value: float
-    predictions: int
-    definition: str
 
 
 @dataclass(frozen=True)
@@ -167,6 +143,3 @@ def after_beginning(ids: np.ndarray) -> np.ndarray:
 def power_of(log_prob: float, n: int) -> float:
     """Return exp(−log_prob / n), as `scoring.summary.perplexity_of`; NaN where there is no unit."""
     return perplexity_of(log_prob, n) if n else math.nan
-
-
-Translate = Callable[[Speech], list[PrintedNumber]]

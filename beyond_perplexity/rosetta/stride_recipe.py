@@ -20,7 +20,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.speech import PrintedNumber, Speech, power_of
+from beyond_perplexity.rosetta.numbers import PrintedNumber
+from beyond_perplexity.rosetta.speech import Speech, power_of
 from beyond_perplexity.scoring.scores import ScoreWindow
 
 _BETWEEN = "\n\n"

@@ -17,6 +17,7 @@ from beyond_perplexity.arguments import CommandParser
 
 # What is called by hand beside the commands of the package, from a checkout.
 SCRIPTS = ("plan", "progress", "provenance", "estimate_partition", "choose_words")
+RESULTS = ("library.result.Result", "library.results_folder.ResultsFolder")
 CONTRACTS = (
     ("Language models", "beyond_perplexity.models.contract"),
     ("Models with latent variables, and proposals", "beyond_perplexity.models.latent"),
@@ -29,6 +30,7 @@ _LIBRARY = """# The library
 Every function returns a result with a table, figures and JSON. `import beyond_perplexity` loads
 none of the libraries that a function needs; its first call does.
 """
+_RESULTS = "## What they return"
 _CONTRACTS = """## What a part of your own fulfils
 
 [Contributing](../contributing.md) says which file and which row each kind of part is.
@@ -58,7 +60,11 @@ def library_page() -> str:
         f"### {title}\n\n::: {module}\n    options: {{show_root_heading: false, heading_level: 4}}"
         for title, module in CONTRACTS
     ]
-    return "\n\n".join([_LIBRARY, *functions, _CONTRACTS, *contracts]) + "\n"
+    results = [
+        f"::: beyond_perplexity.{name}\n    options: {{heading_level: 3}}" for name in RESULTS
+    ]
+    parts = [_LIBRARY, *functions, _RESULTS, *results, _CONTRACTS, *contracts]
+    return "\n\n".join(parts) + "\n"
 
 
 def commands_page() -> str:

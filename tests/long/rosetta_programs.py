@@ -159,9 +159,11 @@ def llama_cpp(folder: str, gguf_file: str, texts: list[str], context: int) -> di
     # keys and values in float32, so that only the order of sums differs
     parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     server = xllamacpp.Server(parameters)
-    # the end of text ends an answer without its probabilities; they are those before any sampling
-    request = {"n_predict": 1, "n_probs": len(tokenizer), "temperature": 0.0, "ignore_eos": True}
-    request["cache_prompt"] = False
+    # An answer without a whole letter has no probabilities, so it is always "a"; the probabilities
+    # are those before any sampling.
+    letter = tokenizer.convert_tokens_to_ids("a")
+    request = {"n_predict": 1, "n_probs": len(tokenizer), "logit_bias": [[letter, 1000.0]]}
+    request |= {"temperature": 0.0, "cache_prompt": False}
     scores = []
     for begin in range(0, len(tokens) - context + 1, context):
         chunk = tokens[begin : begin + context]

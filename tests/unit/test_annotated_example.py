@@ -1,4 +1,4 @@
-"""README's example of annotated text runs as it stands, on files of the formats that it names.
+"""The example of annotated text runs as it stands, on files of the formats that it names.
 
 Needs nothing but the checkout. Oracle: the words, trees and mentions of the files that are written
 here.
@@ -23,8 +23,12 @@ LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 
 def examples() -> list[dict]:
-    """Return the configurations that README shows of annotated text."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("Your own annotated text")[2]
+    """Return the configurations that the page of latent models shows of annotated text."""
+    text = (
+        (ROOT / "docs/latent-models.md")
+        .read_text(encoding="utf-8")
+        .partition("Your own annotated text")[2]
+    )
     section = text.partition("\n## ")[0]
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
 

@@ -8,6 +8,7 @@ enumeration and other implementations. Needs torch and transformers.
 from __future__ import annotations
 
 import math
+import re
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -17,8 +18,12 @@ import pytest
 import torch
 
 from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
+from beyond_perplexity.auditing.coverage import _WINDOWS as WINDOWS
 from beyond_perplexity.auditing.coverage import count_scored
 from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.normalization import _ALL as ALL
+from beyond_perplexity.auditing.normalization import _DRAWN as DRAWN
+from beyond_perplexity.auditing.normalization import _LIKELIEST as LIKELIEST
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
@@ -26,6 +31,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
 from tests.unit.huggingface_models import make_gpt2, make_llama
@@ -186,3 +192,18 @@ def test_a_sample_is_cut_and_drawn_evenly():
     shares = np.bincount(numbers.ravel(), minlength=40) / 200
     assert abs(shares - 0.25).max() < 5 * math.sqrt(0.25 * 0.75 / 200)
     assert drawn[3] == sample_texts(iter(texts), 10, 3)
+
+
+def test_the_page_names_every_check_with_its_tolerance():
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `([a-z ]+)` \|.*\| (\S+) \|$", page, re.MULTILINE)
+    assert [name for name, _ in lines] == list(CHECKS)
+    assert [float(tolerance) for _, tolerance in lines] == [c.tolerance for c in CHECKS.values()]
+    assert len(WINDOWS) == 8
+    assert f"{ALL:,} ids" in page
+    assert f"{LIKELIEST} of the likeliest ids and {DRAWN} at random" in page
+
+
+def test_what_an_alarm_implies_are_checks():
+    for name, row in CHECKS.items():
+        assert set(row.implies) <= set(CHECKS) - {name}

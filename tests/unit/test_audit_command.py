@@ -84,7 +84,7 @@ def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--model", "/nowhere"], "/nowhere: is no folder; give that of a model"),
+        (["--model", "/nowhere"], "/nowhere: no such folder; give a model"),
         (["--check", "colour"], "there is no 'colour'; the checks are: numbers"),
         (["--documents", "0"], "--documents: is 0, expected at least 1"),
         (["--text", "/nowhere"], "/nowhere: "),

@@ -5,6 +5,7 @@ Needs mkdocs (extra `docs`). Oracles: the parser of HTML, the files of the site 
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import warnings
@@ -15,6 +16,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+
+import beyond_perplexity
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -123,3 +126,21 @@ def test_every_folder_of_the_package_is_described() -> None:
     folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
     assert len(folders) > 10
     assert [name for name in folders if f"`{name}/`" not in table] == []
+
+
+def test_defaults_of_the_reference_are_those_of_the_functions(site, pages) -> None:
+    """Oracle: the signatures. Parameters that are described together have defaults of their own."""
+    path = site / "reference/library.html"
+    text = re.sub(r"\s+", " ", pages[path].text)
+    for name in beyond_perplexity.__all__:
+        if not name[0].islower():
+            continue
+        signature = inspect.signature(getattr(beyond_perplexity, name)).parameters.values()
+        shown = text[text.index(f" {name}( ") :]
+        for one in signature:
+            if one.default is not one.empty:
+                value = str(one.default) if not isinstance(one.default, str) else f'"{one.default}"'
+                assert re.search(rf"\b{one.name}: [^=()]+ = {re.escape(value)}\W", shown), one
+    row = re.search(r"maximum_tokens int Documents .{0,120}? (\S+) field str", text)
+    assert row is not None
+    assert row.group(1) == "None"

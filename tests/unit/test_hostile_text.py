@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from beyond_perplexity.corpus import markup_limits, penn, readers, restricted_pickle
-from beyond_perplexity.corpus.conll import merge_entities
+from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
 from beyond_perplexity.corpus.markup import parse_article

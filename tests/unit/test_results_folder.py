@@ -5,7 +5,9 @@ Needs no data. Oracles: the rows that were written, and the rules of the workflo
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -129,6 +131,37 @@ def test_a_table_is_read_once_and_is_the_callers_own(tree) -> None:
     assert results.contrastive["value"].tolist() == [0.5]
     with pytest.raises(InputError, match=r"differences\.parquet"):
         results["contrastive_differences"]
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_results_can_be_copied_and_sent(tree, again) -> None:
+    results = load_results(tree)
+    results.contrastive  # noqa: B018  # what has been read goes along
+    found = again(results)
+    assert list(found) == list(results)
+    assert found.tendencies.equals(results.tendencies)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"n": 3, "perplexity": {"token": 2.0}}',
+        '{"n": {}, "perplexity": [1]}',
+        '{"perplexity": {"token": 3.0}}',
+        '{"n": {}, "perplexity": {"token": "x"}}',
+        '{"n": {}, "interval": 3, "perplexity": {"token": 3.0}}',
+        '{"n": {}, "interval": {"perplexity": {"token": 1}}, "perplexity": {"token": 3.0}}',
+        "[]",
+        "{",
+    ],
+)
+def test_a_file_that_is_no_perplexity_is_one_line(tree, text) -> None:
+    (tree / "perplexity/gru.json").write_text(text)
+    with pytest.raises(InputError, match=r"gru\.json: is .*make it again") as raised:
+        load_results(tree).perplexity  # noqa: B018
+    assert "\n" not in str(raised.value)
 
 
 def test_configuration_and_records(tree) -> None:

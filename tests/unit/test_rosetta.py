@@ -19,8 +19,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.auditing.loading import load_audited
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.rosetta.rows import PROGRAMS, translate
+from beyond_perplexity.rosetta.rows import PROGRAMS
 from beyond_perplexity.rosetta.speech import Speech
+from beyond_perplexity.rosetta.translation import translate
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
 

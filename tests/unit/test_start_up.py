@@ -32,7 +32,7 @@ HEAVY = {
 # What a script has imported of these (the commands of the package: before their options are
 # read); which further modules it then chooses from by name.
 NEEDS = {
-    "audit": {"torch", "pandas", "scipy"},
+    "audit": set(),
     "build_speller": set(),
     "build_vocabulary": set(),
     "choose_words": set(),

@@ -1,7 +1,8 @@
 """The numbers that pages give of the default run are those of its results.
 
-Needs the results of a default run, in `results` or where BEYOND_PERPLEXITY_RESULTS says. Times and
-sizes are of a machine, and not compared. Oracle: the run.
+Needs the results of a default run (`make run`), in `results` or where RESULTS says. They hold on a
+CPU that multiplies bfloat16; training on another rounds otherwise. Times and sizes are of a
+machine, and not compared. Oracle: the files of the run.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ENCODERS = {
 
 @pytest.fixture(scope="module")
 def results() -> ResultsFolder:
-    folder = os.environ.get("BEYOND_PERPLEXITY_RESULTS", str(ROOT / "results"))
+    folder = os.environ.get("RESULTS", str(ROOT / "results"))
     try:
         return load_results(folder)
     except InputError as error:

@@ -26,10 +26,9 @@ from beyond_perplexity.storage.json_text import brief_repr, read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
 
-# Rust threads do not survive a fork, so they are used only where a script asks for them.
+# Rust threads do not survive a fork, so they are used only where a script asks for them. Set before
+# tokenizers is imported, which is late: words alone do not need it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 BOS, EOS, UNK = 0, 1, 2
 SPECIAL_TOKENS = ("<s>", "</s>", "<unk>")
@@ -191,7 +190,7 @@ class BPEVocabulary(Vocabulary):
 
     kind = "bpe"
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
 
     @classmethod
@@ -210,6 +209,8 @@ class BPEVocabulary(Vocabulary):
         InputError
             When `size` has no room for the bytes.
         """
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         if size < N_SPECIAL + len(alphabet):
             least = N_SPECIAL + len(alphabet)
@@ -256,6 +257,8 @@ class BPEVocabulary(Vocabulary):
     @classmethod
     def from_description(cls, held: Mapping[str, Any]) -> BPEVocabulary:
         """Make the vocabulary that `describe` described."""
+        from tokenizers import Tokenizer
+
         return cls(Tokenizer.from_str(json.dumps(held["tokenizer"])))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.corpus.suffixes import AUTOMATIC
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
@@ -18,6 +22,8 @@ from beyond_perplexity.report.comparison_input import CompareOptions
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_NAMES = ("reference", "samples")
 
 
 def compare(
@@ -57,7 +63,7 @@ def compare(
     out : path, optional
         Folder for ``compare.html``, ``tendencies.csv`` and the figures, as the command writes.
     format : str
-        Of paths: ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
+        Where all are paths: ``"text"``, ``"jsonl"``, ``"parquet"``, or ``"auto"``: by the suffix.
     tokenized : bool
         The texts are tokens joined by blanks: they are not cleaned.
     language : str
@@ -76,8 +82,8 @@ def compare(
     minimum_tokens, maximum_tokens : int
         Documents of fewer tokens are left out; of longer ones so many are read.
     field, samples_field : str, optional
-        Field or column of the texts of files, and that of the samples where it is another
-        (default: ``text``).
+        Field or column of the texts of files and tables, and that of the samples where it is
+        another (default: ``text``).
     embedding : str, optional
         ``"minilm"`` or a folder of sentence-transformers, to compare documents by their vectors.
     embedding_documents : int
@@ -103,10 +109,22 @@ def compare(
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
     both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
+    _check_format(format, reference=reference, samples=samples, training=training)
+    fields = field, field if samples_field is None else samples_field
     with GivenFiles() as files:
+        made = [
+            files.texts(one, name, beside, field=column, group_column=group_column)
+            for one, name, beside, column in zip(
+                (reference, samples), _NAMES, both, fields, strict=True
+            )
+        ]
+        if training is not None:
+            made.append(files.texts(training, "training", field=field))
+        pairs = zip(_NAMES, made[:2], strict=True)
+        shown = [name if files.holds(path) else str(path) for name, path in pairs]
         given = CompareOptions(
-            reference=str(files.texts(reference, "reference", both[0])),
-            samples=str(files.texts(samples, "samples", both[1])),
+            reference=str(made[0]),
+            samples=str(made[1]),
             kind=format,
             tokenized=tokenized,
             language=language,
@@ -120,9 +138,10 @@ def compare(
             maximum_tokens=maximum_tokens,
             field=field,
             samples_field=samples_field,
-            training=None if training is None else str(files.texts(training, "training")),
+            training=None if training is None else str(made[2]),
             embedding=embedding,
             embedding_documents=embedding_documents,
+            names=(shown[0], shown[1]),
         )
         finished = run_comparison(given, None if out is None else Path(out))
     found = finished.found
@@ -135,6 +154,16 @@ def compare(
         tables={name: partial(_same, one) for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )
+
+
+def _check_format(kind: str, **given: Any) -> None:
+    """Refuse a format of files for what is no file."""
+    if kind not in (AUTOMATIC, *TEXT_FORMATS):
+        known = ", ".join((AUTOMATIC, *TEXT_FORMATS))
+        raise InputError(f"format: is {kind!r}, expected one of {known}")
+    for name, one in given.items():
+        if kind != AUTOMATIC and one is not None and not isinstance(one, str | os.PathLike):
+            raise InputError(f"format: {name} is no path; leave it out, and name files by suffix")
 
 
 def _same(frame: pd.DataFrame) -> pd.DataFrame:

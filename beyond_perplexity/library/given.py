@@ -7,6 +7,7 @@ folder of its own, which is removed afterwards; messages name the argument inste
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -22,7 +23,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.outputs import check_output
 
-TEXT_COLUMN, GROUP_COLUMN = "text", "group"
+TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
 _BATCH = 4096
 _MISSING = object()
 
@@ -52,37 +53,58 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
 
     def named(self, message: str) -> str:
         """Name arguments in a message instead of files that were made here."""
-        place = f"{self._folder.name}{os.sep}"
-        return message.replace(place, "").replace(_SUFFIX, "")
+        place = re.escape(f"{self._folder.name}{os.sep}")
+        return re.sub(rf"{place}(.*?){re.escape(_SUFFIX)}", r"\1", message)
+
+    def holds(self, path: Path) -> bool:
+        """Say whether a file was made here."""
+        return path.parent == Path(self._folder.name)
 
     def _new(self, name: str) -> Path:
         return Path(self._folder.name, f"{name}{_SUFFIX}")
 
-    def texts(self, given: Any, name: str, groups: Any = None) -> Path:
+    def texts(
+        self,
+        given: Any,
+        name: str,
+        groups: Any = None,
+        *,
+        field: str | None = None,
+        group_column: str | None = None,
+    ) -> Path:
         """Return the file of texts.
 
         Parameters
         ----------
         given : path, DataFrame, Arrow table or reader of record batches, or iterable of str
-            A str is a path, never a text. Tables have a column ``text``, and may have ``group`` and
-            ``title``.
+            A str is a path, never a text. Of tables the columns `field`, `group_column` and
+            ``title`` are read.
         name : str
             The argument.
         groups : iterable, optional
             The group of each text, where `given` is an iterable of texts.
+        field : str, optional
+            Column of the texts; without it ``text``.
+        group_column : str, optional
+            Column of the groups, which need not be there; without it ``group``.
 
         Raises
         ------
         InputError
             When a text is none, groups are more or fewer than texts, or nothing was given.
         """
+        column, group = field or TEXT_COLUMN, group_column or GROUP_COLUMN
+        if isinstance(groups, str | bytes):
+            raise InputError("groups: is one text; give the group of each, or group_column")
         if isinstance(given, str | os.PathLike):
             _refuse_groups(groups, name, "is a file")
             return Path(given)
-        if (table := arrow_table(given, name)) is not None:
+        if (table := arrow_table(given, name, (column, group, _TITLE))) is not None:
             _refuse_groups(groups, name, "is a table")
-            return self._write(name, _text_batches(table, name))
-        return self._write(name, _batches(_iterated(given, name), groups, name))
+            if column not in table.schema.names:
+                raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
+            return self._write(name, _of_table(table))
+        return self._write(name, _batches(_iterated(given, name), groups, name, (column, group)))
 
     def table(self, given: Any, name: str) -> Path:
         """Return the file of a table of numbers: a path as it is, or one in memory.
@@ -100,7 +122,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
                 f"{name}: is of type {type(given).__name__}; give a path, a DataFrame or an "
                 "Arrow table"
             )
-        return self._write(name, iter([table] if isinstance(table, pa.Table) else table))
+        return self._write(name, _of_table(table))
 
     def tables(self, given: Any, name: str) -> list[str]:
         """Return the files of one table or several; see `table`."""
@@ -127,22 +149,54 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
 _SUFFIX = ".parquet"
 
 
-def arrow_table(given: Any, name: str) -> pa.Table | pa.RecordBatchReader | None:
-    """Return a DataFrame or anything of Arrow as such; None: it is no table."""
+def arrow_table(
+    given: Any, name: str, columns: Sequence[str] = ()
+) -> pa.Table | pa.RecordBatchReader | None:
+    """Return a DataFrame or anything of Arrow as such; None: it is no table.
+
+    Parameters
+    ----------
+    given : object
+    name : str
+        The argument.
+    columns : sequence of str
+        What is taken of it, where it is there; all where none is named.
+
+    Raises
+    ------
+    InputError
+        When Arrow cannot hold a column.
+    """
+    if type(given).__name__ == "DataFrame" and type(given).__module__.startswith("pandas"):
+        kept = [column for column in given.columns if column in columns or not columns]
+        try:
+            return pa.Table.from_pandas(given[kept], preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise InputError(f"{name}: cannot be read ({said}); convert the column") from error
+    table = _of_arrow(given)
+    if table is None or not columns:
+        return table
+    kept = [column for column in table.schema.names if column in columns]
+    if isinstance(table, pa.Table):
+        return table.select(kept)
+    schema = pa.schema([table.schema.field(column) for column in kept])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(kept) for batch in table))
+
+
+def _of_arrow(given: Any) -> pa.Table | pa.RecordBatchReader | None:
     if isinstance(given, pa.Table | pa.RecordBatchReader):
         return given
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
-    if type(given).__name__ == "DataFrame" and type(given).__module__.startswith("pandas"):
-        try:
-            return pa.Table.from_pandas(given, preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise InputError(f"{name}: cannot be read ({said}); convert the column") from error
     if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_pylist"):  # Polars, DuckDB
         with suppress(pa.ArrowInvalid):  # of one column alone: an iterable
             return pa.RecordBatchReader.from_stream(given)
     return None
+
+
+def _of_table(table: pa.Table | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    yield from table.to_batches(_BATCH) if isinstance(table, pa.Table) else table
 
 
 def _refuse_groups(groups: Any, name: str, what: str) -> None:
@@ -150,13 +204,6 @@ def _refuse_groups(groups: Any, name: str, what: str) -> None:
         raise InputError(
             f"groups: {name} {what}; name the column of the groups by group_column instead"
         )
-
-
-def _text_batches(table: pa.Table | pa.RecordBatchReader, name: str) -> Iterator[pa.RecordBatch]:
-    if TEXT_COLUMN not in table.schema.names:
-        known = ", ".join(table.schema.names)[:80]
-        raise InputError(f"{name}: has the columns {known!r}, but no {TEXT_COLUMN!r}; rename one")
-    yield from table.to_batches(_BATCH) if isinstance(table, pa.Table) else table
 
 
 def _iterated(given: Any, name: str) -> Iterable[Any]:
@@ -168,16 +215,20 @@ def _iterated(given: Any, name: str) -> Iterable[Any]:
     return given
 
 
-def _batches(texts: Iterable[Any], groups: Any, name: str) -> Iterator[pa.RecordBatch]:
+def _batches(
+    texts: Iterable[Any], groups: Any, name: str, columns: tuple[str, str]
+) -> Iterator[pa.RecordBatch]:
     pairs = ((text, None) for text in texts) if groups is None else _paired(texts, groups, name)
     first = 1
     while part := list(islice(pairs, _BATCH)):
-        for number, (text, _) in enumerate(part, start=first):
+        for number, (text, group) in enumerate(part, start=first):
             _check_text(text, f"{name}: text {number}")
-        columns = {TEXT_COLUMN: pa.array([text for text, _ in part], pa.string())}
+            if groups is not None and (group is None or group != group):
+                raise InputError(f"{name}: text {number} has no group; give one to each or none")
+        held = {columns[0]: pa.array([text for text, _ in part], pa.string())}
         if groups is not None:
-            columns[GROUP_COLUMN] = pa.array([str(group) for _, group in part], pa.string())
-        yield pa.record_batch(columns)
+            held[columns[1]] = pa.array([str(group) for _, group in part], pa.string())
+        yield pa.record_batch(held)
         first += len(part)
 
 

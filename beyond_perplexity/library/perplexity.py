@@ -63,7 +63,7 @@ def perplexity(
     unk_as_unknown : bool
         Of an ARPA file: it is the unknown word.
     field : str, optional
-        Field or column of the texts of files (default: ``text``).
+        Field or column of the texts of files and tables (default: ``text``).
     cleaned, tokenized : bool
         Clean the text as the model's corpus was; or it is cleaned already.
     context_length, stride : int, optional
@@ -108,10 +108,11 @@ def perplexity(
         from beyond_perplexity.scoring.brought import ScoringOptions, score_file
 
         _set_threads(threads)
+        path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
         found = score_file(
             ScoringOptions(
                 model=str(model),
-                text=str(files.texts(texts, "texts", groups)),
+                text=str(path),
                 arpa=is_arpa,
                 rule=UnknownRule(unk_as, unk_as_unknown),
                 field=field,

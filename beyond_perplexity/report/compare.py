@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -106,6 +106,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
                 groups = groups._replace(needed=False) if groups and bodies[0].grouped else None
             field = options.field_of(path, samples=bool(bodies))
             body = read_body(path, options, views[main], groups, stop_words, own, record, field)
+            if options.names:
+                body = replace(body, path=Path(options.names[len(bodies)]))
             bodies.append(body)
         _warn_of_titles(bodies, options)
         reference, samples = bodies

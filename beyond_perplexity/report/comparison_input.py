@@ -114,6 +114,8 @@ class CompareOptions:
         sentence-transformers.
     embedding_documents : int
         Documents of each text that are embedded at most.
+    names : tuple of two str or None
+        What both texts are called in warnings and on the page; None: as their files.
     """
 
     reference: str
@@ -134,6 +136,7 @@ class CompareOptions:
     training: str | None = None
     embedding: str | None = None
     embedding_documents: int = EmbeddingOptions.documents
+    names: tuple[str, str] | None = None
 
     def preprocessing(self) -> Preprocessing:
         """Return the cleaning steps: those of the paper, or none."""

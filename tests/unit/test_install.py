@@ -43,6 +43,24 @@ from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
 print(fingerprint("scripts/train.py", "beyond_perplexity/models/elman.py"), ROOT)
 """
 
+WITHOUT_EXTRAS = """
+import pandas as pd
+import beyond_perplexity as library
+from beyond_perplexity.__main__ import main
+
+few = ["--permutations", "9", "--bootstrap", "9"]
+main(["compare", "--reference", "a.txt", "--samples", "b.txt", "--out", "out", *few])
+main(["estimate-ngram", "--text", "a.txt", "--order", "2", "--arpa", "a.arpa"])
+scores = pd.DataFrame({"bytes": [9, 8, 7], "log_likelihood": [-9.0, -7.0, -8.0]})
+assert len(library.compare_perplexity({"a": scores, "b": scores - [0, 1]}).table)
+weights = {"instance_id": [0, 0, 1, 1], "sample_id": [0, 1, 0, 1], "n_tokens": [3, 3, 4, 4]}
+weights |= {"log_p": [-9.0, -8.5, -11.0, -12.0], "log_q": [-2.0, -2.5, -1.0, -2.0]}
+assert len(library.estimate(pd.DataFrame(weights)).table)
+assert len(library.contrast([-1.0, -2.0, -3.0], [-2.0, -3.0, -5.0]).table)
+assert len(library.similarity(["the cat"], ["the cat sat"], evaluator="words.txt").table)
+print("all of them")
+"""
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
@@ -111,16 +129,15 @@ def test_a_filter_and_its_signals(installed: Installed) -> None:
     assert re.fullmatch(r"error: none\.csv: [^\n]+\n", missing[2])
 
 
-def test_compare_needs_no_extra(installed: Installed) -> None:
+def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed) -> None:
     lines = [f"the cat number {n % 7} sat on mat {n} .\n" for n in range(60)]
     (installed.outside / "a.txt").write_text("".join(lines))
     (installed.outside / "b.txt").write_text("".join(lines[20:]))
-    flags = ["--reference", "a.txt", "--samples", "b.txt", "--out", "out"]
-    flags += ["--permutations", "9", "--bootstrap", "9"]
-    status, _, error = installed.call(
-        "beyond-perplexity", "compare", *flags, lacking=f"{OF_MODELS} {OF_WORKFLOW}"
-    )
+    (installed.outside / "words.txt").write_text("the 0.1 0.2\ncat 0.3 0.1\nsat -0.2 0.5\n")
+    lacking = f"{OF_MODELS} {OF_WORKFLOW}"
+    status, said, error = installed.call("python", "-c", WITHOUT_EXTRAS, lacking=lacking)
     assert status == "0", error
+    assert said.endswith("all of them\n")
     written = {path.name for path in (installed.outside / "out").iterdir()}
     assert {"compare.html", "tendencies.csv"} <= written
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,15 +61,29 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     pd.testing.assert_frame_equal(
         compared.table[list(written)].reset_index(drop=True), written, check_dtype=False
     )
-    table = pa.table({"other": range(len(MODEL)), "text": MODEL})
-    for one, two in (
-        (iter(HUMAN), (text for text in MODEL)),
-        (pd.DataFrame({"text": HUMAN}), table),
-        (pd.Series(HUMAN), table.to_reader(max_chunksize=7)),
-        (np.array(HUMAN), generated),
-    ):
-        again = beyond_perplexity.compare(one, two, **FAST)
-        pd.testing.assert_frame_equal(again.table, compared.table)
+    again = beyond_perplexity.compare(iter(HUMAN), generated, **FAST)
+    pd.testing.assert_frame_equal(again.table, compared.table)
+
+
+def test_whatever_holds_texts_gives_them_as_they_are(tmp_path) -> None:
+    table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
+    forms = (
+        MODEL,
+        tuple(MODEL),
+        (text for text in MODEL),
+        np.array(MODEL),
+        pd.Series(MODEL),
+        table.to_pandas(),
+        table,
+        table.to_reader(max_chunksize=7),
+        table.to_batches()[0],
+    )
+    with GivenFiles() as files:
+        for place, form in enumerate(forms):
+            found = pq.read_table(files.texts(form, f"form {place}"))
+            assert found.column("text").to_pylist() == MODEL
+            assert set(found.column_names) <= {"text", "title"}
+        assert files.texts("a/path", "x") == Path("a/path")
 
 
 def test_groups_come_beside_the_texts_or_in_a_column() -> None:
@@ -78,6 +93,9 @@ def test_groups_come_beside_the_texts_or_in_a_column() -> None:
     frame = pd.DataFrame({"text": HUMAN, "page": groups})
     column = beyond_perplexity.compare(frame, MODEL, group_column="page", **FAST)
     pd.testing.assert_frame_equal(beside.table, column.table)
+    odd = pd.DataFrame({"body": HUMAN, "page": groups, "n": [[1], "x", {}] * 20})
+    named = beyond_perplexity.compare(odd, MODEL, group_column="page", field="body", **FAST)
+    pd.testing.assert_frame_equal(beside.table, named.table)
     both = beyond_perplexity.compare(HUMAN, MODEL, groups=(groups, iter(groups)), **FAST)
     assert both.summary["groups"] == (30, 30)
 
@@ -149,7 +167,7 @@ def test_json_has_no_nan_and_every_kind_of_number() -> None:
         (["", " "], "reference: has no document with a token"),
         (3, "reference: is of type int; give a path, texts"),
         (b"a b", "reference: is of type bytes"),
-        (pd.DataFrame({"words": ["a"]}), "reference: has the columns 'words', but no 'text'"),
+        (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
         (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (("),
         ("missing.txt", "missing.txt: no such file"),
     ],
@@ -171,7 +189,14 @@ def test_what_cannot_be_compared_is_named_in_one_line(given, message) -> None:
         ({"seed": True}, "seed: is True, expected a whole number"),
         ({"maximum_tokens": 0}, "maximum_tokens: is 0, expected at least 1"),
         ({"groups": ["a"]}, "reference: there are more texts than groups, from number 2 on"),
-        ({"groups": "ab" * 60}, "reference: there are more groups than texts, from number 61"),
+        ({"groups": [*"ab" * 60]}, "reference: there are more groups than texts, from number 61"),
+        ({"groups": "ab" * 30}, "groups: is one text; give the group of each, or group_column"),
+        (
+            {"groups": [*"a" * 59, None]},
+            "reference: text 60 has no group; give one to each or none",
+        ),
+        ({"format": "text"}, "format: reference is no path; leave it out"),
+        ({"format": "csv"}, "format: is 'csv', expected one of auto, text, jsonl, parquet"),
         ({"out": __file__}, f"{__file__}: is a file; name a folder"),
     ],
 )
@@ -197,6 +222,23 @@ def test_texts_are_streamed_and_the_files_that_hold_them_go(tmp_path) -> None:
         assert held.metadata.row_group(0).num_rows <= 4_096
         assert held.read().column("text")[9_999].as_py() == "text 10000\nwith a line feed"
     assert not path.parent.exists()
+
+
+def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("beyond_perplexity.report.compare.FIGURE_FILES", {})  # of seconds
+    (tmp_path / "own.parquet").mkdir()
+    human = tmp_path / "own.parquet" / "human.txt"
+    human.write_text("\n".join(HUMAN))
+    beyond_perplexity.compare(human, MODEL, out=tmp_path / "out", **FAST)
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "<h1>samples compared with human.txt</h1>" in page
+    assert str(human) in page
+    assert "beyond-perplexity-" not in page
+    with GivenFiles() as files:
+        path = files.texts(["a"], "x['a.b']")
+        assert files.named(f"{path}: row 3 is not that of own.parquet") == (
+            "x['a.b']: row 3 is not that of own.parquet"
+        )
 
 
 def test_the_public_names_are_there_and_come_late() -> None:

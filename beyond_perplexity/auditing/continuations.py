@@ -21,12 +21,13 @@ def check_continuations(subject: Subject) -> Evidence:
     """Compare P(prefix) with the sum of P of all that may follow it: each next token, and the end.
 
     P is that of whole token strings, scored from their beginning, and not a row of logits. From the
-    empty text on the likeliest and a random token are followed to a depth.
+    empty text on the likeliest tokens are followed to a depth, and a random one.
     """
     limit = subject.model.context_length or math.inf
     nodes: list[tuple[int, ...]] = [()]
+    aside: tuple[int, ...] | None = None  # followed by one token alone
     worst, detail, seen = 0.0, "", 0
-    generator = stream(subject.seed, "audit/continuations")
+    drawn = int(stream(subject.seed, "audit/continuations").choice(subject.possible))
     while nodes:
         node = nodes.pop(0)
         ratio, likely = _share(subject, node)
@@ -36,11 +37,11 @@ def check_continuations(subject: Subject) -> Evidence:
             detail = f"what follows {len(node)} tokens {list(node)} has {ratio:.6g} of their P"
         if math.isnan(ratio):
             break
-        if len(node) < min(_DEPTH, limit - 1) and likely is not None:
-            drawn = int(generator.choice(subject.possible))
+        if len(node) < min(_DEPTH, limit - 1) and likely is not None and node != aside:
             nodes.append((*node, likely))
-            if not node:
-                nodes.append((*node, drawn))
+            if not node and likely != drawn:
+                aside = (drawn,)
+                nodes.append(aside)
     return Evidence(worst, seen, detail)
 
 

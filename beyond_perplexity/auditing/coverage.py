@@ -59,7 +59,7 @@ def count_scored(
             said[places[row.doc_id]] = row.log_likelihood
     q = witness.other
     n = said.sum() / (len(said) * q - 1 - q)
-    return Coverage(((said - n * q) / (-1 - q)).round(9), witness.inputs)
+    return Coverage(((said - n * q) / (-1 - q)).round(9) + 0.0, witness.inputs)
 
 
 def scale_of(subject: Subject) -> float:

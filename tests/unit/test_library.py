@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -223,7 +224,8 @@ def test_texts_are_streamed_and_the_files_that_hold_them_go(tmp_path) -> None:
     assert not path.parent.exists()
 
 
-def test_the_page_names_the_arguments_and_no_working_file(tmp_path) -> None:
+def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("beyond_perplexity.report.compare.FIGURE_FILES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
     human.write_text("\n".join(HUMAN))

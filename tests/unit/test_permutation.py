@@ -245,7 +245,11 @@ def test_histogram_test_converges_to_all_relabelings(measure):
         side = [pooled[i] for i in chosen]
         rest = [pooled[i] for i in range(9) if i not in chosen]
         data = paired(side, rest)
-        exact.append(float(histograms.compare_histograms(data.support, data.reference, data.samples)[measure]))
+        exact.append(
+            float(
+                histograms.compare_histograms(data.support, data.reference, data.samples)[measure]
+            )
+        )
     values = np.array(exact)
     observed = values[0]
     two_sided = measure == "mean_difference"

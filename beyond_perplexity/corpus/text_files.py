@@ -23,6 +23,7 @@ from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5
 
+_ADVICE = "name that of the texts by --field, or by field in a configuration"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -63,7 +64,7 @@ def _missing(field: str, value: Mapping[str, object]) -> str:
     others = [brief_repr(name) for name in list(value)[:SHOWN_FIELDS]]
     more = f", and {len(value) - len(others)} more" if len(value) > len(others) else ""
     there = f"there are {', '.join(others)}{more}" if others else "it has none"
-    return f"field '{field}' is missing; {there}: name the field of the texts"
+    return f"field '{field}' is missing; {there}: {_ADVICE}"
 
 
 def _as_object(value: object, field: str | None) -> dict[str, object] | str:
@@ -147,7 +148,7 @@ def _text_columns(
 ) -> list[str]:
     text = TEXT_FIELD if field is None else field
     if text not in schema.names:
-        named = f"{', '.join(schema.names)}: name the column of the texts"
+        named = f"{', '.join(schema.names)}: {_ADVICE}"
         raise InputError(f"{path}: column '{text}' is missing; there are {named}")
     columns = [name for name in dict.fromkeys((text, "title")) if name in schema.names]
     for name in columns:

@@ -9,6 +9,7 @@ from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.importance.options import SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
+from beyond_perplexity.planning.defaults import with_defaults
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -25,6 +26,8 @@ def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:
 
 # Draws and estimates that choose lie in folders of their own, under the same names.
 CHOICES, CHOOSING_SPLIT = "choices", "valid"
+
+CAP = "maximum_"  # begins the name of an option that leaves out what is longer, or more
 
 
 class ImportancePlan:
@@ -74,14 +77,23 @@ class ImportancePlan:
         return {name: self._models[name]["family"] for name in self.models()}
 
     def data(self) -> dict[str, str]:
-        """Say in words what each latent model is evaluated on."""
+        """Say in words what each latent model is evaluated on, and which caps it has."""
         split = self.options["split"]
         return {
             name: f"{corpus} ({split}), "
             + (describe_annotation(self._row(name).needs, self._corpora[corpus]) or "words alone")
+            + self._caps(name)
             for name in self.models()
             if (corpus := self.corpus(name))
         }
+
+    def _caps(self, model: str) -> str:
+        """Name the options of a model that leave out what is longer or more, with their values."""
+        options = self._models[model]
+        architecture = options.get("architecture", {})
+        held = with_defaults(f"architecture-{options['family']}", architecture)
+        found = [f"{key} {value}" for key, value in held.items() if key.startswith(CAP)]
+        return f", caps: {', '.join(found)}" if found else ""
 
     def _row(self, model: str) -> Family:
         return FAMILIES[self._models[model]["family"]]

@@ -8,48 +8,18 @@ size of states one of recurrence. A test counts the models that are really built
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.defaults import with_defaults
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.storage.fingerprint import ROOT
 
 ASSUMED_WORDS = 100_000  # of a closed vocabulary without a limit, which is known when it is built
 ASSUMED_BYTES = 2_000_000_000  # of a model that is brought by a name, not in a folder
 _GATES = 4  # of an LSTM; cells with fewer are taken for one
 
 Options = Mapping[str, Any]
-
-
-@cache
-def _definitions() -> Options:
-    text = (ROOT / "rules" / "config.schema.yaml").read_text(encoding="utf-8")
-    found: Options = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["$defs"]
-    return found
-
-
-def with_defaults(name: str, given: Options) -> dict[str, Any]:
-    """Return options with the defaults of their definition in the schema of configurations.
-
-    Parameters
-    ----------
-    name : str
-        The definition, as ``TrainingOptions`` or that of a family's architecture; where there is no
-        such, nothing is added.
-    given : mapping
-        The options that are given.
-    """
-    properties = _definitions().get(name, {}).get("properties", {})
-    defaults = {
-        key: held.get("x-default", held.get("default"))
-        for key, held in properties.items()
-        if "x-default" in held or "default" in held
-    }
-    return {**defaults, **given}
 
 
 def vocabulary_limit(options: Options) -> int:

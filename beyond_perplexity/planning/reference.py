@@ -28,9 +28,9 @@ _INTRODUCTION = """\
 
 This page is generated from the schema (`python -m scripts.update_schema`). A configuration is a
 YAML file, by default `config.yaml`; `snakemake --configfile my.yaml` takes another. A key that is
-in no table here is an error that names it. `NAME` is a name that you choose: letters, digits, `_` and
-`-`. Keys without a default in a table may be left out where the text says so; **needed** ones may
-not. What trains a model stands under `models.NAME.training`, what it is made of under
+in no table here is an error that names it. `NAME` is a name that you choose: letters, digits, `_`
+and `-`. Keys without a default in a table may be left out where the text says so; **needed** ones
+may not. What trains a model stands under `models.NAME.training`, what it is made of under
 `models.NAME.architecture`, for each family.
 """
 

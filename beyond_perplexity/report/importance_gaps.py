@@ -71,7 +71,8 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "over documents. It lacks: by how much the first may be off, against the best estimates of "
         "the model from above and from below, chosen by their own numbers. Bracket: made of the "
         "draws alone, as on real documents; the last column says what the others show of it. "
-        f"{support}Behind /: documents that were cut or empty and do not count."
+        f"{support}Behind /: documents that were empty, or cut at "
+        "importance.bidirectional.maximum_words, and do not count."
         f"{_without(gaps, held)}",
         _COLUMNS,
         [_cells(row, beside) for row, beside in zip(rows, ranges, strict=True)],

@@ -35,7 +35,8 @@ _LATENTS_NOTE = (
     "and are not the whole sentence; labels do not count; both trees are as the model has them "
     "(a binary model: the annotation is binarized too). The latents of the posterior are "
     "weighted: with few effective ones they are those of the proposal that fit best. The "
-    "annotation is what the model was trained on, made by a program where the tables say so."
+    "annotation is what the model was trained on, made by a program where the tables say so; it is "
+    "without the mentions that the model's maximum_length (words) and maximum_entities leave out."
 )
 
 _WORDS_NOTE = (

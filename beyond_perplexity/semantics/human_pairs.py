@@ -87,7 +87,7 @@ def _gold_column(names: list[str], gold: str | None, place: str) -> int:
         rest = ", ".join(names[2:])[:80]
         raise InputError(
             f"{place}: has no column {gold!r} after the two texts; there is {rest or 'none'} (the "
-            "first line names the columns)"
+            "first line names the columns; add one where it does not)"
         )
     return names.index(gold, 2)
 

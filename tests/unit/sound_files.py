@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from beyond_perplexity.contrastive.pairs import read_pairs
 from beyond_perplexity.corpus import conll, linked, markup, penn
@@ -30,6 +31,7 @@ from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators import fasttext
+from beyond_perplexity.semantics.evaluators.infersent import load_official
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
@@ -138,6 +140,27 @@ def skipthought_weights() -> bytes:
     }  # fmt: skip
     arrays = {f"encoder_{name}": np.ones(shape, np.float32) for name, shape in shapes.items()}
     return written(lambda path: np.savez(path, **arrays), ".npz")
+
+
+def infersent_state() -> dict[str, torch.Tensor]:
+    """Make weights of the layout of the official ones: vectors of 2 numbers, 3 hidden ones."""
+    torch.manual_seed(0)
+    layer = torch.nn.LSTM(2, 3, bidirectional=True)
+    return {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
+
+
+def infersent_weights(zipped: bool) -> Callable[[], bytes]:
+    def save(path: Path) -> None:
+        torch.save(infersent_state(), path, _use_new_zipfile_serialization=zipped)
+
+    return lambda: written(save)
+
+
+def read_infersent(path: Path) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        vectors = Path(folder) / "v.txt"
+        vectors.write_text("a 1 2\nb 3 4\n")
+        return load_official(path, load_table({"path": str(vectors)}), 1, "max", "cpu")
 
 
 def speller_file() -> bytes:
@@ -273,6 +296,8 @@ CASES: dict[str, Case] = {
         lambda path: load_table({"path": str(path)}).find(["a", "b", "ccc"]),
     ),
     "SkipThought": ("u.npz", skipthought_weights, lambda path: read_official_gru(path, "uni", 2)),
+    "InferSent": ("infersent1.pkl", infersent_weights(False), read_infersent),
+    "zipped InferSent": ("infersent1.pkl", infersent_weights(True), read_infersent),
     "evaluator": (
         EVALUATOR_FILE,
         lambda: b'{"family": "word2vec", "title": "x"}',

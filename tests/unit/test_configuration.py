@@ -388,7 +388,7 @@ def test_the_page_of_all_keys_says_what_trains_and_makes_a_model():
     page = REFERENCE.read_text(encoding="utf-8")
     section = page.partition("## models.NAME.architecture (family: rnng)\n")[2]
     section = section.partition("\n## ")[0]
-    assert "| `maximum_words` | integer, at least 1 |" in section
+    assert "| `maximum_words` | integer | `40` | Longer sentences are left out" in section
     assert "| `minimum_words` |" in section
     assert "## models.NAME.training" in page
 

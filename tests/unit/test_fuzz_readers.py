@@ -13,6 +13,7 @@ import importlib
 import json
 import struct
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,12 @@ from hypothesis import strategies as st
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.opening import open_any
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.provenance import content_hash
-from tests.unit.sound_files import CASES, VOCABULARY, parquet
+from tests.unit.sound_files import CASES, VOCABULARY, infersent_state, parquet, read_infersent
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCHEMA = Path(__file__).parents[2] / "rules" / "config.schema.yaml"
@@ -230,6 +232,67 @@ def test_other_tensors_are_told_or_a_model_that_scores(family: str, data: st.Dat
             assert not logits.isnan().any()
 
         check(score, path)
+
+
+# ---- weights of other programs ----
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+@settings(SETTINGS, max_examples=15)
+@given(data=st.data())
+def test_other_tensors_of_infersent_are_told_or_read(legacy: bool, data: st.DataObject) -> None:
+    held: dict[str, Any] = infersent_state()
+    name = data.draw(st.sampled_from(sorted(held)))
+    changes: list[Callable[[torch.Tensor], object]] = [
+        *(lambda t: t[0], lambda t: t[:0], lambda t: t[:1].expand(1 << 40, *t.shape[1:])),
+        *(lambda t: t * torch.nan, lambda t: t.to(torch.complex64), lambda t: t.to_sparse()),
+        *(lambda t: None, lambda t: "x", lambda t: [1.0], lambda t: torch.tensor(1.0)),
+        *(lambda t: t.half(), lambda t: t.int(), lambda t: torch.cat([t, t])),
+        lambda t: t.to("meta"),
+    ]
+    held[name] = data.draw(st.sampled_from(changes))(held[name])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "infersent1.pkl"
+        torch.save(held, path, _use_new_zipfile_serialization=not legacy)
+        check(lambda: read_infersent(path), path)
+
+
+@functools.cache
+def huggingface_folder() -> dict[str, bytes]:
+    """Return the files of a tiny model of Hugging Face by their names."""
+    pytest.importorskip("transformers")
+    from tests.unit.huggingface_models import make_gpt2
+
+    with tempfile.TemporaryDirectory() as folder:
+        make_gpt2(Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def open_folder(files: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library, about a foreign file
+        for name, content in files.items():
+            Path(folder, name).write_bytes(content)
+        check(lambda: open_any(folder), Path(folder) / "x")
+
+
+@pytest.mark.parametrize("which", ["config.json", "model.safetensors", "tokenizer.json"])
+@settings(SETTINGS, max_examples=8)
+@given(edits=st.lists(EDIT, min_size=1, max_size=2))
+def test_a_broken_file_of_hugging_face_is_told(
+    which: str, edits: list[tuple[str, float, Any]]
+) -> None:
+    files = dict(huggingface_folder())
+    open_folder({**files, which: broken(files[which], edits)})
+
+
+@settings(SETTINGS, max_examples=25)
+@given(data=st.data())
+def test_another_value_in_a_configuration_of_hugging_face_is_told(data: st.DataObject) -> None:
+    files = dict(huggingface_folder())
+    held = json.loads(files["config.json"])
+    replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
+    open_folder({**files, "config.json": json.dumps(held).encode()})
 
 
 # ---- configurations ----

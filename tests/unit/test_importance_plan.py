@@ -188,12 +188,13 @@ def test_every_way_to_draw_can_be_run():
 
 def test_the_tables_say_where_the_annotation_comes_from():
     assert plan("config.yaml").data() == {
-        "rnng": "wikipedia (test), automatic trees (TextBlob's chunker)",
-        "entitynlm": "wikipedia (test), entity chains of links, no coreference",
+        "rnng": "wikipedia (test), automatic trees (TextBlob's chunker), caps: maximum_words 40",
+        "entitynlm": "wikipedia (test), entity chains of links, no coreference, caps: "
+        "maximum_entities 50, maximum_length 8",
         "kglm": "wikipedia (test), entity chains of links, no coreference",
     }
     assert plan("configs/paper-importance.yaml").data()["rnng"] == (
-        "treebank (test), trees of the corpus"
+        "treebank (test), trees of the corpus, caps: maximum_words 150"
     )
 
 

@@ -14,13 +14,13 @@ import yaml
 
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.families import families_of
+from beyond_perplexity.planning.defaults import with_defaults
 from beyond_perplexity.planning.model_sizes import (
     ASSUMED_BYTES,
     ASSUMED_WORDS,
     ModelSizes,
     count_weights,
     vocabulary_limit,
-    with_defaults,
 )
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate

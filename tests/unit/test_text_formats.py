@@ -130,7 +130,7 @@ def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path: Path, name: 
 
 def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path: Path) -> None:
     path = objects("body")(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name the"):
+    with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name that"):
         list(read_cleaned(path, None))
     with pytest.raises(InputError, match=r"field 'other' is missing"):
         list(read_cleaned(path, None, field="other"))
@@ -144,7 +144,7 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path: Path) -> No
             list(read(plain(tmp_path / "a.txt")))
     many = tmp_path / "c.jsonl"
     many.write_text(json.dumps({f"k{n}": "" for n in range(99)}))
-    with pytest.raises(InputError, match=r"'k4', and 94 more: name the field"):
+    with pytest.raises(InputError, match=r"'k4', and 94 more: name that"):
         list(read_cleaned(many, None))
 
 

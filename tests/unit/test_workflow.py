@@ -214,8 +214,10 @@ def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(con
 
 def test_the_environment_is_prepared_once(monkeypatch):
     monkeypatch.setenv("PATH", "/bin")
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
     for _ in range(2):
         prepare_environment("/somewhere")
     assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
     assert os.environ["PYTHONPATH"] == "/somewhere"
+    assert os.environ["PYTHONSAFEPATH"] == "1"  # no folder `scripts` of the user comes first

@@ -211,7 +211,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
         raise InputError(
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
         )
-    found = {name: held[f"{prefix}{name}"].float() for name in wanted}
+    found = {name: _weight(path, name, held[f"{prefix}{name}"]) for name in wanted}
     inputs = found["weight_ih_l0"].shape[1]
     if inputs != width:
         raise InputError(
@@ -219,6 +219,23 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
             "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
         )
     return found
+
+
+def _weight(path: str | os.PathLike[str], name: str, held: object) -> Tensor:
+    """Return a weight of the recurrent layer, float32.
+
+    Raises
+    ------
+    InputError
+        When it is none: no numbers, of another rank, empty, or larger than what the file holds.
+    """
+    rank = 2 if name.startswith("weight") else 1
+    plain = isinstance(held, Tensor) and held.layout == torch.strided and held.is_floating_point()
+    if not (plain and isinstance(held, Tensor) and held.dim() == rank and held.numel()):
+        raise InputError(f"{path}: {name} is no weight of a recurrent layer; fetch the file again")
+    if held.numel() * held.element_size() > held.untyped_storage().nbytes():
+        raise InputError(f"{path}: {name} has more numbers than the file; fetch the file again")
+    return held.float()
 
 
 def load_official(

@@ -18,7 +18,7 @@ from beyond_perplexity.report.compare import (
     draw_one,
     run_comparison,
 )
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,43 +108,26 @@ def compare(
     check_numbers(1, maximum_tokens=maximum_tokens)
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
-    both = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
     _check_format(format, reference=reference, samples=samples, training=training)
-    fields = field, field if samples_field is None else samples_field
     with GivenFiles() as files:
-        made = [
-            files.texts(one, name, beside, field=column, group_column=group_column)
-            for one, name, beside, column in zip(
-                (reference, samples), _NAMES, both, fields, strict=True
-            )
-        ]
+        made = _files_of(files, (reference, samples), groups, (field, samples_field), group_column)
         if training is not None:
-            made.append(files.texts(training, "training", field=field))
-        pairs = zip(_NAMES, made[:2], strict=True)
+            training = str(files.texts(training, "training", field=field))
+        pairs = zip(_NAMES, made, strict=True)
         shown = [name if files.holds(path) else str(path) for name, path in pairs]
         given = CompareOptions(
-            reference=str(made[0]),
-            samples=str(made[1]),
-            kind=format,
-            tokenized=tokenized,
-            language=language,
-            stop_words=stop_words,
-            permutations=permutations,
-            bootstrap=bootstrap,
-            seed=seed,
-            vocabulary=None if vocabulary is None else str(vocabulary),
-            group_column=group_column,
-            minimum_tokens=minimum_tokens,
-            maximum_tokens=maximum_tokens,
-            field=field,
-            samples_field=samples_field,
-            training=None if training is None else str(made[2]),
-            embedding=embedding,
-            embedding_documents=embedding_documents,
-            names=(shown[0], shown[1]),
-        )
+            str(made[0]), str(made[1]), kind=format, tokenized=tokenized, language=language,
+            stop_words=stop_words, permutations=permutations, bootstrap=bootstrap, seed=seed,
+            vocabulary=None if vocabulary is None else str(vocabulary), group_column=group_column,
+            minimum_tokens=minimum_tokens, maximum_tokens=maximum_tokens, field=field,
+            samples_field=samples_field, training=training, embedding=embedding,
+            embedding_documents=embedding_documents, names=(shown[0], shown[1]),
+        )  # fmt: skip
         finished = run_comparison(given, None if out is None else Path(out))
-    found = finished.found
+    return _result(finished.found)
+
+
+def _result(found: Comparison) -> Result:
     held = {"curves": found.curves, "raw": found.raw}
     return Result(
         "compare",
@@ -154,6 +137,23 @@ def compare(
         tables={name: partial(_same, one) for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )
+
+
+def _files_of(
+    files: GivenFiles,
+    texts: tuple[Any, Any],
+    groups: Any,
+    fields: tuple[str | None, str | None],
+    group_column: str | None,
+) -> list[Path]:
+    """Return the files of the reference and of the samples."""
+    beside = groups if isinstance(groups, tuple) and len(groups) == 2 else (groups, None)
+    columns = fields[0], fields[0] if fields[1] is None else fields[1]
+    several = zip(texts, _NAMES, beside, columns, strict=True)
+    return [
+        files.texts(one, name, own, field=column, group_column=group_column)
+        for one, name, own, column in several
+    ]
 
 
 def _check_format(kind: str, **given: Any) -> None:

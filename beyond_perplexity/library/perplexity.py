@@ -109,26 +109,14 @@ def perplexity(
 
         _set_threads(threads)
         path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
-        found = score_file(
-            ScoringOptions(
-                model=str(model),
-                text=str(path),
-                arpa=is_arpa,
-                rule=UnknownRule(unk_as, unk_as_unknown),
-                field=field,
-                cleaned=cleaned,
-                tokenized=tokenized,
-                context_length=context_length,
-                stride=stride,
-                count_bos=count_bos,
-                count_eos=not no_count_eos,
-                speller=None if speller is None else str(speller),
-                group_column=group_column,
-                per_document=written,
-                keep_documents=bool(per_document),
-                device=device,
-            )
-        )
+        options = ScoringOptions(
+            str(model), str(path), arpa=is_arpa, rule=UnknownRule(unk_as, unk_as_unknown),
+            field=field, cleaned=cleaned, tokenized=tokenized, context_length=context_length,
+            stride=stride, count_bos=count_bos, count_eos=not no_count_eos,
+            speller=None if speller is None else str(speller), group_column=group_column,
+            per_document=written, keep_documents=bool(per_document), device=device,
+        )  # fmt: skip
+        found = score_file(options)
     tables = {"documents": lambda: found.documents} if found.documents is not None else {}
     table = summary_table(found.summary)
     text = table.to_string(index=False)

@@ -1,8 +1,8 @@
 """How a table fits a page: the size of its letters, columns that wrap, turned, or in parts.
 
 The page is that of LaTeX's ``article`` at 10 points, the narrowest of the usual ones. A table is
-never shrunk below `LETTER_SIZES`: what is too wide is parted between its columns (turned on its side
-where that keeps it whole), what is too high between its rows.
+never shrunk below `LETTER_SIZES`: what is too wide is turned, or parted between its columns;
+what is too high is parted between its rows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from beyond_perplexity.report.latex_sheets import (
+    CERTAIN,
+    LETTER_SIZES,
+    NOTE_LETTERS,
+    TURNED,
+    UPRIGHT,
+    LetterSize,
+    PaperSheet,
+)
 from beyond_perplexity.report.latex_text import latex_width
 from beyond_perplexity.report.layout import Table, neighbours
 
@@ -23,34 +32,6 @@ READABLE = 7.0  # em that a passage is given at least
 LONG_WORD = 16.0  # em of a word that may be broken
 KEYS_SHARE = 0.65  # of the width of a page that columns may take which are repeated in every part
 FEWEST_ROWS = 3  # that a part begins with at the bottom of a page
-CERTAIN = 1.02  # times the estimated width
-
-
-@dataclass(frozen=True)
-class LetterSize:
-    """A size of letters: points of an em at 10 points' proportions, and of a line."""
-
-    points: float
-    proportion: float
-    line: float
-
-    @property
-    def em(self) -> float:
-        """Points of an em as `latex_width` counts it."""
-        return self.points * self.proportion * CERTAIN
-
-
-class PaperSheet(NamedTuple):
-    """What a page has room for, points."""
-
-    width: float
-    height: float
-
-
-UPRIGHT = PaperSheet(345.0, 550.0)
-TURNED = PaperSheet(UPRIGHT.height, UPRIGHT.width)
-LETTER_SIZES = (LetterSize(9, 1.028, 11), LetterSize(8, 1.0625, 9.5), LetterSize(7, 1.15, 8.5))
-NOTE_LETTERS = LETTER_SIZES[1]
 
 
 class Extents:

@@ -26,8 +26,9 @@ from beyond_perplexity.report.layout import Table, neighbours
 
 COLUMN_GAP = 7.0  # points between columns
 HEAD_LINES = 3  # that a heading is broken into where its column has few letters
-RULES_HEIGHT = 14.0  # points, of the lines above, inside and below, and the gap to the next part
-STAR_WIDTH = 0.46  # em of a raised star
+RULES_HEIGHT = 20.0  # points, of the lines above, inside and below, and the gap to the next part
+STAR_WIDTH = 0.5  # em of a raised star
+STACKED = 1.3  # times the height of a line, of one of a heading
 READABLE = 7.0  # em that a passage is given at least
 LONG_WORD = 16.0  # em of a word that may be broken
 KEYS_SHARE = 0.65  # of the width of a page that columns may take which are repeated in every part
@@ -251,7 +252,7 @@ def cell_width(cell: str) -> float:
 
 def _head_width(title: str) -> float:
     """Return how wide a heading is, in em, that is broken into a few lines."""
-    return max(_longest_word(title), latex_width(title) / HEAD_LINES)
+    return min(LONG_WORD, max(_longest_word(title), latex_width(title) / HEAD_LINES))
 
 
 def _longest_word(text: str) -> float:
@@ -284,13 +285,18 @@ def _laid_out(
 
 
 def head_lines(title: str, width: float) -> tuple[str, ...]:
-    """Break a heading into lines of a width in em; a longer word has a line of its own."""
+    """Break a heading into lines of a width in em, between letters where a word is longer."""
     lines: list[str] = []
     for word in title.split():
         if lines and latex_width(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
-        else:
-            lines.append(word)
+            continue
+        lines.append("")
+        whole = latex_width(word) <= max(width, LONG_WORD)
+        for piece in [word] if whole else word:
+            if lines[-1] and latex_width(lines[-1] + piece) > width:
+                lines.append("")
+            lines[-1] += piece
     return tuple(lines) or ("",)
 
 
@@ -353,7 +359,7 @@ def _fill(parts: Sequence[Fitted], table: Table, size: LetterSize, sheet: PaperS
     for fitted in parts:
         first, total = 0, len(fitted.heights)
         while first < total or not total:
-            room = left - RULES_HEIGHT - fitted.head_lines() * size.line
+            room = left - RULES_HEIGHT - STACKED * fitted.head_lines() * size.line
             last = _last_row(fitted.heights, first, room / (size.line * CERTAIN))
             if pages[-1] and (room < 0 or last - first < min(FEWEST_ROWS, total - first)):
                 pages.append([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-CERTAIN = 1.03  # times the estimated width
+CERTAIN = 1.04  # times the estimated width
 
 
 @dataclass(frozen=True)

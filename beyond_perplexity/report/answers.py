@@ -62,7 +62,9 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
     found = []
     held = dict(iter(effect_table(measures).groupby("source", sort=False)))
     for source in dict.fromkeys(measures["source"]):
-        rows: list[Mapping[Any, Any]] = held[source].to_dict("records") if source in held else []
+        rows: list[dict[Any, Any]] = []
+        if source in held:
+            rows = held[source].to_dict("records")
         known = [row for row in rows if not math.isnan(row["excess"])]
         most = max(known, key=lambda row: row["excess"], default=None)
         stars = sum(verdict(row) == DIFFERS for row in rows)

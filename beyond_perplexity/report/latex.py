@@ -8,15 +8,12 @@ from pathlib import Path
 
 from beyond_perplexity.report.latex_page import (
     COLUMN_GAP,
-    NOTE_LETTERS,
-    TURNED,
-    UPRIGHT,
     FloatPage,
-    LetterSize,
     TableBlock,
     TablePlan,
     plan_pages,
 )
+from beyond_perplexity.report.latex_sheets import NOTE_LETTERS, TURNED, UPRIGHT, LetterSize
 from beyond_perplexity.report.latex_text import CODE_POINT, breakable_latex, escape_latex
 from beyond_perplexity.report.layout import Column, Table, csv_text, html_page, to_html_table
 from beyond_perplexity.storage.outputs import write_text

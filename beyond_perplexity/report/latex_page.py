@@ -1,8 +1,8 @@
 """How a table fits a page: the size of its letters, columns that wrap, turned, or in parts.
 
 The page is that of LaTeX's ``article`` at 10 points, the narrowest of the usual ones. A table is
-never shrunk below `LETTER_SIZES`: what is too wide is parted between its columns (turned on its side
-where that keeps it whole), what is too high between its rows.
+never shrunk below `LETTER_SIZES`: what is too wide is turned, or parted between its columns;
+what is too high is parted between its rows.
 """
 
 from __future__ import annotations
@@ -12,45 +12,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from beyond_perplexity.report.latex_sheets import (
+    CERTAIN,
+    LETTER_SIZES,
+    NOTE_LETTERS,
+    TURNED,
+    UPRIGHT,
+    LetterSize,
+    PaperSheet,
+)
 from beyond_perplexity.report.latex_text import latex_width
 from beyond_perplexity.report.layout import Table, neighbours
 
 COLUMN_GAP = 7.0  # points between columns
 HEAD_LINES = 3  # that a heading is broken into where its column has few letters
-RULES_HEIGHT = 14.0  # points, of the lines above, inside and below, and the gap to the next part
-STAR_WIDTH = 0.46  # em of a raised star
+RULES_HEIGHT = 20.0  # points, of the lines above, inside and below, and the gap to the next part
+STAR_WIDTH = 0.5  # em of a raised star
+STACKED = 1.3  # times the height of a line, of one of a heading
 READABLE = 7.0  # em that a passage is given at least
 LONG_WORD = 16.0  # em of a word that may be broken
 KEYS_SHARE = 0.65  # of the width of a page that columns may take which are repeated in every part
 FEWEST_ROWS = 3  # that a part begins with at the bottom of a page
-CERTAIN = 1.02  # times the estimated width
-
-
-@dataclass(frozen=True)
-class LetterSize:
-    """A size of letters: points of an em at 10 points' proportions, and of a line."""
-
-    points: float
-    proportion: float
-    line: float
-
-    @property
-    def em(self) -> float:
-        """Points of an em as `latex_width` counts it."""
-        return self.points * self.proportion * CERTAIN
-
-
-class PaperSheet(NamedTuple):
-    """What a page has room for, points."""
-
-    width: float
-    height: float
-
-
-UPRIGHT = PaperSheet(345.0, 550.0)
-TURNED = PaperSheet(UPRIGHT.height, UPRIGHT.width)
-LETTER_SIZES = (LetterSize(9, 1.028, 11), LetterSize(8, 1.0625, 9.5), LetterSize(7, 1.15, 8.5))
-NOTE_LETTERS = LETTER_SIZES[1]
 
 
 class Extents:
@@ -270,7 +252,7 @@ def cell_width(cell: str) -> float:
 
 def _head_width(title: str) -> float:
     """Return how wide a heading is, in em, that is broken into a few lines."""
-    return max(_longest_word(title), latex_width(title) / HEAD_LINES)
+    return min(LONG_WORD, max(_longest_word(title), latex_width(title) / HEAD_LINES))
 
 
 def _longest_word(text: str) -> float:
@@ -303,13 +285,18 @@ def _laid_out(
 
 
 def head_lines(title: str, width: float) -> tuple[str, ...]:
-    """Break a heading into lines of a width in em; a longer word has a line of its own."""
+    """Break a heading into lines of a width in em, between letters where a word is longer."""
     lines: list[str] = []
     for word in title.split():
         if lines and latex_width(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
-        else:
-            lines.append(word)
+            continue
+        lines.append("")
+        whole = latex_width(word) <= max(width, LONG_WORD)
+        for piece in [word] if whole else word:
+            if lines[-1] and latex_width(lines[-1] + piece) > width:
+                lines.append("")
+            lines[-1] += piece
     return tuple(lines) or ("",)
 
 
@@ -372,7 +359,7 @@ def _fill(parts: Sequence[Fitted], table: Table, size: LetterSize, sheet: PaperS
     for fitted in parts:
         first, total = 0, len(fitted.heights)
         while first < total or not total:
-            room = left - RULES_HEIGHT - fitted.head_lines() * size.line
+            room = left - RULES_HEIGHT - STACKED * fitted.head_lines() * size.line
             last = _last_row(fitted.heights, first, room / (size.line * CERTAIN))
             if pages[-1] and (room < 0 or last - first < min(FEWEST_ROWS, total - first)):
                 pages.append([])

@@ -202,7 +202,8 @@ def _written(mark: str) -> str:
         return _MARKS[mark]
     if mark.isascii():
         return mark
-    letter, *accents = normalize("NFD", mark)
+    parts = normalize("NFD", mark)
+    letter, accents = parts[0], parts[1:]
     if accents and letter.isascii() and all(ord(accent) in _ACCENTS for accent in accents):
         for accent in accents:
             letter = _accented(_ACCENTS[ord(accent)], letter)

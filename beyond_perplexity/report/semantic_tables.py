@@ -139,11 +139,11 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
     )
     tidy = _paper_tidy(rows, names, models)
     title = "Tables I and II: predictions against targets"
-    printed = (
+    said = (
         "Tables I and II are the paper's, with evaluators of its own: compare the pattern, not the "
         f"digits. {PUBLISHED_FAULTS}"
     )
-    return Table("semantics_paper", title, note, heads, body, tidy, printed)
+    return Table("semantics_paper", title, note, heads, body, tidy, said)
 
 
 def _paper_tidy(

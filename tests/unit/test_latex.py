@@ -19,14 +19,12 @@ from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.latex_page import (
     COLUMN_GAP,
-    LETTER_SIZES,
-    TURNED,
-    UPRIGHT,
     TableBlock,
     TablePlan,
     cell_width,
     plan_pages,
 )
+from beyond_perplexity.report.latex_sheets import LETTER_SIZES, TURNED, UPRIGHT
 from beyond_perplexity.report.latex_text import breakable_latex, escape_latex, latex_width
 from beyond_perplexity.report.layout import Column, Table
 from tests.unit.hostile_tables import NASTY, hostile_table

@@ -20,54 +20,47 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reference", required=True, help="human text, or what to compare with")
-    parser.add_argument("--samples", required=True, help="generated text, or what to compare")
-    parser.add_argument("--out", type=output_folder, required=True, help="folder for the results")
-    parser.add_argument(
-        "--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix"
-    )
-    parser.add_argument(
-        "--field", help="field or column of the texts in JSONL or Parquet (default: text)"
-    )
-    parser.add_argument("--samples-field", help="that of the samples, where it is another")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--reference", required=True, help="human text, or what to compare with")
+    add("--samples", required=True, help="generated text, or what to compare")
+    add("--out", type=output_folder, required=True, help="folder for the results")
+    add("--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix")
+    add("--field", help="field or column of the texts in JSONL or Parquet (default: text)")
+    add("--samples-field", help="that of the samples, where it is another")
+    add(
         "--tokenized",
         action="store_true",
         help="the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
     )
-    parser.add_argument("--language", default="en", help="of the tokenizer (default: en)")
-    parser.add_argument("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
-    parser.add_argument("--permutations", type=whole(), default=1999, help="draws of each test")
-    parser.add_argument("--bootstrap", type=whole(), default=1000, help="draws of the intervals")
-    parser.add_argument("--seed", type=SEED, default=1, help="seed of all draws (default: 1)")
-    parser.add_argument(
+    add("--language", default="en", help="of the tokenizer (default: en)")
+    add("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
+    add("--permutations", type=whole(), default=1999, help="draws of each test")
+    add("--bootstrap", type=whole(), default=1000, help="draws of the intervals")
+    add("--seed", type=SEED, default=1, help="seed of all draws (default: 1)")
+    add(
         "--vocabulary",
         help="vocabulary.json of a model's folder, or a file with one word a line: both texts are "
         "read in it, other words as <unk>",
     )
-    parser.add_argument(
+    add(
         "--group-column",
         help="key or column with the group of a document, such as its page (default: 'group' where "
         "the reference has it; '' for none)",
     )
-    parser.add_argument(
-        "--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out"
-    )
-    parser.add_argument("--maximum-tokens", type=whole(1), help="tokens read of a document")
-    parser.add_argument(
+    add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out")
+    add("--maximum-tokens", type=whole(1), help="tokens read of a document")
+    add(
         "--embedding",
         help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
         "compared by their vectors",
     )
-    parser.add_argument(
+    add(
         "--embedding-documents",
         type=whole(20, 4_000),
         default=EmbeddingOptions.documents,
         help=f"documents of each text for it, at random (default: {EmbeddingOptions.documents})",
     )
-    parser.add_argument(
-        "--training", help="text that the samples' model was trained on, to find copies of it"
-    )
+    add("--training", help="text that the samples' model was trained on, to find copies of it")
     return parser
 
 

@@ -25,6 +25,18 @@ def own_reads() -> None:
     forget_reads()
 
 
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Keep the variables that a command sets for its jobs out of the tests after it."""
+    before = dict(os.environ)
+    yield
+    for name in {*before, *os.environ} - {"PYTEST_CURRENT_TEST"}:
+        if name not in before:
+            del os.environ[name]
+        elif os.environ.get(name) != before[name]:
+            os.environ[name] = before[name]
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Small tensors gain nothing from threads."""

@@ -28,6 +28,7 @@ from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.audit import audit
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
@@ -164,6 +165,17 @@ def test_changes_that_show_late_by_chance_are_no_fault():
     model = Trigram.fit([closed.encode(TEXTS)], closed.size)
     subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
     assert alarms(subject) == {}
+
+
+def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
+    subject = bpe_subject(context=1)
+    found = audit(
+        subject.model, TEXTS, vocabulary=subject.vocabulary, check="numbers", rosetta=True
+    )
+    assert found.table["check"].tolist() == ["numbers"]
+    table = found.table_of("rosetta")
+    none = table[table["value"].isna()]
+    assert set(none["program"]) == {"stride recipe", "evaluate", "llama.cpp"}
 
 
 def test_a_mask_that_fails_beyond_a_window_is_found():

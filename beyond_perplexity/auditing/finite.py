@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 from beyond_perplexity.auditing.evidence import Evidence
-from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject
-
-_LONGEST = 1024  # tokens of the long row: overflows often come late
+from beyond_perplexity.auditing.subject import Subject
 
 
 def check_logits(subject: Subject) -> Evidence:
@@ -16,11 +14,8 @@ def check_logits(subject: Subject) -> Evidence:
     Beside the pieces one row is as long as the context allows. −∞ is no fault: it is the logit of
     what is impossible.
     """
-    limit = subject.model.context_length
-    room = max(2, MOST_LOGITS // subject.model.vocabulary_size)
-    long = min(_LONGEST, limit or _LONGEST, room)
-    tiled = subject.pieces[:, 1:].flatten().repeat(1 + long // (subject.pieces.numel() - 1 or 1))
-    rows = [subject.pieces, torch.cat([subject.pieces[:1, 0], tiled[: long - 1]])[None]]
+    rows = [subject.pieces, subject.long_row(subject.pieces)]
+    long = rows[1].shape[1]
     wrong, seen, first = 0, 0, ""
     for inputs in rows:
         logits = subject.logits(inputs).cpu()  # (B, T, V)

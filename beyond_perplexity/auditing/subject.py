@@ -27,6 +27,7 @@ TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 PLACES = 24  # positions of a piece
 PIECES = 6
 MOST_LOGITS = 1 << 26  # 256 MB of float32
+LONGEST = 1024  # tokens of the long row: overflows and broken masks often come late
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,14 @@ class Subject:
         found[:, 0] = BOS
         return torch.from_numpy(found)
 
+    def long_row(self, pieces: Tensor) -> Tensor:
+        """Repeat the tokens of pieces (B, T) in one row as long as the context allows, (1, T')."""
+        room = max(2, MOST_LOGITS // self.model.vocabulary_size)
+        long = min(LONGEST, self.model.context_length or LONGEST, room)
+        tokens = pieces[:, 1:].flatten()
+        tiled = tokens.repeat(1 + long // max(1, len(tokens)))
+        return torch.cat([pieces[:1, 0], tiled[: long - 1]])[None]
+
     @torch.no_grad()
     def logits(self, inputs: Tensor) -> Tensor:
         """Return the model's logits, float32, (B, T, V), for inputs (B, T)."""
@@ -123,6 +132,8 @@ class Subject:
     @torch.no_grad()
     def log_probs(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Return what the model scores targets (B, T) with after inputs (B, T), nats, float64."""
+        if not inputs.numel():  # a context of one token has no token after it
+            return torch.empty(inputs.shape, dtype=torch.float64)
         pair = inputs.to(self.model.device), targets.to(self.model.device)
         flat = torch.cat(list(self.model.target_log_probs(*pair, LOGIT_ROWS)))  # (B T,)
         return flat.view(inputs.shape).cpu()

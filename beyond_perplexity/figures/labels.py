@@ -138,6 +138,8 @@ class Labels:
         Latent models and proposals to what is printed for them.
     published : bool
         Whether the data are those of the paper, so that its values stand beside.
+    subject : str
+        The corpus that a table is of, which ends its label in LaTeX; empty: there is one alone.
     """
 
     models: list[str] = field(default_factory=list)
@@ -149,6 +151,7 @@ class Labels:
     reference: str = "Test set"
     titles: dict[str, str] = field(default_factory=dict)
     published: bool = False
+    subject: str = ""
 
     @classmethod
     def from_json(cls, text: str | None) -> Labels:

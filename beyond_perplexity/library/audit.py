@@ -80,7 +80,7 @@ def audit(
     vocabulary: Vocabulary | None = None,
     field: str | None = None,
     documents: int = 16,
-    check: Sequence[str] | None = None,
+    check: str | Sequence[str] | None = None,
     rosetta: bool = False,
     precision: str = "float32",
     seed: int = 1,
@@ -101,8 +101,8 @@ def audit(
         Field or column of the texts in JSONL or Parquet (default: text).
     documents : int
         How many are looked at; they are drawn at random.
-    check : sequence of str, optional
-        These checks alone.
+    check : str or sequence of str, optional
+        This check, or these, alone.
     rosetta : bool
         Whether the numbers of other programs are worked out, for the whole text, which is then
         held as those programs hold it.
@@ -127,6 +127,7 @@ def audit(
     """
     check_numbers(1, documents=documents, threads=threads)
     check_numbers(0, seed=seed)
+    check = [check] if isinstance(check, str) else check
     with extras_named(), GivenFiles() as given:
         from beyond_perplexity.auditing.audited_texts import audit_texts
 

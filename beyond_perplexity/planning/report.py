@@ -278,7 +278,8 @@ class Report:
         """Return names, order, kinds of models and decodings, as JSON."""
         held = self._papers[group.split("/")[0]].labels
         reference = {"reference": SENTENCE_REFERENCE} if self._of_sentences(group) else {}
-        return as_json({**held, **reference, "published": self.of_paper(group)})
+        own = {"published": self.of_paper(group), "subject": group.partition("/")[2]}
+        return as_json({**held, **reference, **own})
 
     def of_paper(self, group: str) -> bool:
         """Return whether the data of a group are those of its paper, as the configuration says."""

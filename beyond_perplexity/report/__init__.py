@@ -358,5 +358,6 @@ def tabulate(name: str, given: Mapping[str, Any], labels: Labels) -> Table:
         When there is no such table, or what is given lacks what the table shows.
     """
     table: Table = make_exhibit("table", TABLES, name, given, labels)
-    table = replace(table, tidy=without_titles(table.tidy, given, labels))
+    label = f"{table.name}-{labels.subject}" if labels.subject else table.name
+    table = replace(table, name=label, tidy=without_titles(table.tidy, given, labels))
     return table.with_published() if labels.published else table.without_published()

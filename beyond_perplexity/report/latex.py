@@ -12,12 +12,15 @@ from beyond_perplexity.report.latex_page import (
     TableBlock,
     TablePlan,
     plan_pages,
+    slant_of,
 )
 from beyond_perplexity.report.latex_sheets import NOTE_LETTERS, TURNED, UPRIGHT, LetterSize
 from beyond_perplexity.report.latex_text import CODE_POINT, breakable_latex, escape_latex
 from beyond_perplexity.report.layout import Column, Table, csv_text, html_page, to_html_table
 from beyond_perplexity.storage.outputs import write_text
 
+_MOST_FLOATS = 12  # of one table that wait for their page: older LaTeX has room for 18
+_CAPTION_WORD = 10.0  # em of a word that lines of a caption are not stretched for
 _NUMBERED = re.compile(r"Tables? [IVX\d]+( and [IVX\d]+)?: ")
 
 
@@ -50,7 +53,7 @@ def _float(table: Table, plan: TablePlan, place: int) -> Iterator[str]:
     """Write the lines of one float."""
     environment = "sidewaystable*" if plan.turned else "table*"
     width = (TURNED if plan.turned else UPRIGHT).width
-    title = breakable_latex(_title(table), _per_em(width, 10))
+    title = breakable_latex(_title(table), _CAPTION_WORD)
     yield rf"\begin{{{environment}}}"
     yield r"\centering"
     yield r"\setlength{\emergencystretch}{3em}"
@@ -69,10 +72,8 @@ def _float(table: Table, plan: TablePlan, place: int) -> Iterator[str]:
         note = breakable_latex(table.note, width / NOTE_LETTERS.em)
         yield rf"\parbox{{{width:g}pt}}{{\raggedright {note}}}"
     yield rf"\end{{{environment}}}"
-
-
-def _per_em(width: float, points: float) -> float:
-    return width / points / 1.05
+    if (place + 1) % _MOST_FLOATS == 0:
+        yield r"\clearpage"
 
 
 def _title(table: Table) -> str:
@@ -141,7 +142,9 @@ def _stacked(lines: tuple[str, ...], side: str) -> str:
 def _cell(column: Column, cell: str, width: float | None, size: LetterSize) -> str:
     number = cell.rstrip("*")
     stars = r"\ast " * (len(cell) - len(number))
-    text = escape_latex(number) if width is None else breakable_latex(number, width / size.em)
+    text = escape_latex(number)
+    if width is not None:
+        text = breakable_latex(number, width / size.em / slant_of(column))
     text += f"$^{{{stars.strip()}}}$" if stars else ""
     text = rf"\textit{{{text}}}" if column.published and text else text
     return text if width is None else rf"{_SIDES[column.text or column.wraps]} {text}".rstrip()

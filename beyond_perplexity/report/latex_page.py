@@ -1,6 +1,6 @@
 """How a table fits a page: the size of its letters, columns that wrap, turned, or in parts.
 
-The page is that of LaTeX's ``article`` at 10 points, the narrowest of the usual ones. A table is
+The page is that of LaTeX's ``article``, as narrow as at 10 and as low as at 11 points. A table is
 never shrunk below `LETTER_SIZES`: what is too wide is turned, or parted between its columns;
 what is too high is parted between its rows.
 """
@@ -22,12 +22,13 @@ from beyond_perplexity.report.latex_sheets import (
     PaperSheet,
 )
 from beyond_perplexity.report.latex_text import latex_width
-from beyond_perplexity.report.layout import Table, neighbours
+from beyond_perplexity.report.layout import Column, Table, neighbours
 
 COLUMN_GAP = 7.0  # points between columns
 HEAD_LINES = 3  # that a heading is broken into where its column has few letters
 RULES_HEIGHT = 20.0  # points, of the lines above, inside and below, and the gap to the next part
 STAR_WIDTH = 0.5  # em of a raised star
+ITALIC = 1.06  # times the width of upright letters, of digits and brackets in italics at most
 STACKED = 1.3  # times the height of a line, of one of a heading
 READABLE = 7.0  # em that a passage is given at least
 LONG_WORD = 16.0  # em of a word that may be broken
@@ -47,11 +48,16 @@ class Extents:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.columns = table.columns
-        self.rows = [[cell_width(cell) for cell in row] for row in table.rows]
+        slants = [slant_of(column) for column in table.columns]
+        self.rows = [
+            [slant * cell_width(cell) for slant, cell in zip(slants, row, strict=True)]
+            for row in table.rows
+        ]
         every = range(len(table.columns))
         self.cells = [max((row[place] for row in self.rows), default=0.0) for place in every]
         self.words = [
-            max((_longest_word(row[place]) for row in table.rows), default=0.0) for place in every
+            slants[place] * max((_longest_word(row[place]) for row in table.rows), default=0.0)
+            for place in every
         ]
         self.heads = [_head_width(column.title) for column in table.columns]
 
@@ -244,6 +250,11 @@ def _least(held: Extents, place: int, natural: float, em: float) -> float:
     return min(natural, em * min(enough, LONG_WORD))
 
 
+def slant_of(column: Column) -> float:
+    """Return how much wider the cells of a column come out than upright ones."""
+    return ITALIC if column.published else 1.0
+
+
 def cell_width(cell: str) -> float:
     """Return how wide a cell is, in em; its stars are raised."""
     number = cell.rstrip("*")
@@ -292,7 +303,7 @@ def head_lines(title: str, width: float) -> tuple[str, ...]:
             lines[-1] += f" {word}"
             continue
         lines.append("")
-        whole = latex_width(word) <= max(width, LONG_WORD)
+        whole = latex_width(word) <= width + 1e-6  # a column may be as wide as its longest word
         for piece in [word] if whole else word:
             if lines[-1] and latex_width(lines[-1] + piece) > width:
                 lines.append("")

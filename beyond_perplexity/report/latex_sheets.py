@@ -29,7 +29,7 @@ class PaperSheet(NamedTuple):
     height: float
 
 
-UPRIGHT = PaperSheet(345.0, 550.0)
+UPRIGHT = PaperSheet(345.0, 541.0)  # as wide as at 10 points, as high as at 11
 TURNED = PaperSheet(UPRIGHT.height, UPRIGHT.width)
 LETTER_SIZES = (LetterSize(9, 1.028, 11), LetterSize(8, 1.0625, 9.5), LetterSize(7, 1.15, 8.5))
 NOTE_LETTERS = LETTER_SIZES[1]

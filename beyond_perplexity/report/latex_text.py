@@ -163,6 +163,7 @@ _WIDTHS = {
 }
 _WIDTH = {letter: size / 1000 for size, letters in _WIDTHS.items() for letter in letters}
 _WIDE = {"∞": 1.0, "—": 1.0, "…": 1.0, "→": 1.0, "←": 1.0, "œ": 0.9, "æ": 0.8, "Œ": 1.1, "Æ": 1.0}
+_PIECE = 4.0  # em between breaks of a long word: what LaTeX fills a line of a caption with
 _USUAL, _BY_CODE_POINT = 0.8, 0.525  # of other commands; of a character of ``U+XXXX``
 
 
@@ -263,7 +264,9 @@ def _breakable_word(word: str, width: float) -> str:
     line, broken = 0.0, ""
     for mark, written in _pieces(word):
         size = _width_of(mark, written)
-        if line and line + size > width / 2:  # a line may begin with the end of a piece
+        if line and line + size > min(
+            width / 2, _PIECE
+        ):  # a line may begin with the end of a piece
             line, broken = 0.0, broken + r"\allowbreak{}"
         line, broken = line + size, broken + written
     return broken

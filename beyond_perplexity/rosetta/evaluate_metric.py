@@ -26,7 +26,7 @@ def translate_metric(speech: Speech) -> list[PrintedNumber]:
 
     def windows() -> Iterator[ScoreWindow]:
         for number, ids in enumerate(speech.encoded):
-            if len(ids):
+            if len(ids) and most:
                 kept = ids[:most]
                 yield ScoreWindow(number, after_beginning(kept), len(kept))
 
@@ -39,6 +39,6 @@ def translate_metric(speech: Speech) -> list[PrintedNumber]:
         f"end is not scored; {cut} of {len(speech.texts)} texts are cut off at {most} tokens"
     )
     if refused:
-        how = f"the program refuses a text without a token; {how}"
+        how = f"the program refuses a text without a token, and a context of one; {how}"
     scored = sum(count for _, count in found)
     return [PrintedNumber("evaluate", "mean_perplexity", mean, scored, how)]

@@ -46,9 +46,11 @@ def translate_stride(speech: Speech) -> list[PrintedNumber]:
     stride = min(_STRIDE, max(1, context // 2))
     ids = speech.join(_BETWEEN, special=True)
     how = f"{context} tokens of context, a window every {stride}; no beginning and no end of text"
-    if len(ids) < 2:
+    if len(ids) < 2 or context < 2:  # the first token of a window is never scored
         return [
-            PrintedNumber("stride recipe", "perplexity", math.nan, 0, f"too short a text; {how}")
+            PrintedNumber(
+                "stride recipe", "perplexity", math.nan, 0, f"too short a text or context; {how}"
+            )
         ]
     losses, weights, scored = [], [], 0
     for added, scores in speech.score(stride_windows(ids, context, stride)):

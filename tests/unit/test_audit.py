@@ -28,6 +28,7 @@ from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.audit import audit
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
@@ -152,10 +153,38 @@ def test_a_fault_is_found_in_bfloat16(name):
 
 
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])
-@pytest.mark.parametrize("context", [2, 5, 48])
+@pytest.mark.parametrize("context", [1, 2, 5, 48])
 def test_short_and_empty_texts_and_contexts_raise_no_alarm(texts, context):
     subject = bpe_subject(context=context)
     assert alarms(replace(subject, texts=texts)) == {}
+
+
+def test_changes_that_show_late_by_chance_are_no_fault():
+    """A trigram model backs off after words that it never saw together."""
+    closed = ClosedVocabulary.build([TEXTS], minimum_count=1)
+    model = Trigram.fit([closed.encode(TEXTS)], closed.size)
+    subject = Subject(model.eval(), closed, ["a <s> cat </s> <unk> dog"])
+    assert alarms(subject) == {}
+
+
+def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
+    subject = bpe_subject(context=1)
+    found = audit(
+        subject.model, TEXTS, vocabulary=subject.vocabulary, check="numbers", rosetta=True
+    )
+    assert found.table["check"].tolist() == ["numbers"]
+    table = found.table_of("rosetta")
+    none = table[table["value"].isna()]
+    assert set(none["program"]) == {"stride recipe", "evaluate", "llama.cpp"}
+
+
+def test_a_mask_that_fails_beyond_a_window_is_found():
+    class Late(audited_faults.Bidirectional):
+        def forward(self, tokens):
+            return super().forward(tokens) if tokens.shape[1] > 40 else self.model(tokens)
+
+    subject = bpe_subject(train=30)
+    assert "future" in alarms(replace(subject, model=Late(subject.model).eval()))
 
 
 def test_texts_without_a_token_are_refused():

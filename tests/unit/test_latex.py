@@ -19,6 +19,7 @@ from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.latex_page import (
     COLUMN_GAP,
+    Extents,
     TableBlock,
     TablePlan,
     cell_width,
@@ -164,6 +165,31 @@ def test_parts_put_together_are_the_table(seed: int) -> None:
     assert latex.isascii()
     assert latex.count(r"\begin{tabular}") == len(blocks)
     assert latex.count(r"\label{") == 1
+
+
+def test_more_floats_than_latex_holds_are_put_out_between() -> None:
+    columns = [Column("x", text=True)]
+    latex = to_latex(Table("t", "t", "", columns, [["y"]] * 1000, pd.DataFrame()))
+    waiting = [part.count(r"\end{table*}") for part in latex.split(r"\clearpage")]
+    assert max(waiting) == 12
+    assert sum(waiting) > 12
+
+
+def test_italics_are_given_more_room() -> None:
+    def width(published: bool) -> float:
+        return Extents(
+            Table(
+                "t",
+                "t",
+                "",
+                [Column("x", published=published)],
+                [["93.254 [0.1, 0.2]"]],
+                pd.DataFrame(),
+            )
+        ).cells[0]
+
+    # cmti10: a digit 0.5111, a bracket 0.3067 em; cmr10: 0.5 and 0.2778 em
+    assert 1.03 * width(False) < width(True) < 1.1 * width(False)
 
 
 def test_a_number_is_given_by_latex_alone() -> None:

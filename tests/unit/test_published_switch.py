@@ -18,6 +18,7 @@ from beyond_perplexity.figures.titles import with_titles, without_titles
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.synthetic_tables import make_measures
 
@@ -36,6 +37,7 @@ def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
     for report, expected in ((plain, False), (switched, True)):
         labels = json.loads(report.labels("tendencies/wikipedia"))
         assert labels["published"] is expected
+        assert labels["subject"] == "wikipedia"
         caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
         assert ("Published values" in caption) is expected
     assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
@@ -61,6 +63,16 @@ def test_what_is_published_goes_and_nothing_else(name: str) -> None:
     assert "Meister" in both.note
     assert "Meister" not in ours.note
     assert all(re.fullmatch("[a-z][a-z0-9_]*", column) for column in both.tidy)
+
+
+def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
+    measures = make_measures(["lstm/beam"])
+    texts = [
+        to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
+        for subject in ("", "wikipedia", "my_own-texts")
+    ]
+    labels = [re.findall(r"\\label{(.*)}", text) for text in texts]
+    assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
 
 
 def test_titles_are_shown_and_names_are_written() -> None:

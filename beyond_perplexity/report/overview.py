@@ -28,8 +28,17 @@ from beyond_perplexity.tendencies.copies import TEXT
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
 
+# Snakemake centres its first page, so that no scroll bar reaches the beginning of a long one; and
+# its tables would be wider than their text.
 PAGE_TITLE = """Language models beyond one perplexity number
 ============================================
+
+.. raw:: html
+
+   <style>
+   .items-center.justify-center.overflow-auto {align-items: flex-start}
+   .prose.max-w-lg {max-width: 37rem}
+   </style>
 """
 
 DISTANCES_TEXT = r"""How far is generated text from human text?

@@ -7,12 +7,14 @@ complain about.
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import snakemake
 from docutils import nodes
-from docutils.core import publish_doctree
+from docutils.core import publish_doctree, publish_parts
 
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.report import TABLES
@@ -169,6 +171,16 @@ def test_the_answer_stands_first(measures) -> None:
     assert answers([], {**bits, "other": scored(1.0, size=99)}) == []  # of another text
     unknown = measures.assign(excess=np.nan)
     assert answers([Compared("wikipedia", "document", unknown)], {}) == []
+
+
+def test_the_beginning_can_be_scrolled_to() -> None:
+    """Oracle: Snakemake's own page, which centres its content and so cuts off a long one."""
+    page = Path(snakemake.__file__).parent / "report/html_reporter/template/components/content.js"
+    centred = "items-center justify-center h-screen overflow-auto"
+    assert centred in page.read_text(encoding="utf-8")
+    body = publish_parts(render_overview({}, {}, [], (), None, []), writer="html")["body"]
+    style = body.partition("<style>")[2].partition("</style>")[0]
+    assert ".items-center.justify-center.overflow-auto {align-items: flex-start}" in style
 
 
 def test_the_figure_stands_before_the_table(measures, tmp_path) -> None:

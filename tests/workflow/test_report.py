@@ -63,7 +63,7 @@ def test_the_first_page_opens_without_a_complaint(report, tmp_path):
     assert [line for line in console if "rror" in line] == []
     assert "Language models beyond one perplexity number" in content
     assert "How likely is human text under the models?" in content
-    assert "trigram ancestral" in content
+    assert "Trigram, ancestral" in content
 
 
 def test_every_figure_is_drawn(report, tmp_path):

@@ -27,7 +27,7 @@ TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 PLACES = 24  # positions of a piece
 PIECES = 6
 MOST_LOGITS = 1 << 26  # 256 MB of float32
-LONGEST = 1024  # tokens of the long row: overflows and broken masks often come late
+LONG_ROW = 1024  # tokens of the long row: overflows and broken masks often come late
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Subject:
     def long_row(self, pieces: Tensor) -> Tensor:
         """Repeat the tokens of pieces (B, T) in one row as long as the context allows, (1, T')."""
         room = max(2, MOST_LOGITS // self.model.vocabulary_size)
-        long = min(LONGEST, self.model.context_length or LONGEST, room)
+        long = min(LONG_ROW, self.model.context_length or LONG_ROW, room)
         tokens = pieces[:, 1:].flatten()
         tiled = tokens.repeat(1 + long // max(1, len(tokens)))
         return torch.cat([pieces[:1, 0], tiled[: long - 1]])[None]

@@ -21,13 +21,12 @@ from beyond_perplexity.report.latex_sheets import (
     LetterSize,
     PaperSheet,
 )
-from beyond_perplexity.report.latex_text import latex_width
+from beyond_perplexity.report.latex_text import cell_width, latex_width
 from beyond_perplexity.report.layout import Column, Table, neighbours
 
 COLUMN_GAP = 7.0  # points between columns
 HEAD_LINES = 3  # that a heading is broken into where its column has few letters
 RULES_HEIGHT = 20.0  # points, of the lines above, inside and below, and the gap to the next part
-STAR_WIDTH = 0.5  # em of a raised star
 ITALIC = 1.06  # times the width of upright letters, of digits and brackets in italics at most
 STACKED = 1.3  # times the height of a line, of one of a heading
 READABLE = 7.0  # em that a passage is given at least
@@ -253,12 +252,6 @@ def _least(held: Extents, place: int, natural: float, em: float) -> float:
 def slant_of(column: Column) -> float:
     """Return how much wider the cells of a column come out than upright ones."""
     return ITALIC if column.published else 1.0
-
-
-def cell_width(cell: str) -> float:
-    """Return how wide a cell is, in em; its stars are raised."""
-    number = cell.rstrip("*")
-    return latex_width(number) + STAR_WIDTH * (len(cell) - len(number))
 
 
 def _head_width(title: str) -> float:

@@ -13,6 +13,8 @@ from unicodedata import name, normalize
 
 from beyond_perplexity.foreign_text import printable
 
+STAR_WIDTH = 0.5  # em of a raised star
+
 # What a document defines to print a character by its code point.
 CODE_POINT = (
     r"\providecommand{\bpunicode}[1]"
@@ -270,3 +272,9 @@ def _breakable_word(word: str, width: float) -> str:
             line, broken = 0.0, broken + r"\allowbreak{}"
         line, broken = line + size, broken + written
     return broken
+
+
+def cell_width(cell: str) -> float:
+    """Return how wide a cell is, in em; its stars are raised."""
+    number = cell.rstrip("*")
+    return latex_width(number) + STAR_WIDTH * (len(cell) - len(number))

@@ -22,11 +22,15 @@ from beyond_perplexity.report.latex_page import (
     Extents,
     TableBlock,
     TablePlan,
-    cell_width,
     plan_pages,
 )
 from beyond_perplexity.report.latex_sheets import LETTER_SIZES, TURNED, UPRIGHT
-from beyond_perplexity.report.latex_text import breakable_latex, escape_latex, latex_width
+from beyond_perplexity.report.latex_text import (
+    breakable_latex,
+    cell_width,
+    escape_latex,
+    latex_width,
+)
 from beyond_perplexity.report.layout import Column, Table
 from tests.unit.hostile_tables import NASTY, hostile_table
 

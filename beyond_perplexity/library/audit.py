@@ -131,7 +131,7 @@ def audit(
     with extras_named(), GivenFiles() as given:
         from beyond_perplexity.auditing.audited_texts import audit_texts
 
-        path = given.texts(texts, "texts")
+        path = given.texts(texts, "texts", field=field)
         findings, numbers = audit_texts(
             model,
             path,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -207,7 +207,7 @@ def _refuse_groups(groups: Any, name: str, what: str) -> None:
 
 
 def _iterated(given: Any, name: str) -> Iterable[Any]:
-    if isinstance(given, bytes) or not isinstance(given, Iterable):
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
         raise InputError(
             f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
             f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"

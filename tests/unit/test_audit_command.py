@@ -129,3 +129,11 @@ def test_the_function_takes_a_model_in_memory(counted):
 def test_an_audit_does_not_depend_on_what_was_drawn_before(counted, text):
     one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
     assert one == two
+
+
+def test_the_field_of_texts_in_memory_is_the_one_that_is_named(counted):
+    """Oracle: the same texts as a list."""
+    frame = pd.DataFrame({"body": TEXTS})
+    found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
+    alone = beyond_perplexity.audit(counted, TEXTS, field="body", check=["numbers"])
+    assert found.table.equals(alone.table)

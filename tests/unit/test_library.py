@@ -331,3 +331,9 @@ def test_what_an_extra_installs_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ModuleNotFoundError("No module named 'torch'", name="torch._C")
     with pytest.raises(ModuleNotFoundError), errors.extras_named():
         raise ModuleNotFoundError("No module named 'x'", name="x")
+
+
+def test_a_mapping_is_no_list_of_texts() -> None:
+    """Its keys would be read as the texts."""
+    with GivenFiles() as files, pytest.raises(InputError, match="x: is of type dict; give a path"):
+        files.texts({"text": ["a", "b"]}, "x")

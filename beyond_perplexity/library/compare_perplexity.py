@@ -93,17 +93,21 @@ def compare_perplexity(
 
 def _paths(scores: Any, given: GivenFiles) -> dict[str, str]:
     """Return the file of each model's scores, and its name."""
-    if not isinstance(scores, Mapping):
-        several = listed(scores, "scores")
-        return _named_by_files([_path(one, f"scores[{k}]") for k, one in enumerate(several)])
-    found: dict[str, str] = {}
-    for name, held in scores.items():
-        table = held.table_of("documents") if isinstance(held, Result) else held
-        path = str(given.table(table, f"scores[{name!r}]".replace("/", "∕")))
-        if path in found:
+    if isinstance(scores, Mapping):
+        paths = [_scores_of(name, held, given) for name, held in scores.items()]
+        names = list(map(str, scores))
+    else:
+        paths = [_path(one, f"scores[{k}]") for k, one in enumerate(listed(scores, "scores"))]
+        names = _names_of(paths)
+    for path in paths:
+        if paths.count(path) > 1:
             raise InputError(f"{path}: is given twice; give each model's scores once")
-        found[path] = str(name)
-    return found
+    return dict(zip(paths, names, strict=True))
+
+
+def _scores_of(name: object, held: Any, given: GivenFiles) -> str:
+    table = held.table_of("documents") if isinstance(held, Result) else held
+    return str(given.table(table, f"scores[{name!r}]".replace("/", "∕")))
 
 
 def _path(one: Any, name: str) -> str:
@@ -112,11 +116,7 @@ def _path(one: Any, name: str) -> str:
     raise InputError(f"{name}: is of type {type(one).__name__}; give tables as a dict, by model")
 
 
-def _named_by_files(paths: list[str]) -> dict[str, str]:
+def _names_of(paths: list[str]) -> list[str]:
     """Name models by their files, by the whole path where two have the same name."""
-    for path in paths:
-        if paths.count(path) > 1:
-            raise InputError(f"{path}: is given twice; give each model's scores once")
     stems = [Path(path).name.split(".")[0] for path in paths]
-    unique = len(set(stems)) == len(stems)
-    return dict(zip(paths, stems if unique else paths, strict=True))
+    return stems if len(set(stems)) == len(stems) else paths

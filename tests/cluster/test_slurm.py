@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,7 +194,12 @@ def test_every_job_asks_for_time_and_memory(through_slurm: ClusterRun) -> None:
 def test_a_second_run_submits_nothing(
     cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
 ) -> None:
+    """Not even for a finished shard whose job still runs, as Snakemake notes it, under another."""
     before = len(cluster.jobs())
+    note = (
+        through_slurm.checkout.path / ".snakemake/incomplete" / b64encode(KILLED.encode()).decode()
+    )
+    note.write_text('{"external_jobid": "1"}')
     log = tmp_path / "log"
     process = _snakemake(
         through_slurm.checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()

@@ -209,6 +209,10 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
             {**MINIMAL, "proposal": np.repeat(["a", "b"], 45)},
             "row 46: proposal is 'b', but 'a' in the first row",
         ),
+        (
+            {**MINIMAL, "temperature": np.repeat([0.5, np.nan], 45)},
+            "row 46: temperature is missing, but 0.5 in the first row",
+        ),
         ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
         ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
         (
@@ -222,6 +226,11 @@ def test_a_wrong_row_is_named(weights, columns, message):
     with pytest.raises(InputError, match=re.escape(message)) as error:
         list(WeightReader([weights]))
     assert str(weights) in str(error.value)
+
+
+def test_a_label_that_is_nan_in_every_row_is_missing(weights):
+    pq.write_table(rewritten({**MINIMAL, "temperature": np.full(90, np.nan)}), weights)
+    assert WeightReader([weights]).temperatures == (None,)
 
 
 def test_the_first_of_a_pair_of_rows_is_named_too(weights):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
@@ -85,14 +86,14 @@ def _column_values(file: TableFile) -> dict[str, object]:
     try:
         for batch in file.columns(kinds) if names else ():
             for name in names:
-                values = batch.column(name).cast(LABEL_COLUMNS[name])
+                values = _nan_is_missing(batch.column(name).cast(LABEL_COLUMNS[name]))
                 for value in values.unique().to_pylist():
                     if value == found.setdefault(name, value):
                         continue
                     row = first + values.to_pylist().index(value)
                     raise InputError(
-                        f"{file.place(row)}: {name} is {value!r}, but {found[name]!r} in the first "
-                        f"row; give the samples of each {name} in a file of their own"
+                        f"{file.place(row)}: {name} is {_shown(value)}, but {_shown(found[name])} "
+                        f"in the first row; give the samples of each {name} in a file of their own"
                     )
             first += batch.num_rows
     except (OSError, pa.ArrowException) as error:
@@ -100,6 +101,17 @@ def _column_values(file: TableFile) -> dict[str, object]:
             f"{file.path}: columns {', '.join(names)} cannot be read ({error})"
         ) from error
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else repr(value)
+
+
+def _nan_is_missing(values: pa.Array) -> pa.Array:
+    """Return values with null for NaN, as pandas writes what is missing."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
 def file_labels(file: TableFile) -> WeightLabels:

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammainc, gammaincinv
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
@@ -53,6 +53,7 @@ from beyond_perplexity.tendencies.unigrams import DocumentCounts
 _MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
 _CLOSE = 0.8  # times the rate at the last rank: what a type must reach to have a rank
 _NEVER = 1e-8  # probability
+_SELDOM = 0.6  # times OCCURRENCES: the expected count below which few types reach it
 
 
 class Halves(NamedTuple):
@@ -229,12 +230,71 @@ class _Law:
         )
         least = gammaincinv(needed, _NEVER)
         kept = max(most, int(np.argmax(rate < least)) if rate[-1] < least else len(rate))
-        self._rates = [scale * weights[:kept] for scale in scales]
+        often = int(np.count_nonzero(rate[:kept] >= _SELDOM * OCCURRENCES))
+        second, first = (_Counts(scale * weights[:kept], often) for scale in scales)
+        self._halves = first, second
 
     def draw(self, rng: np.random.Generator) -> Halves:
         """Draw both halves: Poisson counts, ranked again."""
-        second, first = (rng.poisson(rate) for rate in self._rates)
+        reached = [half.draw_reached(rng) for half in self._halves]
+        seldom = np.union1d(reached[0].types, reached[1].types)
+        first, second = (
+            half.counts(rng, found, seldom)
+            for half, found in zip(self._halves, reached, strict=True)
+        )
         return _exchanged(first, second, self._ranks, rng)[0]
+
+
+class _Reached(NamedTuple):
+    """Seldom types that reach `OCCURRENCES`, rising, and their counts: int64, shape (N,)."""
+
+    types: np.ndarray
+    counts: np.ndarray
+
+
+class _Counts:
+    """Poisson counts of many types, of which only those that are ever ranked are drawn.
+
+    Of most types few tokens are expected, and few of these types reach `OCCURRENCES`. Which do is
+    drawn as the types of the points of a Poisson process with the rate -ln(1 - P(count >=
+    OCCURRENCES)) in each type: the same law as by a count of every type, and quicker.
+
+    Parameters
+    ----------
+    rates : numpy.ndarray of float64, shape (V,)
+        Expected counts, falling.
+    n_often : int
+        The first types, of which every count is drawn; the others are seldom.
+    """
+
+    def __init__(self, rates: np.ndarray, n_often: int) -> None:
+        self._often, self._seldom = rates[:n_often], rates[n_often:]
+        self._reach = gammainc(OCCURRENCES, self._seldom)  # P(count >= OCCURRENCES)
+        self._hazard = -np.log1p(-self._reach).cumsum()
+
+    def draw_reached(self, rng: np.random.Generator) -> _Reached:
+        """Draw the seldom types that reach `OCCURRENCES`."""
+        total = self._hazard[-1] if len(self._hazard) else 0.0
+        points = np.sort(rng.random(rng.poisson(total))) * total
+        places = np.searchsorted(self._hazard, points, side="right")
+        types = places[np.diff(places, prepend=-1) > 0]
+        # When the tokens of a type come at times between 0 and its rate, that of the last needed.
+        times = gammaincinv(OCCURRENCES, rng.random(len(types)) * self._reach[types])
+        return _Reached(
+            types, OCCURRENCES + rng.poisson(np.maximum(self._seldom[types] - times, 0))
+        )
+
+    def counts(self, rng: np.random.Generator, reached: _Reached, types: np.ndarray) -> np.ndarray:
+        """Return counts of all types that are not seldom, and of these seldom `types` (T,)."""
+        found = np.empty(len(types), np.int64)
+        known = np.zeros(len(types), bool)
+        known[np.searchsorted(types, reached.types)] = True
+        found[known] = reached.counts
+        left = np.flatnonzero(~known)
+        while len(left):  # they are known not to reach OCCURRENCES
+            found[left] = rng.poisson(self._seldom[types[left]])
+            left = left[found[left] >= OCCURRENCES]
+        return np.concatenate([rng.poisson(self._often), found])
 
 
 def law_p(

@@ -161,7 +161,7 @@ def test_what_lacks_an_extra_names_it(
 
 def test_options_are_read_without_an_extra(installed: Installed) -> None:
     """Help is there for all: what a command needs is imported after its options are read."""
-    for name in sorted(set(SUBCOMMANDS) - {"audit"}):
+    for name in sorted(SUBCOMMANDS):
         lacking = f"{OF_MODELS} {OF_WORKFLOW}"
         status, said, error = installed.call("beyond-perplexity", name, "--help", lacking=lacking)
         assert status == "0", error
@@ -224,8 +224,7 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
 
 def test_the_subcommands_are_the_modules() -> None:
     files = {path.stem.replace("_", "-") for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
-    assert files <= set(SUBCOMMANDS)
-    assert set(SUBCOMMANDS) - files <= {"audit"}
+    assert files == set(SUBCOMMANDS)
 
 
 def test_extras_install_what_the_messages_say() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from beyond_perplexity.commands import progress
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.progress import describe_progress, read_progress
-from scripts import progress
 
 LOG = """\
 Job stats:

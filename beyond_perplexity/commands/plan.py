@@ -1,0 +1,73 @@
+"""Measure small shards of every rule and model, and say what a whole configuration takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beyond_perplexity.arguments import CommandParser, output_file, whole
+from beyond_perplexity.foreign_text import say
+from beyond_perplexity.planning.pilot_size import PilotSize
+from beyond_perplexity.planning.timings import PLAN_FILE
+
+MOST = 1_000_000  # of anything that a pilot makes
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        description=__doc__,
+        epilog="Ends with a dry run's summary. It needs the extra workflow.",
+    )
+    add = parser.add_argument
+    size, number = PilotSize(), whole(1, MOST)
+    add(
+        "--configfile",
+        default="config.yaml",
+        help="the run that is planned (default: config.yaml of the current folder)",
+    )
+    add(
+        "--documents",
+        type=number,
+        default=size.documents,
+        help=f"documents or sentences of the smaller shards (default {size.documents})",
+    )
+    add(
+        "--instances",
+        type=number,
+        default=size.instances,
+        help=f"instances of the smaller shards (default {size.instances})",
+    )
+    add(
+        "--samples",
+        type=number,
+        default=size.samples,
+        help=f"samples of an instance, at most (default {size.samples})",
+    )
+    add(
+        "--steps",
+        type=number,
+        default=size.steps,
+        help=f"steps of models that are not trained yet (default {size.steps})",
+    )
+    add(
+        "--output",
+        type=output_file,
+        help=f"plan to write (default: {PLAN_FILE} in the folder of the results)",
+    )
+    add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The options; those of the process by default.
+    """
+    given = _parser().parse_args(arguments)
+    from beyond_perplexity.planning.pilot_run import run_pilot
+
+    size = PilotSize(given.documents, given.instances, given.samples, given.steps)
+    options = given.snakemake or ["--cores=all"]
+    say(run_pilot(given.configfile, size, options, given.output))

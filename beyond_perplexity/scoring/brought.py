@@ -211,8 +211,6 @@ def score_file(options: ScoringOptions) -> ScoredFile:
         )
     summary["speller"] = str(speller) if speller else None
     if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not speller:
-        advice = (
-            "" if options.arpa else "; give --speller (python -m scripts.build_speller makes one)"
-        )
+        advice = "" if options.arpa else SPELLER_ADVICE
         remark(FREE_SPELLING.format(unknown=summary["unknown"]) + advice)
     return ScoredFile(summary, pa.concat_tables(kept) if kept else None)

@@ -93,6 +93,7 @@ def test_the_wheel_carries_the_workflow_of_the_checkout(installed: Installed) ->
         "beyond_perplexity",
         f"beyond_perplexity-{beyond_perplexity.__version__}.dist-info",
     }
+    assert "beyond_perplexity/py.typed" in held
     assert not (ROOT / "beyond_perplexity" / "workflow").exists()
 
 

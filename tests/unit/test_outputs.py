@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

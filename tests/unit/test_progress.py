@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +85,14 @@ def test_the_command_reads_the_newest_log(
     assert lines[2].split() == ["generate", "4", "1", "1", "1"]
     assert lines[-2] == "2 of 6 jobs done (33%)"
     assert lines[-1].startswith("ends about Sun 22 Nov 10:50")
+    report = folder / "b.snakemake.log"
+    report.write_text("Building DAG of jobs...\nReport created.\n")
+    os.utime(report, (2**33, 2**33))
+    progress.main([])
+    assert capsys.readouterr().out.splitlines() == lines
+    for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
+        with pytest.raises(InputError, match=said):
+            progress.main([f"--log={name}"])
 
 
 def test_a_run_that_is_done_has_no_end_to_come() -> None:

@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy
@@ -41,7 +43,14 @@ class Installed(NamedTuple):
         """The folder that the package was installed to."""
         return next(self.environment.glob("lib/python3*/site-packages"))
 
-    def call(self, *command: str, lacking: str = "", text: str = "", folder: str = "") -> list[str]:
+    def call(
+        self,
+        *command: str,
+        lacking: str = "",
+        text: str = "",
+        folder: str = "",
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[str]:
         """Run a program of the environment: its status, standard output and standard error."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         program = str(self.environment / "bin" / command[0])
@@ -51,7 +60,7 @@ class Installed(NamedTuple):
             capture_output=True,
             text=True,
             cwd=self.outside / folder,
-            env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "LACKING": lacking},
+            env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "LACKING": lacking, **variables},
             check=False,
         )
         return [str(done.returncode), done.stdout, done.stderr]

@@ -219,6 +219,12 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
         assert (status, error.count("\n")) == ("1", 1)
         assert "is there already" in error
     assert (place / "config.yaml").read_text() == "mine"
+    template = ["--init", "paper", "--template", "paper-importance"]
+    assert installed.call("beyond-perplexity", "run", *template, folder="new")[0] == "0"
+    source = ROOT / "configs" / "paper-importance.yaml"
+    assert (place / "paper" / "config.yaml").read_bytes() == source.read_bytes()
+    alone = installed.call("beyond-perplexity", "run", *template[2:], folder="new")
+    assert (alone[0], alone[1]) == ("2", "")
     conda = installed.call("beyond-perplexity", "run", "--sdm", "conda", folder="new")
     assert (conda[0], conda[2].count("\n")) == ("1", 1)
 

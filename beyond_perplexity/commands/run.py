@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from beyond_perplexity.arguments import CommandParser, output_folder
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
+from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.outputs import atomic_path
 
 # What a user changes: the configuration, and what a cluster wants.
@@ -89,6 +90,19 @@ def write_templates(folder: Path, template: str | None = None) -> list[Path]:
     return targets
 
 
+def _configurations(options: Sequence[str]) -> Iterator[str]:
+    """List the files that --configfile names: one after `=`, or those up to the next option."""
+    reads = False
+    for option in options:
+        if option.startswith("-"):
+            flag, _, path = option.partition("=")
+            reads = flag in CONFIG_FLAGS and not path
+            if flag in CONFIG_FLAGS and path:
+                yield path
+        elif reads:
+            yield option
+
+
 def snakemake_command(options: Sequence[str]) -> list[str]:
     """Return the command that runs the workflow, wherever the package is installed.
 
@@ -100,12 +114,16 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
     Raises
     ------
     InputError
-        When there is no Snakemake, no configuration, or a conda environment is asked for that the
-        installed package would not be in.
+        When a configuration is missing, or a conda environment is asked for that the installed
+        package would not be in.
+    ModuleNotFoundError
+        When there is no Snakemake.
     """
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
-    named = any(option.partition("=")[0] in CONFIG_FLAGS for option in options)
+    named = list(_configurations(options))
+    for path in named:
+        check_input(path)
     if not named and not Path("config.yaml").is_file():
         raise InputError(
             "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "

@@ -43,7 +43,9 @@ def check_output(path: str | os.PathLike[str]) -> None:
     try:
         if target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
-        if _is_of_the_system(target) or (target.exists() and not target.is_file()):
+        if _is_of_the_system(target):
+            raise InputError(f"{path}: is no place for files; name one in a folder of yours")
+        if target.exists() and not target.is_file():
             raise InputError(f"{path}: is no regular file, and would be replaced; name a file")
         _check_folder(target.parent)
     except OSError as error:

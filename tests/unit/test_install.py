@@ -225,6 +225,9 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
     assert (place / "paper" / "config.yaml").read_bytes() == source.read_bytes()
     alone = installed.call("beyond-perplexity", "run", *template[2:], folder="new")
     assert (alone[0], alone[1]) == ("2", "")
+    for missing in (["--configfile=none.yaml"], ["--cores", "1", "--configfile", "none.yaml"]):
+        lost = installed.call("beyond-perplexity", "run", *missing, folder="new")
+        assert lost == ["1", "", "error: none.yaml: no such file\n"]
     conda = installed.call("beyond-perplexity", "run", "--sdm", "conda", folder="new")
     assert (conda[0], conda[2].count("\n")) == ("1", 1)
 

@@ -62,9 +62,9 @@ def place(tmp_path: Path) -> Path:
         ("é" * 128, "256 bytes"),
         ("x" * 300 + "/a.csv", "300 bytes"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
-        ("/dev/full", "is no regular file"),
-        ("/dev/fd/1", "is no regular file"),
-        ("/proc/a/b", "is no regular file"),
+        ("/dev/full", "is no place for files"),
+        ("/dev/fd/1", "is no place for files"),
+        ("/proc/a/b", "is no place for files"),
         ("", "names no file|is a folder"),
     ],
 )
@@ -81,7 +81,7 @@ def test_the_streams_of_the_system_are_not_replaced() -> None:
     check = "from beyond_perplexity.storage.outputs import check_output as c; c('/dev/stdout')"
     with tempfile.TemporaryFile() as held:
         done = subprocess.run([sys.executable, "-c", check], stdout=held, stderr=subprocess.PIPE)
-    assert b"is no regular file" in done.stderr
+    assert b"is no place for files" in done.stderr
     assert Path("/dev/stdout").is_symlink()
 
 

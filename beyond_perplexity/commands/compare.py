@@ -39,6 +39,13 @@ def _parser() -> CommandParser:
         help="the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
     )
     add("--language", default="en", help="of the tokenizer (default: en)")
+    _add_measurement(parser)
+    add("--training", help="text that the samples' model was trained on, to find copies of it")
+    return parser
+
+
+def _add_measurement(parser: CommandParser) -> None:
+    add = parser.add_argument
     add("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
     add(
         "--permutations",
@@ -76,8 +83,6 @@ def _parser() -> CommandParser:
         help="documents of each text for --embedding, at random "
         f"(default: {EmbeddingOptions.documents})",
     )
-    add("--training", help="text that the samples' model was trained on, to find copies of it")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

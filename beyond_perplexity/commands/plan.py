@@ -10,6 +10,12 @@ from beyond_perplexity.planning.pilot_size import PilotSize
 from beyond_perplexity.planning.timings import PLAN_FILE
 
 MOST = 1_000_000  # of anything that a pilot makes
+SIZES = {
+    "documents": "documents or sentences of the smaller shards",
+    "instances": "instances of the smaller shards",
+    "samples": "samples of an instance, at most",
+    "steps": "steps of models that are not trained yet",
+}
 
 
 def _parser() -> CommandParser:
@@ -18,36 +24,14 @@ def _parser() -> CommandParser:
         epilog="Ends with a dry run's summary. It needs the extra workflow.",
     )
     add = parser.add_argument
-    size, number = PilotSize(), whole(1, MOST)
     add(
         "--configfile",
         default="config.yaml",
         help="the run that is planned (default: config.yaml of the current folder)",
     )
-    add(
-        "--documents",
-        type=number,
-        default=size.documents,
-        help=f"documents or sentences of the smaller shards (default {size.documents})",
-    )
-    add(
-        "--instances",
-        type=number,
-        default=size.instances,
-        help=f"instances of the smaller shards (default {size.instances})",
-    )
-    add(
-        "--samples",
-        type=number,
-        default=size.samples,
-        help=f"samples of an instance, at most (default {size.samples})",
-    )
-    add(
-        "--steps",
-        type=number,
-        default=size.steps,
-        help=f"steps of models that are not trained yet (default {size.steps})",
-    )
+    for name, default in PilotSize()._asdict().items():
+        words = f"{SIZES[name]} (default {default})"
+        add(f"--{name}", type=whole(1, MOST), default=default, help=words)
     add(
         "--output",
         type=output_file,

@@ -17,19 +17,8 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
 from tests.cluster.slurm import Cluster
 from tests.cluster.test_slurm import MACHINE
-from tests.unit.installed import Installed, install
+from tests.unit.installed import TINY_CONFIG, Installed, install
 
-CONFIG = """\
-seed: 1
-corpora:
-  mine:
-    source: {format: text, paths: [text.txt]}
-    split: {unit: document, train: 0.6, valid: 0.2, test: 0.2}
-vocabularies:
-  words: {kind: closed, minimum_count: 1}
-models:
-  kn: {family: kneser-ney, corpus: mine, vocabulary: words, architecture: {order: 2}}
-"""
 TARGET = "results/corpora/mine/documents.parquet"
 PLACE = "mon cœur"
 
@@ -41,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     place = found.outside / PLACE
     status, _, error = found.call("beyond-perplexity", "run", "--init", PLACE)
     assert status == "0", error
-    (place / "config.yaml").write_text(CONFIG)
+    (place / "config.yaml").write_text(TINY_CONFIG)
     (place / "text.txt").write_text("The cat sat, and the dog ran.\n" * 20)
     decoys = place / "scripts", found.outside / "bin"
     for folder in decoys:

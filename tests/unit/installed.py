@@ -16,6 +16,18 @@ import numpy
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys; from setuptools import build_meta as b; getattr(b, sys.argv[1])(sys.argv[2])"
+# A run of one corpus and one model of counts, out of `text.txt`.
+TINY_CONFIG = """\
+seed: 1
+corpora:
+  mine:
+    source: {format: text, paths: [text.txt]}
+    split: {unit: document, train: 0.6, valid: 0.2, test: 0.2}
+vocabularies:
+  words: {kind: closed, minimum_count: 1}
+models:
+  kn: {family: kneser-ney, corpus: mine, vocabulary: words, architecture: {order: 2}}
+"""
 # In the environment: what extras install can be made to look as if it were not there.
 BLOCKER = """\
 import os, sys

@@ -22,22 +22,11 @@ from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
-from tests.unit.installed import ROOT, Installed, install
+from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
 OF_MODELS = "lightning safetensors tokenizers torch torchmetrics transformers"
 OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
-CONFIG = """\
-seed: 1
-corpora:
-  mine:
-    source: {format: text, paths: [text.txt]}
-    split: {unit: document, train: 0.6, valid: 0.2, test: 0.2}
-vocabularies:
-  words: {kind: closed, minimum_count: 1}
-models:
-  kn: {family: kneser-ney, corpus: mine, vocabulary: words, architecture: {order: 2}}
-"""
 FINGERPRINT = """
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
 print(fingerprint("scripts/train.py", "beyond_perplexity/models/elman.py"), ROOT)
@@ -181,7 +170,7 @@ def test_the_workflow_runs_where_other_scripts_are(installed: Installed) -> None
     subprocess.run(
         [*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=installed.environment, check=True
     )
-    (place / "config.yaml").write_text(CONFIG)
+    (place / "config.yaml").write_text(TINY_CONFIG)
     (place / "text.txt").write_text("The cat sat on the mat, and the dog ran away.\n" * 20)
     before = listing(installed.packages)
     target = "results/corpora/mine/documents.parquet"

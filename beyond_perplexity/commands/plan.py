@@ -10,7 +10,7 @@ from beyond_perplexity.planning.pilot_size import PilotSize
 from beyond_perplexity.planning.timings import PLAN_FILE
 
 MOST = 1_000_000  # of anything that a pilot makes
-SIZES = {
+PILOT_SIZES = {
     "documents": "documents or sentences of the smaller shards",
     "instances": "instances of the smaller shards",
     "samples": "samples of an instance, at most",
@@ -30,7 +30,7 @@ def _parser() -> CommandParser:
         help="the run that is planned (default: config.yaml of the current folder)",
     )
     for name, default in PilotSize()._asdict().items():
-        words = f"{SIZES[name]} (default {default})"
+        words = f"{PILOT_SIZES[name]} (default {default})"
         add(f"--{name}", type=whole(1, MOST), default=default, help=words)
     add(
         "--output",

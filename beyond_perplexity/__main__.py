@@ -23,6 +23,9 @@ SUBCOMMANDS = {
     "audit": "whether the probabilities of a model are what they claim to be",
     "tokenize": "lines of text by the rules of Moses, from standard input to output",
     "run": "the whole workflow: train, generate, measure, report",
+    "plan": "how long the jobs of a run take, and how large its shards should be",
+    "progress": "how far a run is: jobs by rule, and when it may end",
+    "provenance": "where results came from; whether they are what was written",
 }
 
 

@@ -36,6 +36,9 @@ class CommandParser(argparse.ArgumentParser):
 
     ends = ENDS
 
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        super().__init__(*positional, **{"prog": _program(), **named})
+
     def format_help(self) -> str:
         """Return the help, with what the exit status means."""
         return f"{super().format_help()}\n{self.ends}\n"
@@ -86,6 +89,13 @@ class CommandParser(argparse.ArgumentParser):
                     continue
                 if isinstance(value, str | Path) and (outputs or os.path.isfile(value)):
                     yield flag, str(value)
+
+
+def _program() -> str | None:
+    """Return how a script is called; None where the name of the program says it."""
+    path = Path(sys.argv[0])
+    is_script = path.parent.name == "scripts" and path.suffix == ".py"
+    return f"python -m scripts.{path.stem}" if is_script else None
 
 
 def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:

@@ -1,50 +1,7 @@
-"""Say where results came from, by their footers alone; or whether they are what was written.
+"""Say where results came from, by their footers alone; or whether they are what was written."""
 
-Of a file: content hash, script, options, seed, code, version, machine, time, and the files that it
-is made of. Of a folder: the content hash of every file, in the form of sha256sum. The content hash
-is of the data alone, so that equal results of two runs have equal ones. With --verify every hash
-is computed anew, and what is not what was written is named: status 1.
-"""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-from beyond_perplexity.arguments import CommandParser
-from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.foreign_text import remark, say
-from beyond_perplexity.storage.origins import describe_origin
-from beyond_perplexity.storage.verification import list_hashes, verify_tree
-
-
-def main() -> None:
-    parser = CommandParser(prog="python -m scripts.provenance", description=__doc__)
-    parser.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="file, or folder")
-    parser.add_argument(
-        "--verify", action="store_true", help="recompute all hashes below folders of results"
-    )
-    given = parser.parse_args()
-    for path in given.paths:
-        if given.verify:
-            _verify(path)
-        elif path.is_dir():
-            say("\n".join(f"{found}  {name}" for name, found in list_hashes(path)))
-        else:
-            say(describe_origin(path))
-
-
-def _verify(tree: Path) -> None:
-    found = verify_tree(tree)
-    for mismatch in found.mismatches:
-        say(f"{str(mismatch.path)!r}: {mismatch.what}")
-    remark(
-        f"{len(found.hashes):,} files are what was written; {found.unrecorded:,} have no record "
-        "(tables, figures and pages, which are made of the others)"
-    )
-    if found.mismatches:
-        wrong = len({mismatch.path for mismatch in found.mismatches})
-        raise InputError(f"{tree}: {wrong:,} files do not match; see above")
-
+from beyond_perplexity.commands.provenance import main
+from beyond_perplexity.errors import run_command
 
 if __name__ == "__main__":
     run_command(main)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
@@ -23,7 +24,12 @@ def _parser() -> CommandParser:
     add = parser.add_argument
     add("--reference", required=True, help="human text, or what to compare with")
     add("--samples", required=True, help="generated text, or what to compare")
-    add("--out", type=output_folder, required=True, help="folder for the results")
+    add(
+        "--out",
+        type=output_folder,
+        required=True,
+        help="folder for the results; files of their names are replaced",
+    )
     add("--format", default="auto", choices=["auto", *TEXT_FORMATS], help="default: by the suffix")
     add("--field", help="field or column of the texts in JSONL or Parquet (default: text)")
     add("--samples-field", help="that of the samples, where it is another")
@@ -33,9 +39,26 @@ def _parser() -> CommandParser:
         help="the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
     )
     add("--language", default="en", help="of the tokenizer (default: en)")
+    _add_measurement(parser)
+    add("--training", help="text that the samples' model was trained on, to find copies of it")
+    return parser
+
+
+def _add_measurement(parser: CommandParser) -> None:
+    add = parser.add_argument
     add("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
-    add("--permutations", type=whole(), default=1999, help="draws of each test")
-    add("--bootstrap", type=whole(), default=1000, help="draws of the intervals")
+    add(
+        "--permutations",
+        type=whole(),
+        default=1999,
+        help="draws of each test (default: 1999; 0: none)",
+    )
+    add(
+        "--bootstrap",
+        type=whole(),
+        default=1000,
+        help="draws of the intervals (default: 1000; 0: none)",
+    )
     add("--seed", type=SEED, default=1, help="seed of all draws (default: 1)")
     add(
         "--vocabulary",
@@ -47,8 +70,8 @@ def _parser() -> CommandParser:
         help="key or column with the group of a document, such as its page (default: 'group' where "
         "the reference has it; '' for none)",
     )
-    add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out")
-    add("--maximum-tokens", type=whole(1), help="tokens read of a document")
+    add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out (0)")
+    add("--maximum-tokens", type=whole(1), help="tokens read of a document (all)")
     add(
         "--embedding",
         help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
@@ -57,11 +80,9 @@ def _parser() -> CommandParser:
     add(
         "--embedding-documents",
         type=whole(20, 4_000),
-        default=EmbeddingOptions.documents,
-        help=f"documents of each text for it, at random (default: {EmbeddingOptions.documents})",
+        help="documents of each text for --embedding, at random "
+        f"(default: {EmbeddingOptions.documents})",
     )
-    add("--training", help="text that the samples' model was trained on, to find copies of it")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -73,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = _parser().parse_args(arguments)
+    if given.embedding_documents is None:
+        given.embedding_documents = EmbeddingOptions.documents
+    elif not given.embedding:
+        raise InputError("--embedding-documents: goes with --embedding alone; leave it out")
     from beyond_perplexity.library.compare import compare  # late: it takes a second
 
     say(compare(**vars(given)).text)

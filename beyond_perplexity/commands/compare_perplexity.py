@@ -1,10 +1,11 @@
 """Compare models by their scores of the same documents: bits per byte, differences, intervals, p.
 
 A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: bytes and
-log_likelihood (nats, with the end of the document). `scripts.perplexity --per-document` writes one;
-those of other programs are read too. Used where they are there: doc_id (else rows are matched by
-their order), group (documents that belong together, such as those of a page), text_hash, words and
-characters (to tell other texts), unknown, log_likelihood_spelled, scored_text (cleaned, raw).
+log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity --per-document`
+writes one; those of other programs are read too. Used where they are there: doc_id (else rows are
+matched by their order), group (documents that belong together, such as those of a page),
+text_hash, words and characters (to tell other texts), unknown, log_likelihood_spelled, scored_text
+(cleaned, raw).
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = vars(_parser().parse_args(arguments))
-    from beyond_perplexity.library.compare_perplexity import (
-        compare_perplexity,
-    )  # late: it takes a second
+    # Late: it takes a second.
+    from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
     say(compare_perplexity(given.pop("scores"), **given).text)

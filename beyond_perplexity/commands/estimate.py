@@ -13,10 +13,13 @@ samples of each in a file of their own).
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
+from dataclasses import fields
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.foreign_text import say
+from beyond_perplexity.importance.options import ReductionOptions as Options
 from beyond_perplexity.importance.reading.side_files import add_draw_flags
 from beyond_perplexity.options import json_object
 
@@ -31,7 +34,8 @@ def _parser() -> CommandParser:
     add_draw_flags(parser)
     add("--unknown-types", type=whole(), help="training types that read <unk>, to charge for them")
     add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
-    add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    defaults = ", ".join(f'"{one.name}": {json.dumps(one.default)}' for one in fields(Options))
+    add("--options", type=json_object, default={}, help=f"JSON object (default: {{{defaults}}})")
     add("--no-bracket", action="store_true", help="leave out the bounds from both sides")
     add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--output", type=output_path, help="table to write as well: .csv or .parquet")

@@ -88,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse(options, ("unk_as", "unk_as_unknown"), "goes with --arpa alone")
     if arpa and as_json:
         _refuse(options, SUMMARY_FLAGS, "goes not with --json")
+        if options.device != "auto":
+            raise InputError("--device: goes not with --json, which needs no torch; leave it out")
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False

@@ -1,12 +1,14 @@
 """Run the whole workflow out of the package, in the current folder: results go to `results/` there.
 
     beyond-perplexity run --init DIR            # write config.yaml, commented, and profiles/slurm
+    beyond-perplexity run --init DIR --template paper
     beyond-perplexity run --cores 4             # run it; --dry-run says what a run would do
     beyond-perplexity run --configfile FILE --profile profiles/slurm
 
-All options but --init are those of Snakemake, which `snakemake --help` lists. Without any, as many
-jobs run side by side as the machine has cores. The configuration is `config.yaml` of the current
-folder unless --configfile names another. It needs the extra `workflow`.
+All options but --init and --template are those of Snakemake, which `snakemake --help` lists.
+Without any, as many jobs run side by side as the machine has cores. The configuration is
+`config.yaml` of the current folder unless --configfile names another. It needs the extra
+`workflow`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,10 +24,12 @@ from beyond_perplexity.arguments import CommandParser, output_folder
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
+from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.outputs import atomic_path
 
 # What a user changes: the configuration, and what a cluster wants.
-TEMPLATES = ("config.yaml", "profiles/slurm/config.yaml", "profiles/slurm/partitions.yaml")
+CONFIG = "config.yaml"
+PROFILES = ("profiles/slurm/config.yaml", "profiles/slurm/partitions.yaml")
 CONFIG_FLAGS = ("--configfile", "--configfiles")
 _DEPLOYMENT = ("--use-conda", "--sdm", "--software-deployment-method", "--deployment")
 
@@ -33,7 +37,7 @@ _DEPLOYMENT = ("--use-conda", "--sdm", "--software-deployment-method", "--deploy
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="beyond-perplexity run",
-        usage="%(prog)s [--init DIR] [Snakemake's options ...]",
+        usage="%(prog)s [--init DIR [--template NAME] | Snakemake's options ...]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -45,16 +49,25 @@ def _parser() -> CommandParser:
         metavar="DIR",
         help="write a commented configuration to a folder; no file is replaced",
     )
+    names = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
+    parser.add_argument(
+        "--template",
+        choices=names,
+        metavar="NAME",
+        help=f"with --init: another than the default one: {', '.join(names)}",
+    )
     return parser
 
 
-def write_templates(folder: Path) -> list[Path]:
-    """Write the default configuration and the profile of a cluster, to be changed.
+def write_templates(folder: Path, template: str | None = None) -> list[Path]:
+    """Write a configuration and the profile of a cluster, to be changed.
 
     Parameters
     ----------
     folder : pathlib.Path
         Made when it is missing.
+    template : str, optional
+        Which of ``configs/``; the default configuration when it is not given.
 
     Returns
     -------
@@ -66,14 +79,28 @@ def write_templates(folder: Path) -> list[Path]:
     InputError
         When a file is there already; then none is written.
     """
-    targets = [folder / name for name in TEMPLATES]
+    targets = [folder / name for name in (CONFIG, *PROFILES)]
+    sources = [f"configs/{template}.yaml" if template else CONFIG, *PROFILES]
     for target in targets:
         if os.path.lexists(target):
             raise InputError(f"{target}: is there already; remove it, or name another folder")
-    for name, target in zip(TEMPLATES, targets, strict=True):
+    for name, target in zip(sources, targets, strict=True):
         with atomic_path(target) as temporary:
             temporary.write_bytes((ROOT / name).read_bytes())
     return targets
+
+
+def _configurations(options: Sequence[str]) -> Iterator[str]:
+    """List the files that --configfile names: one after `=`, or those up to the next option."""
+    reads = False
+    for option in options:
+        if option.startswith("-"):
+            flag, _, path = option.partition("=")
+            reads = flag in CONFIG_FLAGS and not path
+            if flag in CONFIG_FLAGS and path:
+                yield path
+        elif reads:
+            yield option
 
 
 def snakemake_command(options: Sequence[str]) -> list[str]:
@@ -87,12 +114,16 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
     Raises
     ------
     InputError
-        When there is no Snakemake, no configuration, or a conda environment is asked for that the
-        installed package would not be in.
+        When a configuration is missing, or a conda environment is asked for that the installed
+        package would not be in.
+    ModuleNotFoundError
+        When there is no Snakemake.
     """
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
-    named = any(option.partition("=")[0] in CONFIG_FLAGS for option in options)
+    named = list(_configurations(options))
+    for path in named:
+        check_input(path)
     if not named and not Path("config.yaml").is_file():
         raise InputError(
             "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "
@@ -121,10 +152,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.init:
         if others:
             parser.error(f"--init goes without other options: {' '.join(others)}")
-        for path in write_templates(given.init):
+        for path in write_templates(given.init, given.template):
             say(f"{path}: written")
         say("\nChange the configuration, then run there: beyond-perplexity run --dry-run")
         return
+    if given.template:
+        parser.error("--template goes with --init")
     command = snakemake_command(options)
     sys.stdout.flush()
     os.execv(command[0], command)

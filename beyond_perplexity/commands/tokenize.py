@@ -1,12 +1,13 @@
 """Tokenize lines of text with the rules of Moses: a filter from standard input to standard output.
 
-    python -m scripts.tokenize --language en < raw > tokens
+    beyond-perplexity tokenize --language en < raw > tokens
 
 Line i of the output belongs to line i of the input. The cleaning steps are off unless asked for.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -35,9 +36,15 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
-    parser = CommandParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--language", default="en", help=f"one of {', '.join(LANGUAGES)} (en)")
-    parser.add_argument("--tokenizer", default="moses", help="moses, or none: clean only (moses)")
+    parser = CommandParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--language", default="en", help=f"one of {', '.join(LANGUAGES)} (default en)"
+    )
+    parser.add_argument(
+        "--tokenizer", default="moses", help="moses, or none: clean only (default moses)"
+    )
     for name, meaning in STEPS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
     options = parser.parse_args(arguments)

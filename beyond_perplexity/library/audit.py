@@ -118,6 +118,8 @@ def audit(
     Returns
     -------
     Audit
+        ``sound``, ``alarms``, ``table`` with a row a check (see `Result`), and with `rosetta` the
+        table of that name.
 
     Raises
     ------

@@ -11,36 +11,16 @@ import copy
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.pilot_size import PilotSize
 from beyond_perplexity.planning.run import Run
 
 PILOT_FOLDER = "plan"  # in that of the results
 _TEXTS = 15  # times as many documents or sentences are in the larger shards as in the smaller ones
 _INSTANCES = 3
 SHARED = ("corpora", "vocabularies", "downloads", "compared_words")
-
-
-class PilotSize(NamedTuple):
-    """How small a pilot is.
-
-    Attributes
-    ----------
-    documents : int
-        Documents, or sentences, of its smaller shards; the others have 15 times as many.
-    instances : int
-        Instances that latents are drawn for; the larger shards have three times as many.
-    samples : int
-        Samples of each instance, at most.
-    steps : int
-        Steps that models which are not there yet are trained for.
-    """
-
-    documents: int = 16
-    instances: int = 2
-    samples: int = 50
-    steps: int = 20
 
 
 def shrink(config: Mapping[str, Any], run: Run, size: PilotSize) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The jobs of a plan, written by a dry run for `scripts.plan`, and what those that ran took."""
+"""The jobs of a plan, written by a dry run for `commands.plan`, and what those that ran took."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class JobSizes:
     work : Work
         How much work they are.
     planned : mapping of str to Timing, optional
-        What `scripts.plan` has measured; the rest is guessed.
+        What `commands.plan` has measured; the rest is guessed.
     """
 
     def __init__(self, work: Work, planned: Mapping[str, Timing] | None = None) -> None:

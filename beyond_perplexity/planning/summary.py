@@ -165,7 +165,7 @@ def _costs(jobs: Sequence[PlannedJob]) -> list[str]:
     lines = [
         f"  GPU-hours    {on_gpus:,.1f}",
         f"  CPU-hours    {elsewhere:,.1f} of jobs without a GPU",
-        f"  known by     jobs that ran: {share}; `python -m scripts.plan` measures the rest",
+        f"  known by     jobs that ran: {share}; `beyond-perplexity plan` measures the rest",
     ]
     if jobs:
         most = max(jobs, key=lambda job: job.megabytes)

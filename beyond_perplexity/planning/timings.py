@@ -1,4 +1,4 @@
-"""How long jobs took: of earlier runs, by Snakemake's benchmark files, and of `scripts.plan`."""
+"""How long jobs took: of earlier runs, by Snakemake's benchmark files, and of `commands.plan`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _is_sensible(number: float) -> bool:
 
 
 def read_plan(path: str | Path) -> dict[str, Timing]:
-    """Read what `scripts.plan` has measured, by `kind_of`; nothing where it did not run.
+    """Read what `commands.plan` has measured, by `kind_of`; nothing where it did not run.
 
     A file that is none is left aside: it only makes guesses better.
     """
@@ -129,12 +129,12 @@ def plan_content(timings: Mapping[str, Timing], machine: str) -> dict[str, objec
 
 
 class Timings:
-    """What is known of the time of jobs, from earlier runs or from `scripts.plan`.
+    """What is known of the time of jobs, from earlier runs or from `commands.plan`.
 
     Parameters
     ----------
     planned : mapping of str to Timing
-        What `scripts.plan` has measured, by the kind of the jobs.
+        What `commands.plan` has measured, by the kind of the jobs.
     """
 
     def __init__(self, planned: Mapping[str, Timing]) -> None:
@@ -152,7 +152,7 @@ class Timings:
         """Return how long a job takes; None where nothing is known.
 
         Earlier shards of the same kind say it best where their sizes are known, by the rows that
-        they hold; then `scripts.plan`; then the job itself, when it ran before.
+        they hold; then `commands.plan`; then the job itself, when it ran before.
 
         Parameters
         ----------

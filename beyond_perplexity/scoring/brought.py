@@ -33,8 +33,9 @@ from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary, Vocabulary
 
 FREE_SPELLING = (
     "bits per character and byte leave the spelling of {unknown:,} unknown words free: they do not "
-    "compare with those of another vocabulary; give --speller (made by scripts.build_speller)"
+    "compare with those of another vocabulary"
 )
+SPELLER_ADVICE = "; give --speller (python -m scripts.build_speller makes one)"
 
 _WHO = "give it to every document, or to none and leave --group-column out"
 
@@ -209,6 +210,7 @@ def score_file(options: ScoringOptions) -> ScoredFile:
             count_bos=options.count_bos,
         )
     summary["speller"] = str(speller) if speller else None
-    if isinstance(vocabulary, ClosedVocabulary) and not speller:
-        remark(FREE_SPELLING.format(unknown=summary["unknown"]))
+    if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not speller:
+        advice = "" if options.arpa else SPELLER_ADVICE
+        remark(FREE_SPELLING.format(unknown=summary["unknown"]) + advice)
     return ScoredFile(summary, pa.concat_tables(kept) if kept else None)

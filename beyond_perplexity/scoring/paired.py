@@ -134,7 +134,9 @@ def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:
 
 
 def check_company(files: Sequence[FileScores]) -> None:
-    """Raise `InputError` for a file that has no text in common with any other."""
+    """Raise `InputError` for one file alone, or one that has no text in common with any other."""
+    if len(files) == 1:
+        raise InputError(f"{files[0].path}: is the only file; give the scores of another model too")
     company = {one.path for held in _by_text(files).values() for one in held if len(held) > 1}
     for one in files:
         if one.path not in company:

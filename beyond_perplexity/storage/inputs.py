@@ -84,7 +84,8 @@ def unreadable(path: object, error: OSError) -> InputError:
     if isinstance(error, IsADirectoryError):
         return InputError(f"{shown}: cannot be read (is a folder, expected a file)")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return InputError(f"{shown}: no such file")
+        where = "; standard input is /dev/stdin" if name == "-" else ""
+        return InputError(f"{shown}: no such file{where}")
     reason = error.strerror or said(error)
     return InputError(f"{shown}: cannot be read ({reason}); check the file and who may read it")
 

@@ -43,6 +43,8 @@ def check_output(path: str | os.PathLike[str]) -> None:
     try:
         if target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
+        if _is_of_the_system(target):
+            raise InputError(f"{path}: is no place for files; name one in a folder of yours")
         if target.exists() and not target.is_file():
             raise InputError(f"{path}: is no regular file, and would be replaced; name a file")
         _check_folder(target.parent)
@@ -77,6 +79,14 @@ def _check_name(path: Path) -> None:
                 f"{path}: a name in it has {len(os.fsencode(part))} bytes; give one of at most "
                 f"{_LONGEST_NAME}"
             )
+
+
+def _is_of_the_system(path: Path) -> bool:
+    """Tell what leads to a device or a stream: /dev/stdout may lead to a file, and is none."""
+    folder = Path(os.path.realpath(path.parent))
+    if folder.is_relative_to("/dev/shm"):  # a file system in memory
+        return False
+    return any(folder.is_relative_to(top) for top in ("/dev", "/proc"))
 
 
 def _check_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from beyond_perplexity import commands
 from beyond_perplexity.arguments import CommandParser
 
 # What is called by hand beside the commands of the package, from a checkout.
-SCRIPTS = ("plan", "progress", "provenance", "estimate_partition", "choose_words")
+SCRIPTS = ("estimate_partition", "choose_words")
 RESULTS = ("library.result.Result", "library.results_folder.ResultsFolder")
 CONTRACTS = (
     ("Language models", "beyond_perplexity.models.contract"),

@@ -1,4 +1,4 @@
-"""A pilot of the tiny run: `python -m scripts.plan`, and what dry runs make of it.
+"""A pilot of the tiny run: `beyond-perplexity plan`, and what dry runs make of it.
 
 Needs some minutes. Oracles: the configuration, which says what is to be measured, and the folder of
 the results, in which nothing of the large run may have been made that it does not share.
@@ -19,7 +19,16 @@ PREDICTED = {"predict_words/lstm", "predict_words/trigram"}
 
 
 def test_a_pilot_measures_every_model_and_leaves_the_run_alone(checkout):  # noqa: F811
-    command = [sys.executable, "-m", "scripts.plan", *SMOKE, "--documents=8", "--", "--cores=2"]
+    command = [
+        sys.executable,
+        "-m",
+        "beyond_perplexity",
+        "plan",
+        *SMOKE,
+        "--documents=8",
+        "--",
+        "--cores=2",
+    ]
     done = subprocess.run(command, cwd=checkout.path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-6000:]
     results = checkout.path / "results"

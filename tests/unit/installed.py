@@ -7,13 +7,27 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys; from setuptools import build_meta as b; getattr(b, sys.argv[1])(sys.argv[2])"
+# A run of one corpus and one model of counts, out of `text.txt`.
+TINY_CONFIG = """\
+seed: 1
+corpora:
+  mine:
+    source: {format: text, paths: [text.txt]}
+    split: {unit: document, train: 0.6, valid: 0.2, test: 0.2}
+vocabularies:
+  words: {kind: closed, minimum_count: 1}
+models:
+  kn: {family: kneser-ney, corpus: mine, vocabulary: words, architecture: {order: 2}}
+"""
 # In the environment: what extras install can be made to look as if it were not there.
 BLOCKER = """\
 import os, sys
@@ -41,7 +55,14 @@ class Installed(NamedTuple):
         """The folder that the package was installed to."""
         return next(self.environment.glob("lib/python3*/site-packages"))
 
-    def call(self, *command: str, lacking: str = "", text: str = "", folder: str = "") -> list[str]:
+    def call(
+        self,
+        *command: str,
+        lacking: str = "",
+        text: str = "",
+        folder: str = "",
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[str]:
         """Run a program of the environment: its status, standard output and standard error."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         program = str(self.environment / "bin" / command[0])
@@ -51,7 +72,7 @@ class Installed(NamedTuple):
             capture_output=True,
             text=True,
             cwd=self.outside / folder,
-            env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "LACKING": lacking},
+            env={**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "LACKING": lacking, **variables},
             check=False,
         )
         return [str(done.returncode), done.stdout, done.stderr]

@@ -29,6 +29,7 @@ MACHINE = {
     "python3 -m venv .venv",
     ". .venv/bin/activate",
     "conda activate beyond-perplexity",
+    "cd my-run",
     "apt-get install -y --no-install-recommends slurm-wlm munge",
     'eval "$(python -m tests.cluster.slurm start)"',
     "python -m tests.cluster.slurm stop",

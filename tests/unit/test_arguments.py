@@ -90,6 +90,15 @@ def test_numbers_out_of_bounds_name_the_flag(kind, text: str, words: str) -> Non
     assert words in str(found.value)
 
 
+def test_usage_is_how_the_command_was_called(monkeypatch) -> None:
+    for called, usage in (
+        ("/a b/scripts/train.py", "usage: python -m scripts.train [-h]"),
+        ("beyond-perplexity compare", "usage: beyond-perplexity compare [-h]"),
+    ):
+        monkeypatch.setattr("sys.argv", [called])
+        assert CommandParser().format_usage().strip() == usage
+
+
 def test_wrong_use_is_status_2(capsys) -> None:
     for flags in (["--other", "1"], ["--number"]):
         with pytest.raises(SystemExit) as ended:

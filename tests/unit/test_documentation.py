@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import warnings
+import shlex
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from mkdocs.commands.build import build
-from mkdocs.config import load_config
 
 import beyond_perplexity
 
@@ -55,11 +55,20 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """Build the documentation; a warning of mkdocs ends it."""
+    """Build the documentation by the command of the Makefile; a warning of mkdocs ends it."""
     folder = tmp_path_factory.mktemp("documentation") / "site"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of Python are of the libraries of mkdocs
-        build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
+    (recipe,) = re.findall(r"^docs:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    command = recipe.replace("$(BIN)", str(Path(sys.executable).parent))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        f"{command} --site-dir {shlex.quote(str(folder))}",
+        shell=True,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
     return folder
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +62,9 @@ def place(tmp_path: Path) -> Path:
         ("é" * 128, "256 bytes"),
         ("x" * 300 + "/a.csv", "300 bytes"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
-        ("/dev/full", "is no regular file"),
-        ("/proc/a/b", "No such file|cannot be written|is no folder"),
+        ("/dev/full", "is no place for files"),
+        ("/dev/fd/1", "is no place for files"),
+        ("/proc/a/b", "is no place for files"),
         ("", "names no file|is a folder"),
     ],
 )
@@ -71,6 +74,20 @@ def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: s
         raise AssertionError("the work has started")
     assert "\n" not in str(found.value)
     assert sorted(place.rglob("*")) == before
+
+
+def test_the_streams_of_the_system_are_not_replaced() -> None:
+    """Standard output may be a regular file; its name in /dev is a link that all processes use."""
+    check = "from beyond_perplexity.storage.outputs import check_output as c; c('/dev/stdout')"
+    with tempfile.TemporaryFile() as held:
+        done = subprocess.run([sys.executable, "-c", check], stdout=held, stderr=subprocess.PIPE)
+    assert b"is no place for files" in done.stderr
+    assert Path("/dev/stdout").is_symlink()
+
+
+def test_memory_that_is_a_folder_is_written_to() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        check_output(Path(folder, "a.csv"))
 
 
 def test_a_folder_without_permission(place: Path, monkeypatch) -> None:

@@ -371,3 +371,5 @@ def test_scores_of_different_texts_have_no_company(tmp_path):
     with pytest.raises(InputError, match=r"c\.parquet: does not say which text"):
         check_company([*files, silent])
     check_company([files[0], silent])
+    with pytest.raises(InputError, match=r"a\.parquet: is the only file"):
+        check_company(files[:1])

@@ -134,7 +134,7 @@ def test_two_files_of_one_name_go_by_their_paths(tmp_path, capsys, monkeypatch):
     [
         (["{0}", "{0}"], "is given twice"),
         (["{0}", "{1}", "--flips", "0"], "--flips: is 0, expected at least 1"),
-        (["{0}"], "a.parquet: is scored on this text alone|no other file is"),
+        (["{0}"], "a.parquet: is the only file; give the scores of another model too"),
         (["{0}", "nowhere.csv"], "nowhere.csv: "),
     ],
 )

@@ -6,19 +6,21 @@ Needs nothing; `tests/long` runs one. Oracle: the shipped configurations, and co
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from beyond_perplexity.commands import plan
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.pilot import (
-    PilotSize,
     link_finished,
     prerequisites,
     shrink,
     targets,
 )
+from beyond_perplexity.planning.pilot_size import PilotSize
 from beyond_perplexity.planning.planned import (
     ListedJob,
     finished_jobs,
@@ -35,7 +37,6 @@ from beyond_perplexity.planning.shard_sizes import (
 )
 from beyond_perplexity.planning.timings import Finished, Timing
 from beyond_perplexity.planning.validation import validate
-from scripts import plan
 
 ROOT = Path(__file__).parents[2]
 SIZE = PilotSize(documents=2, instances=1, samples=5, steps=3)
@@ -166,6 +167,6 @@ def test_what_cannot_be_planned_is_said_before_anything_runs(
     (tmp_path / "odd.yaml").write_text("sead: 1")
     options = [word.format(folder=tmp_path) for word in given]
     monkeypatch.setattr("sys.argv", ["plan", *options])
-    monkeypatch.setattr(plan.subprocess, "run", None)
+    monkeypatch.setattr(subprocess, "run", None)
     with pytest.raises(InputError, match=said):
         plan.main()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from beyond_perplexity.commands import progress
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.progress import describe_progress, read_progress
-from scripts import progress
 
 LOG = """\
 Job stats:
@@ -84,6 +85,14 @@ def test_the_command_reads_the_newest_log(
     assert lines[2].split() == ["generate", "4", "1", "1", "1"]
     assert lines[-2] == "2 of 6 jobs done (33%)"
     assert lines[-1].startswith("ends about Sun 22 Nov 10:50")
+    report = folder / "b.snakemake.log"
+    report.write_text("Building DAG of jobs...\nReport created.\n")
+    os.utime(report, (2**33, 2**33))
+    progress.main([])
+    assert capsys.readouterr().out.splitlines() == lines
+    for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
+        with pytest.raises(InputError, match=said):
+            progress.main([f"--log={name}"])
 
 
 def test_a_run_that_is_done_has_no_end_to_come() -> None:

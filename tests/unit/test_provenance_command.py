@@ -1,4 +1,4 @@
-"""`python -m scripts.provenance`: what footers say, and what is not what was written.
+"""`beyond-perplexity provenance`: what footers say, and what is not what was written.
 
 Needs nothing. The oracle is what was done to a tree of three generations: a model's weights, two
 shards of it, and what was made of the shards.
@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beyond_perplexity.commands import provenance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import lineage, outputs, shards
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
-from scripts import provenance
 
 
 def write(path: Path, rows: list[str], seed: int = 1, **options: object) -> None:

@@ -61,7 +61,7 @@ NEEDS = {
     "measure_tendencies": {"scipy"},
     "merge_statistics": set(),
     "perplexity": set(),
-    "plan": {"jsonschema", "pandas"},
+    "plan": set(),
     "plot": {"pandas", "matplotlib"},
     "predict_words": {"torch"},
     "progress": set(),

@@ -56,8 +56,11 @@ def _beginnings(subject: Subject) -> list[str]:
 
 def _beginning(subject: Subject, text: str, room: int) -> str:
     """Return a beginning of a text, of whole words, that has fewer tokens than there is room."""
-    words = text.split(" ")[: min(room, _LATE_TEXT)]
-    while words and len(subject.vocabulary.encode([" ".join(words)])[0]) >= min(room, _LATE_TEXT):
+    words = text.split(" ")
+    if subject.kind == "cleaned":  # blanks at the ends and double ones are not scored
+        words = [word for word in words if word]
+    words = words[:room]
+    while words and len(subject.vocabulary.encode([" ".join(words)])[0]) >= room:
         words = words[: len(words) * 3 // 4]
     return " ".join(words)
 

@@ -20,8 +20,8 @@ def is_narrow(model: nn.Module) -> bool:
 def in_float32(model: nn.Module) -> Iterator[None]:
     """Turn what is bfloat16 or float16 in a model into float32, and back at the end.
 
-    Both ways are exact: every number of 16 bits is one of 32. The model itself is turned, and not a
-    copy, so that memory holds it at most once and a half.
+    Both ways are exact: every number of 16 bits is one of 32. The model itself is turned, a tensor
+    at a time, and not a copy: it takes twice the memory of its 16-bit weights.
 
     Parameters
     ----------

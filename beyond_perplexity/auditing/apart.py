@@ -78,29 +78,47 @@ def _compare_late(subject: Subject, apart: Apart) -> None:
 
 
 def check_batch(subject: Subject) -> Evidence:
-    """Compare texts alone with the same texts among others."""
-    apart, pieces = Apart(), subject.pieces
+    """Compare texts alone with the same texts among others; two of them are longer."""
+    apart = Apart()
+    _compare_batch(subject, apart, subject.pieces, subject.others)
+    if len(subject.late_pieces):
+        _compare_batch(subject, apart, subject.late_pieces, subject.late_others[1:])
+    return apart.evidence()
+
+
+def _compare_batch(subject: Subject, apart: Apart, pieces: Tensor, others: Tensor) -> None:
     base = subject.logits(pieces)  # (B, T, V)
     for row in range(len(pieces)):
         alone = subject.logits(pieces[row : row + 1])
         apart.compare(alone, base[row : row + 1], pieces[row : row + 1], "alone and in a batch")
-    mixed = torch.cat([pieces[:1], subject.others])  # (B + 1, T)
+    mixed = torch.cat([pieces[:1], others])  # (B + 1, T)
     found = subject.logits(mixed)[:1]
     apart.compare(base[:1], found, pieces[:1], "when the other texts of the batch are others")
-    return apart.evidence()
 
 
 def check_padding(subject: Subject) -> Evidence:
-    """Compare texts alone with the same texts filled up at their end, with several ids."""
-    apart, pieces = Apart(), subject.pieces
-    places = pieces.shape[1]
+    """Compare texts alone with the same texts filled up at their end, with several ids.
+
+    A longer one is filled up as well: where the filling begins late, and where it goes on for long.
+    """
+    apart, places = Apart(), subject.pieces.shape[1]
     for length in sorted({1, places // 3, places // 2, places - 1} - {0}):
-        short = pieces[:, :length]
-        alone = subject.logits(short)
-        for name, filler in (("</s>", 1), ("<unk>", 2), ("others", None)):
-            filled = pieces.clone()
-            filled[:, length:] = subject.others[:, length:] if filler is None else filler
-            found = subject.logits(filled)[:, :length]
-            what = f"filled up from {length} to {places} tokens with {name}"
-            apart.compare(alone, found, short, what)
+        _compare_filled(subject, apart, length, subject.pieces, subject.others)
+    late, others = subject.late_pieces[:1], subject.late_others[:1]
+    for length in (places, late.shape[1] // 2, late.shape[1] - 1) if len(late) else ():
+        _compare_filled(subject, apart, length, late, others)
     return apart.evidence()
+
+
+def _compare_filled(
+    subject: Subject, apart: Apart, length: int, pieces: Tensor, others: Tensor
+) -> None:
+    places = pieces.shape[1]
+    short = pieces[:, :length]
+    alone = subject.logits(short)
+    for name, filler in (("</s>", 1), ("<unk>", 2), ("others", None)):
+        filled = pieces.clone()
+        filled[:, length:] = others[:, length:] if filler is None else filler
+        found = subject.logits(filled)[:, :length]
+        what = f"filled up from {length} to {places} tokens with {name}"
+        apart.compare(alone, found, short, what)

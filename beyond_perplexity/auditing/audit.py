@@ -11,6 +11,7 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence, Finding, is_within
 from beyond_perplexity.auditing.rows import CHECKS, Check
 from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.auditing.widening import in_float32, is_narrow
 from beyond_perplexity.errors import InputError
 
 # What a model that is not what it should be may raise within a check.
@@ -31,7 +32,8 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
     -------
     list of Finding
         In the order of the table. A check in which the model fails with an error is an alarm. An
-        alarm names another that explains it.
+        alarm names another that explains it. A model of 16 bits is also tried in float32, with the
+        same weights: a fault of logic shows there, where rounding is no excuse for it.
 
     Raises
     ------
@@ -44,6 +46,9 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
     wanted = {name: row for name, row in CHECKS.items() if names is None or name in names}
     found = [_make(name, row, subject) for name, row in wanted.items()]
+    if is_narrow(subject.model):
+        with in_float32(subject.model):
+            found = [_look_closer(one, CHECKS[one.check], subject) for one in found]
     alarms = {one.check for one in found if not one.sound}
     return [one if one.sound else one._replace(because=_cause(one.check, alarms)) for one in found]
 
@@ -69,7 +74,23 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
     except _BROKEN as error:
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        found = Evidence(math.nan, 1, f"the model failed: {reason:.200}")
+        found = Evidence(math.nan, 1, f"the model failed: {_reason(error)}")
     sound = is_within(found.worst, tolerance)
     return Finding(name, sound, found.worst, tolerance, found.places, found.detail, row.explanation)
+
+
+def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
+    """Make a check that allows for rounding again, in float32; what was an alarm stays one.
+
+    A model that cannot calculate in float32 has no fault by that: its finding says so, and stays.
+    """
+    if not row.rounding or not native.sound:
+        return native
+    closer = _make(native.check, row, subject)
+    if math.isnan(closer.worst) and closer.detail.startswith("the model failed"):
+        return native._replace(detail=f"{native.detail} (not tried in float32: {closer.detail})")
+    return closer._replace(detail=f"{closer.detail} (in float32, with the same weights)")
+
+
+def _reason(error: Exception) -> str:
+    return f"{(str(error).strip() or repr(error)).splitlines()[0]:.200}"

@@ -15,6 +15,7 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 _TEXTS = 6
 _LONGEST_TEXT = 64  # tokens
+_LATE_TEXT = 256  # of one text of all texts: scores may go wrong late
 _NOTICED = 1e-3  # nats a prediction, above which an explanation is looked for
 
 
@@ -45,18 +46,23 @@ def check_likelihood(subject: Subject) -> Evidence:
 
 
 def _beginnings(subject: Subject) -> list[str]:
-    """Return an empty text, and beginnings of texts that the context holds whole."""
+    """Return an empty text, and beginnings of texts, and of all in one, that the context holds."""
     model = subject.model
-    room = min(_LONGEST_TEXT, model.context_length or _LONGEST_TEXT)
-    room = min(room, MOST_LOGITS // model.vocabulary_size)
-    found = [""]
-    for text in subject.texts:
-        words = text.split(" ")
-        while words and len(subject.vocabulary.encode([" ".join(words)])[0]) >= room:
-            words = words[: len(words) // 2]
-        if any(words) and len(found) < _TEXTS:
-            found.append(" ".join(words))
-    return found
+    whole = min(model.context_length or _LATE_TEXT, MOST_LOGITS // model.vocabulary_size)
+    starts = [_beginning(subject, text, min(whole, _LONGEST_TEXT)) for text in subject.texts]
+    late = _beginning(subject, " ".join(text for text in subject.texts if text), whole)
+    return ["", *[text for text in starts if text][: _TEXTS - 1], *([late] if late else [])]
+
+
+def _beginning(subject: Subject, text: str, room: int) -> str:
+    """Return a beginning of a text, of whole words, that has fewer tokens than there is room."""
+    words = text.split(" ")
+    if subject.kind == "cleaned":  # blanks at the ends and double ones are not scored
+        words = [word for word in words if word]
+    words = words[:room]
+    while words and len(subject.vocabulary.encode([" ".join(words)])[0]) >= room:
+        words = words[: len(words) * 3 // 4]
+    return " ".join(words)
 
 
 def _rows_of_logits(subject: Subject, ids: np.ndarray) -> dict[str, Tensor]:

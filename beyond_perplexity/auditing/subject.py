@@ -27,6 +27,7 @@ TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 PLACES = 24  # positions of a piece
 PIECES = 6
 MOST_LOGITS = 1 << 26  # 256 MB of float32
+LATE_PLACES = 128  # positions of a late piece: caches, masks and fillings may fail beyond a window
 LONG_ROW = 1024  # tokens of the long row: overflows and broken masks often come late
 
 
@@ -94,9 +95,29 @@ class Subject:
 
         The documents are put one after the other, round and round, so that all rows are full.
         """
+        return self._beginnings(PLACES, PIECES)
+
+    @cached_property
+    def others(self) -> Tensor:
+        """Ids that differ from those of `pieces` at every place but the first, (B, T)."""
+        return self._other_ids(self.pieces, "audit/others")
+
+    @cached_property
+    def late_pieces(self) -> Tensor:
+        """Two longer beginnings, int64, (2, T'); none, (0, T'), where `pieces` are as long."""
+        found = self._beginnings(LATE_PLACES, 2)[:2]
+        return found if found.shape[1] > self.pieces.shape[1] else found[:0]
+
+    @cached_property
+    def late_others(self) -> Tensor:
+        """Ids that differ from those of `late_pieces` at every place but the first, (2, T')."""
+        return self._other_ids(self.late_pieces, "audit/late others")
+
+    def _beginnings(self, most_places: int, most_rows: int) -> Tensor:
         limit = self.model.context_length
-        places = min(PLACES, limit or PLACES, max(2, MOST_LOGITS // self.model.vocabulary_size))
-        rows = max(2, min(PIECES, MOST_LOGITS // (self.model.vocabulary_size * places)))
+        room = MOST_LOGITS // self.model.vocabulary_size
+        places = min(most_places, limit or most_places, max(2, room // 2))
+        rows = max(2, min(most_rows, room // places))
         joined = np.concatenate(self.encoded)
         starts = np.cumsum([0, *(len(ids) for ids in self.encoded)])[:-1]
         begins = [int(start) for start, ids in zip(starts, self.encoded, strict=True) if len(ids)]
@@ -104,14 +125,12 @@ class Subject:
         whole = np.stack([np.resize(row, places - 1) for row in rolled])  # (B, T − 1)
         return torch.from_numpy(np.pad(whole, ((0, 0), (1, 0)), constant_values=BOS))
 
-    @cached_property
-    def others(self) -> Tensor:
-        """Ids that differ from those of `pieces` at every place but the first, (B, T)."""
+    def _other_ids(self, pieces: Tensor, purpose: str) -> Tensor:
         held = self.possible if len(self.possible) > 1 else np.array([EOS, *self.possible])
-        rows, places = self.pieces.shape
-        drawn = stream(self.seed, "audit/others").integers(len(held), size=(rows, places))
+        rows, places = pieces.shape
+        drawn = stream(self.seed, purpose).integers(len(held), size=(rows, places))
         found = held[drawn]  # (B, T)
-        same = found == self.pieces.numpy()
+        same = found == pieces.numpy()
         found[same] = held[(drawn[same] + 1) % len(held)]
         found[:, 0] = BOS
         return torch.from_numpy(found)

@@ -82,18 +82,48 @@ class WrongAxis(Wrapped):
 class Leaking(Wrapped):
     """Positions that are counted from the padded end, as after padding at the left without ids."""
 
+    strength, beyond = 0.3, 0
+
     def forward(self, tokens):
         logits = self.model(tokens)
-        return logits + 0.3 * math.sin(tokens.shape[1]) * ramp(logits)
+        length = max(0, tokens.shape[1] - self.beyond)
+        return logits + self.strength * math.sin(length) * ramp(logits)
+
+
+class LeakingLittle(Leaking):
+    """So little that rounding in bfloat16 hides it."""
+
+    strength = 0.02
+
+
+class LeakingLate(Leaking):
+    """Rows of up to 32 places are sound."""
+
+    beyond = 32
 
 
 class BatchNormalized(Wrapped):
     """A batch normalization that is still in training mode."""
 
+    strength, beyond = 0.2, 0
+
     def forward(self, tokens):
         logits = self.model(tokens)
-        finite = logits[..., 3:]
-        return torch.cat([logits[..., :3], finite - 0.2 * finite.mean(0, keepdim=True)], -1)
+        mean = logits[..., 3:].mean(0, keepdim=True)  # (1, T, V − 3)
+        mean[:, : self.beyond] = 0
+        return torch.cat([logits[..., :3], logits[..., 3:] - self.strength * mean], -1)
+
+
+class BatchNormalizedLittle(BatchNormalized):
+    """So little that rounding in bfloat16 hides it."""
+
+    strength = 0.02
+
+
+class BatchNormalizedLate(BatchNormalized):
+    """The first 32 places are sound."""
+
+    beyond = 32
 
 
 class DropsOut(Wrapped):
@@ -109,12 +139,20 @@ class DropsOut(Wrapped):
 class Remembers(Wrapped):
     """A recurrent state that is not put back between texts."""
 
-    carried = 0.0
+    carried, beyond = 0.0, 0
 
     def forward(self, tokens):
+        if tokens.shape[1] <= self.beyond:
+            return self.model(tokens)
         logits = self.model(tokens) + self.carried * ramp(self.model(tokens[:, :1]))
         self.carried = 0.5 * self.carried + 0.1 * float(tokens.double().mean() % 3)
         return logits
+
+
+class RemembersLate(Remembers):
+    """Rows of up to 32 places neither see nor change the state."""
+
+    beyond = 32
 
 
 class Overflows(Wrapped):
@@ -144,6 +182,29 @@ class WrongPositions(Wrapped):
     def step(self, tokens, state):
         logits, _ = self.model.step(tokens, self.model.initial_state(len(tokens), 4))
         return logits, state
+
+
+class WrongPositionsLate(Wrapped):
+    """A cache of 64 places that is emptied when it is full."""
+
+    def initial_state(self, batch_size, maximum_length):
+        self.steps = 0
+        return self.model.initial_state(batch_size, maximum_length)
+
+    def step(self, tokens, state):
+        self.steps += 1
+        if self.steps == 65:
+            state = self.model.initial_state(len(tokens), self.context_length)
+        return self.model.step(tokens, state)
+
+
+class PenalizedLate(Wrapped):
+    """A penalty for what stands beyond 64 places."""
+
+    def target_log_probs(self, inputs, targets, most):
+        scores = torch.cat(list(self.model.target_log_probs(inputs, targets, most)))
+        late = torch.arange(inputs.shape[1]).repeat(len(inputs)) >= 64  # (B T,)
+        yield torch.where(late, scores / 1.1, scores)
 
 
 class Penalized(Wrapped):
@@ -200,6 +261,14 @@ def sorted_by_length(model, vocabulary, texts, **options):
     ids = [row.doc_id for row in rows]
     found = sorted(rows, key=lambda row: row.bytes)
     yield [row._replace(doc_id=number) for row, number in zip(found, ids, strict=True)]
+
+
+def exchanged_late(model, vocabulary, texts, **options):
+    """Results of the second batch of 32 texts and later ones, put back in the wrong order."""
+    rows = [row for part in score_rows(model, vocabulary, texts, **options) for row in part]
+    late = rows[32:]
+    turned = [a._replace(doc_id=b.doc_id) for a, b in zip(late, late[::-1], strict=True)]
+    yield rows[:32] + turned
 
 
 def by_windows(cut: Callable[..., Iterator[ScoreWindow]]) -> Callable[..., Iterator[list[Any]]]:
@@ -293,4 +362,19 @@ FAULTS = {
     "last window dropped": ("windows", with_scorer(by_windows(dropping))),
     "beginning of text twice": ("beginning", with_vocabulary(AddsBeginning)),
     "lower-casing tokenizer": ("round trip", with_vocabulary(LowerCasing)),
+}
+
+# Those that show late only, likewise; the context must hold more than 64 tokens.
+LATE_FAULTS = {
+    "padding that leaks beyond 32": ("padding", with_model(LeakingLate)),
+    "batch statistics beyond 32": ("batch", with_model(BatchNormalizedLate)),
+    "state carried by long texts": ("repetition", with_model(RemembersLate)),
+    "cache emptied after 64": ("steps", with_model(WrongPositionsLate)),
+    "penalty beyond 64": ("likelihood", with_model(PenalizedLate)),
+    "results exchanged beyond 32": ("order", with_scorer(exchanged_late)),
+}
+# Those that are within the rounding of bfloat16.
+LITTLE_FAULTS = {
+    "padding that leaks little": ("padding", with_model(LeakingLittle)),
+    "batch statistics, a little": ("batch", with_model(BatchNormalizedLittle)),
 }

@@ -144,12 +144,51 @@ def test_rounding_is_no_fault(maker, kind, tmp_path):
     assert tolerance_of(CHECKS["batch"], subject) == 64 * torch.finfo(getattr(torch, kind)).eps
 
 
-@pytest.mark.parametrize("name", ["padding that leaks", "no causal mask", "unshifted logits"])
-def test_a_fault_is_found_in_bfloat16(name):
-    check, plant = audited_faults.FAULTS[name]
+OF_MODELS = dict(list(audited_faults.FAULTS.items())[:12]) | audited_faults.LITTLE_FAULTS
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_a_fault_is_found_in_16_bits(name, kind):
+    check, plant = OF_MODELS[name]
     subject = bpe_subject(train=30)
-    rounded = replace(subject, model=deepcopy(subject.model).to(torch.bfloat16))
-    assert check in alarms(plant(rounded))
+    rounded = plant(replace(subject, model=deepcopy(subject.model).to(kind)))
+    before = {key: part.clone() for key, part in rounded.model.state_dict().items()}
+    assert [one.sound for one in audit_subject(rounded, [check])] == [False]
+    after = rounded.model.state_dict()
+    assert all(after[key].dtype == part.dtype == kind for key, part in before.items())
+    assert all(torch.equal(after[key], part) for key, part in before.items())
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_a_trained_model_of_16_bits_raises_no_alarm(kind):
+    subject = bpe_subject(context=160, train=30)
+    model = deepcopy(subject.model).to(getattr(torch, kind))
+    assert alarms(replace(subject, model=model)) == {}
+
+
+def test_a_model_that_cannot_calculate_in_float32_keeps_its_findings():
+    class Fixed(audited_faults.Wrapped):
+        def forward(self, tokens):
+            if next(self.parameters()).dtype == torch.float32:
+                raise RuntimeError("only bfloat16 is supported")
+            return super().forward(tokens)
+
+    subject = bpe_subject()
+    model = Fixed(deepcopy(subject.model).to(torch.bfloat16)).eval()
+    (found,) = audit_subject(replace(subject, model=model), ["padding"])
+    assert found.sound
+    assert "not tried in float32: the model failed: only bfloat16" in found.detail
+
+
+@pytest.mark.parametrize("name", audited_faults.LATE_FAULTS)
+def test_a_fault_that_shows_late_is_found(name):
+    check, plant = audited_faults.LATE_FAULTS[name]
+    subject = bpe_subject(context=160, train=30)
+    assert [one.sound for one in audit_subject(subject, [check])] == [True]
+    (found,) = audit_subject(plant(subject), [check])
+    assert not found.sound
+    assert "failed" not in found.detail
 
 
 @pytest.mark.parametrize("texts", [["x"], ["", "a b"], ["word " * 200]])

@@ -73,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = _parser().parse_args(arguments)
-    from beyond_perplexity.library.compare import compare  # late: it takes a second
+    # Late: it takes a second.
+    from beyond_perplexity.library.calls import for_command
+    from beyond_perplexity.library.compare import compare
 
-    say(compare(**vars(given)).text)
+    say(for_command(compare)(**vars(given)).text)
     say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

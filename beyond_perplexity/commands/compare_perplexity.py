@@ -50,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = vars(_parser().parse_args(arguments))
-    from beyond_perplexity.library.compare_perplexity import (
-        compare_perplexity,
-    )  # late: it takes a second
+    # Late: it takes a second.
+    from beyond_perplexity.library.calls import for_command
+    from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
-    say(compare_perplexity(given.pop("scores"), **given).text)
+    say(for_command(compare_perplexity)(given.pop("scores"), **given).text)

@@ -168,7 +168,7 @@ def test_json_has_no_nan_and_every_kind_of_number() -> None:
         (3, "reference: is of type int; give a path, texts"),
         (b"a b", "reference: is of type bytes"),
         (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
-        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (("),
+        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (Could not convert"),
         ("missing.txt", "missing.txt: no such file"),
     ],
 )

@@ -14,7 +14,7 @@ from beyond_perplexity.library.calls import (
     Unused,
     in_memory,
     library_function,
-    torch_threads,
+    torch_kept,
 )
 from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path
 from beyond_perplexity.library.result import Result
@@ -155,7 +155,7 @@ def audit(
         )
     with GivenFiles() as given:
         path = given.texts(texts, "texts", field=field)
-        with extras_named(), torch_threads(threads):
+        with extras_named(), torch_kept(threads):
             findings, numbers = audit_texts(
                 model,
                 path,

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -97,28 +98,31 @@ def in_memory(given: Any) -> bool:
 
 
 @contextmanager
-def torch_threads(threads: int | None) -> Iterator[None]:
-    """Let torch compute in so many CPU threads, and as before at the end.
+def torch_kept(threads: int | None) -> Iterator[None]:
+    """Let torch compute in so many CPU threads; they and its random state are kept for the caller.
 
     Parameters
     ----------
     threads : int or None
-        None leaves them as they are; so does a process that has not imported torch.
+        None: as they are. A process that has not imported torch has none to keep.
     """
-    torch = None if threads is None else sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with torch.random.fork_rng(devices=[]):  # a model is drawn before its weights are read
+        torch.set_num_threads(before if threads is None else threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _convert(bound: inspect.BoundArguments) -> None:
     for name, parameter in bound.signature.parameters.items():
+        if isinstance(path := bound.arguments.get(name), os.PathLike):
+            bound.arguments[name] = Path(path)  # whose str is the path, as not of any other
         if parameter.kind is not parameter.KEYWORD_ONLY or name not in bound.arguments:
             continue
         found = bound.arguments[name] = _plain(bound.arguments[name])
@@ -153,8 +157,8 @@ def _refuse(unused: Unused, bound: inspect.BoundArguments) -> None:
 
 
 def _is_default(value: Any, default: object) -> bool:
-    if isinstance(value, os.PathLike):
-        return os.fspath(value) == default
+    if isinstance(value, Path):
+        return str(value) == default
     return value is default or (isinstance(value, str | int | float) and value == default)
 
 

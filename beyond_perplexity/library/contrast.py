@@ -19,7 +19,7 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.library.calls import Unused, library_function, torch_threads
+from beyond_perplexity.library.calls import Unused, library_function, torch_kept
 from beyond_perplexity.library.given import check_numbers, check_outputs, check_path, values_of
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
@@ -105,7 +105,7 @@ def contrast(
         check_path("model", model)
         with extras_named():
             from beyond_perplexity.models.opening import open_any
-        with torch_threads(threads):
+        with torch_kept(threads):
             with extras_named():
                 opened = open_any(str(model), device)
             table = _of_texts(opened, originals, distorted, phenomena, tokenized, str(model), name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import extras_named
-from beyond_perplexity.library.calls import Unused, in_memory, library_function, torch_threads
+from beyond_perplexity.library.calls import Unused, in_memory, library_function, torch_kept
 from beyond_perplexity.library.given import (
     GROUP_COLUMN,
     GivenFiles,
@@ -134,7 +134,7 @@ def perplexity(
             speller=None if speller is None else str(speller), group_column=group_column,
             per_document=written, keep_documents=bool(per_document), device=device,
         )  # fmt: skip
-        with extras_named(), torch_threads(threads):
+        with extras_named(), torch_kept(threads):
             found = score_file(options)
     tables = {"documents": lambda: found.documents} if found.documents is not None else {}
     table = perplexity_by_unit(found.summary)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.library.calls import Unused, library_function, torch_threads
+from beyond_perplexity.library.calls import Unused, library_function, torch_kept
 from beyond_perplexity.library.given import check_numbers, check_outputs, check_path, values_of
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
@@ -118,11 +118,11 @@ def similarity(
     if output is not None and Path(output).suffix not in SCORE_SUFFIXES:
         raise InputError(f"{output}: give a name that ends in {' or '.join(SCORE_SUFFIXES)}")
     flags = EvaluatorFlags(None if vectors is None else str(vectors), layers, Path(config))
-    with extras_named():
+    with extras_named(), torch_kept(None):
         judge = load_evaluator(_options_of(str(evaluator), flags), device=device)
     chosen = choose_measure(judge, measure)
     pairs = _pairs(references, hypotheses, gold)
-    with torch_threads(threads):
+    with torch_kept(threads):
         blocks = list(score_text_pairs(pairs, judge, chosen, tokenized))
     scores = np.concatenate([block[0] for block in blocks])
     people = None if gold is None else np.concatenate([block[1] for block in blocks])

@@ -16,7 +16,7 @@ from beyond_perplexity.library.calls import (
     library_function,
     torch_kept,
 )
-from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path
+from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path_or_name
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.rosetta.numbers import PrintedNumber
 from beyond_perplexity.rosetta.rows import PROGRAMS
@@ -148,7 +148,7 @@ def audit(
         from beyond_perplexity.auditing.audited_texts import audit_texts
         from beyond_perplexity.models.contract import LanguageModel
     if not isinstance(model, LanguageModel):
-        check_path("model", model)
+        check_path_or_name("model", model)
     if isinstance(check, bytes) or not isinstance(check, Iterable | None):
         raise InputError(
             f"check: is of type {type(check).__name__}; give a name, or a list of them"

@@ -22,8 +22,8 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remarks_worded
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 # Lines of a shell that a message tells to run stay as they are.
 _FLAG = re.compile(r"(?P<shell>(?:python -m|snakemake|pip) .*)|--(?P<flag>[a-z]+(?:-[a-z]+)*)")
@@ -46,7 +46,7 @@ class Unused(NamedTuple):
 
 def library_function(
     unused: Callable[[Mapping[str, Any]], Iterable[Unused]] = lambda _: (),
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Make a function of the library.
 
     Its keywords may be scalars of NumPy and Arrow; those that would be ignored and are not left at
@@ -59,10 +59,10 @@ def library_function(
         From all arguments by their names to what has no effect in this way of calling it.
     """
 
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
         signature = inspect.signature(function)
 
-        def checked(*given: P.args, **named: P.kwargs) -> T:
+        def checked(*given: _P.args, **named: _P.kwargs) -> _T:
             bound = signature.bind(*given, **named)
             _convert(bound)
             bound.apply_defaults()
@@ -71,7 +71,7 @@ def library_function(
             return function(*bound.args, **bound.kwargs)
 
         @wraps(function)
-        def called(*given: P.args, **named: P.kwargs) -> T:
+        def called(*given: _P.args, **named: _P.kwargs) -> _T:
             try:
                 with remarks_worded(partial(_by_keyword, signature)):
                     return checked(*given, **named)
@@ -85,9 +85,9 @@ def library_function(
     return decorate
 
 
-def for_command(function: Callable[P, T]) -> Callable[P, T]:
+def for_command(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function of the library as its command calls it: errors name flags."""
-    return cast("Callable[P, T]", _FOR_COMMANDS[function])
+    return cast("Callable[_P, _T]", _FOR_COMMANDS[function])
 
 
 def in_memory(given: Any) -> bool:

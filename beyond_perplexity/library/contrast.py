@@ -20,7 +20,12 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.library.calls import Unused, library_function, torch_kept
-from beyond_perplexity.library.given import check_numbers, check_outputs, check_path, values_of
+from beyond_perplexity.library.given import (
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+    values_of,
+)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
@@ -102,7 +107,7 @@ def contrast(
         flags: dict[str, object] = {"pairs": "scores"}
         record: dict[str, Any] = {}
     else:
-        check_path("model", model)
+        check_path_or_name("model", model)
         with extras_named():
             from beyond_perplexity.models.opening import open_any
         with torch_kept(threads):

@@ -21,7 +21,12 @@ from beyond_perplexity.importance.reduction import Reduction, reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table, gaps_table
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.library.calls import library_function
-from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs, check_path
+from beyond_perplexity.library.given import (
+    GivenFiles,
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+)
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.outputs import atomic_path
@@ -101,7 +106,7 @@ def estimate(
     wanted = {"estimates": ("output", output), "diagnostics": ("diagnostics", diagnostics)}
     for name, path in wanted.values():
         if path is not None:
-            check_path(name, path)
+            check_path_or_name(name, path)
         if path is not None and Path(path).suffix not in _SUFFIXES:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     check_numbers(0, seed=seed, unknown_types=unknown_types)

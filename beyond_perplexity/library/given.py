@@ -338,7 +338,7 @@ def listed(given: Any, name: str) -> Sequence[Any]:
     return list(given)
 
 
-def check_path(name: str, given: Any) -> None:
+def check_path_or_name(name: str, given: Any) -> None:
     """Refuse what is neither a path nor a name.
 
     Raises

@@ -14,15 +14,14 @@ from beyond_perplexity.library.given import (
     GivenFiles,
     check_numbers,
     check_outputs,
-    check_path,
+    check_path_or_name,
 )
-from beyond_perplexity.library.perplexity_rows import perplexity_by_unit
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.ngrams.text import UnknownRule
 
 
 def _is_arpa(given: Mapping[str, Any]) -> bool:
-    check_path("model", given["model"])
+    check_path_or_name("model", given["model"])
     return os.path.isfile(given["model"]) if given["arpa"] is None else bool(given["arpa"])
 
 
@@ -136,6 +135,8 @@ def perplexity(
         )  # fmt: skip
         with extras_named(), torch_kept(threads):
             found = score_file(options)
+    from beyond_perplexity.library.perplexity_rows import perplexity_by_unit  # late: pandas
+
     tables = {"documents": lambda: found.documents} if found.documents is not None else {}
     table = perplexity_by_unit(found.summary)
     text = table.to_string(index=False)

@@ -16,7 +16,12 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.library.calls import Unused, library_function, torch_kept
-from beyond_perplexity.library.given import check_numbers, check_outputs, check_path, values_of
+from beyond_perplexity.library.given import (
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+    values_of,
+)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
@@ -42,7 +47,7 @@ class EvaluatorFlags(NamedTuple):
 
 
 def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
-    check_path("evaluator", given["evaluator"])
+    check_path_or_name("evaluator", given["evaluator"])
     name, alone = str(given["evaluator"]), ("vectors", "layers")
     if name in PACKAGES:
         yield Unused("with an evaluator of a package", (*alone, "config"))

@@ -88,7 +88,7 @@ IGNORED = [
     ("compare", "human generated", {"field": "x"}, "field: has no effect on texts in memory"),
     ("compare", "frame generated", {"samples_field": "x"}, "samples_field: has no effect"),
     ("compare", "human generated", {"group_column": "x"}, "group_column: has no effect on texts"),
-    ("compare", "human frame", {"groups": HUMAN, "group_column": ""}, "groups: has no effect where"),
+    ("compare", "human frame", {"groups": HUMAN, "group_column": ""}, "groups: has no effect wher"),
     ("compare", "human generated", {"language": "de"}, "language: has no effect on tokenized"),
     ("compare", "human generated", {"embedding_documents": 30}, "embedding_documents: has no eff"),
     ("audit", "lstm texts", {"vocabulary": 3}, "vocabulary: has no effect with a model that has"),
@@ -140,10 +140,11 @@ def test_too_few_models_are_no_comparison(made, message) -> None:
 
 def test_the_command_refuses_by_the_same_code_and_names_its_flags(given) -> None:
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--speller", "y"]
-    with pytest.raises(InputError, match="^--speller: has no effect with an ARPA file"):
+    with pytest.raises(InputError, match=r"^--speller: has no effect with an ARPA file"):
         perplexity_command.main(flags)
-    assert {one.__name__ for one in _FOR_COMMANDS} >= set(FUNCTIONS)
-    with pytest.raises(InputError, match="^--output x: expected a name that ends"):
+    for name in FUNCTIONS:
+        assert getattr(beyond_perplexity, name) in _FOR_COMMANDS
+    with pytest.raises(InputError, match=r"^--output x: expected a name that ends"):
         for_command(beyond_perplexity.estimate)(given["weights"], output="x")
 
 
@@ -151,7 +152,7 @@ def test_remarks_name_keywords_and_arguments(capsys) -> None:
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
-    assert "warning: reference: 60 documents repeat a title" in said
+    assert "warning: reference: 59 documents repeat a title" in said
     assert "give group_column title" in said
     assert tempfile.gettempdir() + os.sep not in said
 
@@ -159,10 +160,9 @@ def test_remarks_name_keywords_and_arguments(capsys) -> None:
 def converted() -> Iterator[tuple[str, str, dict[str, object], dict[str, object]]]:
     """Give calls with arrays and scalars, and the same with plain values."""
     groups = [f"page {k // 2}" for k in range(len(HUMAN))]
-    for held in (pa.array(groups), pa.chunked_array([groups[:7], groups[7:]]), np.array(groups)):
-        yield "compare", "human generated", {"groups": held}, {"groups": groups}
-    numbers = {"seed": np.int64(3), "minimum_tokens": np.uint8(1), "tokenized": np.bool_(True)}
-    plain = {"seed": 3, "minimum_tokens": 1, "tokenized": True}
+    held = pa.chunked_array([groups[:7], groups[7:]])
+    numbers = {"seed": np.int64(3), "minimum_tokens": np.uint8(1), "groups": held}
+    plain = {"seed": 3, "minimum_tokens": 1, "groups": groups}
     yield "compare", "human generated", numbers, plain
     yield "compare_perplexity", "scores", {"flips": np.int32(99)}, {"flips": 99}
     options = {"subsets": np.int64(10), "bootstrap": pa.scalar(10), "confidence": np.float32(0.5)}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from beyond_perplexity.auditing.audit import audit_subject
 from beyond_perplexity.auditing.evidence import Finding
 from beyond_perplexity.auditing.loading import held_in_memory, load_audited
@@ -30,15 +28,12 @@ def audit_texts(
     rosetta: bool,
     precision: str,
     seed: int,
-    threads: int | None,
     device: str,
 ) -> tuple[list[Finding], list[PrintedNumber]]:
     """Make the checks, and work out the numbers of other programs where they are asked for.
 
     Arguments and errors are those of `library.audit.audit`; the numbers are of the whole text.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
     if isinstance(model, LanguageModel):
         held = held_in_memory(model, vocabulary)
     else:

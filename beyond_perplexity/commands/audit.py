@@ -16,6 +16,7 @@ from beyond_perplexity.arguments import SEED, THREADS, CommandParser, whole
 from beyond_perplexity.auditing.rows import CHECKS, PRECISION_NAMES
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.audit import audit
+from beyond_perplexity.library.calls import for_command
 
 STATUS = """The exit status is 0 when no check sounds an alarm, 1 when one does (or the input cannot
 be used), and 2 for a wrong use of the options."""
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         With status 1 where a check sounds an alarm.
     """
     options = _parser().parse_args(arguments)
-    found = audit(
+    found = for_command(audit)(
         options.model,
         options.text,
         documents=options.documents,

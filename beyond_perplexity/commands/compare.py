@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 
@@ -80,6 +79,7 @@ def _add_measurement(parser: CommandParser) -> None:
     add(
         "--embedding-documents",
         type=whole(20, 4_000),
+        default=EmbeddingOptions.documents,
         help="documents of each text for --embedding, at random "
         f"(default: {EmbeddingOptions.documents})",
     )
@@ -94,11 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = _parser().parse_args(arguments)
-    if given.embedding_documents is None:
-        given.embedding_documents = EmbeddingOptions.documents
-    elif not given.embedding:
-        raise InputError("--embedding-documents: goes with --embedding alone; leave it out")
-    from beyond_perplexity.library.compare import compare  # late: it takes a second
+    # Late: it takes a second.
+    from beyond_perplexity.library.calls import for_command
+    from beyond_perplexity.library.compare import compare
 
-    say(compare(**vars(given)).text)
+    say(for_command(compare)(**vars(given)).text)
     say(f"\nOpen {given.out / 'compare.html'}; in full precision: {given.out / 'tendencies.csv'}")

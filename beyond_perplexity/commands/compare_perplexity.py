@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     given = vars(_parser().parse_args(arguments))
     # Late: it takes a second.
+    from beyond_perplexity.library.calls import for_command
     from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
-    say(compare_perplexity(given.pop("scores"), **given).text)
+    say(for_command(compare_perplexity)(given.pop("scores"), **given).text)

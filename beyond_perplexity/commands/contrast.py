@@ -13,6 +13,7 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.foreign_text import say
+from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.contrast import contrast
 
 
@@ -41,4 +42,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--output", type=output_file, help="Parquet file to write, a row a phenomenon")
     given = parser.parse_args(arguments)
     options = vars(given).copy()
-    say(contrast(options.pop("pairs"), **options).text)
+    say(for_command(contrast)(options.pop("pairs"), **options).text)

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     given = vars(_parser().parse_args(arguments))
-    from beyond_perplexity.library.estimate import estimate  # late: it takes a second
+    # Late: it takes a second.
+    from beyond_perplexity.library.calls import for_command
+    from beyond_perplexity.library.estimate import estimate
 
-    say(estimate(given.pop("weights"), **given).text)
+    say(for_command(estimate)(given.pop("weights"), **given).text)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
+from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.perplexity import perplexity
 
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
@@ -61,14 +62,24 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-FOLDER_FLAGS = ("cleaned", "tokenized", "speller", "group_column")
-SUMMARY_FLAGS = ("context_length", "stride", "count_bos", "no_count_eos", "per_document")
+# What the flat object has no place for.
+SUMMARY_FLAGS = (
+    "cleaned",
+    "tokenized",
+    "speller",
+    "group_column",
+    "context_length",
+    "stride",
+    "count_bos",
+    "no_count_eos",
+    "per_document",
+)
 
 
-def _refuse(options: argparse.Namespace, names: Sequence[str], reason: str) -> None:
+def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
     for name in names:
         if getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')}: {reason}; leave it out")
+            raise InputError(f"--{name.replace('_', '-')}: goes not with --json; leave it out")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,18 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _read_options(arguments)
     given = vars(options).copy()
     model, arpa, as_json = (given.pop(name) for name in ("model", "arpa", "json"))
-    if arpa:
-        _refuse(options, FOLDER_FLAGS, "goes not with --arpa, whose text is read as it is")
-    else:
-        _refuse(options, ("unk_as", "unk_as_unknown"), "goes with --arpa alone")
     if arpa and as_json:
-        _refuse(options, SUMMARY_FLAGS, "goes not with --json")
+        _refuse(options, SUMMARY_FLAGS)
         if options.device != "auto":
             raise InputError("--device: goes not with --json, which needs no torch; leave it out")
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False
-        summary = perplexity(model or arpa, given.pop("text"), arpa=bool(arpa), **given).summary
+        score, text = for_command(perplexity), given.pop("text")
+        summary = score(model or arpa, text, arpa=bool(arpa), **given).summary
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     say()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_path, whole
 from beyond_perplexity.foreign_text import say
+from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.similarity import similarity
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 
@@ -48,4 +49,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     given = parser.parse_args(arguments)
     options = vars(given).copy()
-    say(similarity(options.pop("pairs"), **options).text)
+    say(for_command(similarity)(options.pop("pairs"), **options).text)

@@ -139,12 +139,17 @@ def read_grouped(
     InputError
         When the file cannot be read, or just some of its documents have a group.
     """
-    if groups.needed and not has_named_fields(path):
-        raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
+    check_grouped(path, groups)
     for records in read_records(path, groups=groups, field=field):
         texts = [record.text if preprocessing else record.as_it_is for record in records]
         cleaned = preprocessing.apply(texts) if preprocessing else texts
         yield from zip(cleaned, (record.group for record in records), strict=True)
+
+
+def check_grouped(path: Path, groups: GroupField) -> None:
+    """Raise `InputError` for plain text where groups are needed."""
+    if groups.needed and not has_named_fields(path):
+        raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
 
 
 def read_records(

@@ -179,7 +179,7 @@ def read_parquet(
     InputError
         When the file is no Parquet file or its columns are missing or of another type.
     """
-    row = 0
+    row = 1  # as lines are counted
     try:
         with ParquetInput(path) as file:
             columns = _text_columns(path, file.schema_arrow, group_key, field)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.auditing.evidence import Finding
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.auditing.wording import describe_findings, describe_numbers
-from beyond_perplexity.errors import extras_named
-from beyond_perplexity.library.given import GivenFiles, check_numbers
+from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.library.calls import (
+    Unused,
+    in_memory,
+    library_function,
+    torch_kept,
+)
+from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path_or_name
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.rosetta.numbers import PrintedNumber
 from beyond_perplexity.rosetta.rows import PROGRAMS
@@ -73,6 +79,16 @@ def _draw(table: pd.DataFrame) -> Figure:
     return draw_deviations(table)
 
 
+def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+    if isinstance(given["model"], str | Path):
+        yield Unused("with a model that has its own", ("vocabulary",))
+    else:
+        yield Unused("with a model in memory", ("precision", "device"))
+    if in_memory(given["texts"]):
+        yield Unused("on texts in memory", ("field",))
+
+
+@library_function(_unused)
 def audit(
     model: str | Path | LanguageModel,
     texts: Any,
@@ -111,7 +127,7 @@ def audit(
     seed : int
         Of what is drawn.
     threads : int, optional
-        CPU threads, from now on (default: as PyTorch has them).
+        CPU threads of this call (default: as PyTorch has them).
     device : str
         Where the model of a folder goes: auto, cpu or cuda.
 
@@ -130,22 +146,29 @@ def audit(
     check_numbers(1, documents=documents, threads=threads)
     check_numbers(0, seed=seed)
     check = [check] if isinstance(check, str) else check
-    with extras_named(), GivenFiles() as given:
+    with extras_named():
         from beyond_perplexity.auditing.audited_texts import audit_texts
-
-        path = given.texts(texts, "texts", field=field)
-        findings, numbers = audit_texts(
-            model,
-            path,
-            vocabulary=vocabulary,
-            field=field,
-            documents=documents,
-            check=check,
-            rosetta=rosetta,
-            precision=precision,
-            seed=seed,
-            threads=threads,
-            device=device,
+        from beyond_perplexity.models.contract import LanguageModel
+    if not isinstance(model, LanguageModel):
+        check_path_or_name("model", model)
+    if isinstance(check, bytes) or not isinstance(check, Iterable | None):
+        raise InputError(
+            f"check: is of type {type(check).__name__}; give a name, or a list of them"
         )
+    with GivenFiles() as given:
+        path = given.texts(texts, "texts", field=field)
+        with extras_named(), torch_kept(threads):
+            findings, numbers = audit_texts(
+                model,
+                path,
+                vocabulary=vocabulary,
+                field=field,
+                documents=documents,
+                check=check,
+                rosetta=rosetta,
+                precision=precision,
+                seed=seed,
+                device=device,
+            )
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     return Audit(name, findings, numbers)

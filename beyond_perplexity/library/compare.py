@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.calls import Unused, in_memory, library_function
 from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
@@ -26,6 +28,25 @@ if TYPE_CHECKING:
 _NAMES = ("reference", "samples")
 
 
+def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+    fields, texts = given["samples_field"], (given["reference"], given["samples"])
+    read = [texts[0], *[texts[1]] * (fields is None)]
+    read += [given["training"]] * (given["training"] is not None)
+    if all(map(in_memory, read)):
+        yield Unused("on texts in memory", ("field",))
+    if in_memory(texts[1]):
+        yield Unused("on texts in memory", ("samples_field",))
+    if all(map(in_memory, texts)):
+        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+    if given["group_column"] == "":
+        yield Unused("where --group-column is empty", ("groups",))
+    if given["tokenized"]:
+        yield Unused("on --tokenized texts", ("language",))
+    if given["embedding"] is None:
+        yield Unused("without --embedding", ("embedding_documents",))
+
+
+@library_function(_unused)
 def compare(
     reference: Any,
     samples: Any,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.library.calls import library_function
 from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs, listed
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.report.layout import csv_text
@@ -22,6 +24,7 @@ from beyond_perplexity.storage.shards import write_shard
 _FIGURE = "tendencies/perplexity_differences"
 
 
+@library_function()
 def compare_perplexity(
     scores: Any,
     *,
@@ -70,6 +73,9 @@ def compare_perplexity(
     options = PairOptions(flips, seed, not no_count_eos, leave_out_infinite)
     with GivenFiles() as given:
         paths = _paths(scores, given)
+        if len(paths) < (1 if output else 2):
+            held = "one model alone" if paths else "no model"
+            raise InputError(f"scores: are of {held}; give those of two models at least")
         files = [held for path in paths for held in read_scores(path)]
         if not output:
             check_company(files)
@@ -111,7 +117,7 @@ def _scores_of(name: object, held: Any, given: GivenFiles) -> str:
 
 
 def _path(one: Any, name: str) -> str:
-    if isinstance(one, str | Path):
+    if isinstance(one, str | os.PathLike):
         return str(Path(one))
     raise InputError(f"{name}: is of type {type(one).__name__}; give tables as a dict, by model")
 

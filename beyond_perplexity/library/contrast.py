@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,13 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.library.given import check_numbers, check_outputs
+from beyond_perplexity.library.calls import Unused, library_function, torch_kept
+from beyond_perplexity.library.given import (
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+    values_of,
+)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
@@ -33,6 +39,16 @@ _LACKING = object()
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 
+def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+    if given["model"] is None:
+        yield Unused("without --model, on log scores", ("tokenized", "threads", "device"))
+        return
+    yield Unused("with --model, which counts words itself", ("words",))
+    if isinstance(given["originals"], str | os.PathLike):
+        yield Unused("on a file of pairs, which names them", ("phenomena",))
+
+
+@library_function(_unused)
 def contrast(
     originals: Any,
     distorted: Iterable[Any] | None = None,
@@ -65,7 +81,7 @@ def contrast(
     name : str, optional
         Of the model (default: that of its folder).
     threads : int, optional
-        CPU threads, from now on (default: as PyTorch has them).
+        CPU threads of this call (default: as PyTorch has them).
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     output : path, optional
@@ -85,12 +101,18 @@ def contrast(
     check_numbers(1, threads=threads)
     check_outputs(output)
     if model is None:
+        if isinstance(originals, str | os.PathLike):
+            raise InputError("originals: is a file of sentences; name the --model that reads them")
         table = _of_scores(originals, distorted, phenomena, words, name or "scores")
         flags: dict[str, object] = {"pairs": "scores"}
         record: dict[str, Any] = {}
     else:
+        check_path_or_name("model", model)
         with extras_named():
-            opened = _open(str(model), threads, device)
+            from beyond_perplexity.models.opening import open_any
+        with torch_kept(threads):
+            with extras_named():
+                opened = open_any(str(model), device)
             table = _of_texts(opened, originals, distorted, phenomena, tokenized, str(model), name)
         flags = {"pairs": _shown_source(originals), "tokenized": tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
@@ -103,16 +125,6 @@ def contrast(
 
 def _shown_source(originals: Any) -> str:
     return str(originals) if isinstance(originals, str | os.PathLike) else "texts"
-
-
-def _open(model: str, threads: int | None, device: str) -> OpenedModel:
-    import torch
-
-    from beyond_perplexity.models.opening import open_any
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return open_any(model, device)
 
 
 def _of_texts(
@@ -163,7 +175,11 @@ def _rows(**columns: Iterable[Any] | None) -> Iterator[tuple[Any, ...]]:
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
             kind = type(given).__name__
             raise InputError(f"{name}: is of type {kind}; give one of each pair, in an iterable")
-    held = {name: values for name, values in columns.items() if values is not None}
+    for name in ("phenomena", "words"):
+        given = columns.get(name)
+        if given is not None and not isinstance(given, Iterable):
+            raise InputError(f"{name}: is of type {type(given).__name__}; give one for each pair")
+    held = {name: values_of(values) for name, values in columns.items() if values is not None}
     for number, row in enumerate(zip_longest(*held.values(), fillvalue=_LACKING), start=1):
         for name, value in zip(held, row, strict=True):
             if value is _LACKING:
@@ -180,7 +196,16 @@ def _sentence_pairs(
         for side, text in (("originals", good), ("distorted", bad)):
             if not isinstance(text, str) or not text.strip():
                 raise InputError(f"{side}: pair {number} has {text!r:.80}; give a sentence")
-        yield SentencePair(good, bad, str(_ALL if about is None else about), f"pair {number}")
+        yield SentencePair(good, bad, _phenomenon(about, number), f"pair {number}")
+
+
+def _phenomenon(about: Any, number: int) -> str:
+    name = str(_ALL if about is None else about)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"phenomena: pair {number} has half a surrogate pair") from error
+    return name
 
 
 def _of_scores(
@@ -196,7 +221,7 @@ def _of_scores(
         for number, (good, bad, about, count) in enumerate(given, start=1):
             check_numbers(1, words=count)
             sides = _score(good, "originals", number), _score(bad, "distorted", number)
-            yield *sides, str(_ALL if about is None else about), count
+            yield *sides, _phenomenon(about, number), count
 
     return contrast_scores(rows(), name)
 

@@ -20,7 +20,13 @@ from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reduction import Reduction, reduce_files
 from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table, gaps_table
 from beyond_perplexity.importance.wording import report
-from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs
+from beyond_perplexity.library.calls import library_function
+from beyond_perplexity.library.given import (
+    GivenFiles,
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+)
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.outputs import atomic_path
@@ -42,6 +48,7 @@ _FIGURES = {
 }
 
 
+@library_function()
 def estimate(
     weights: Any,
     *,
@@ -98,15 +105,19 @@ def estimate(
     """
     wanted = {"estimates": ("output", output), "diagnostics": ("diagnostics", diagnostics)}
     for name, path in wanted.values():
+        if path is not None:
+            check_path_or_name(name, path)
         if path is not None and Path(path).suffix not in _SUFFIXES:
             raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
     check_numbers(0, seed=seed, unknown_types=unknown_types)
     check_outputs(output, diagnostics)
+    if not isinstance(options, Mapping | None):
+        raise InputError(f"options: is of type {type(options).__name__}; give a dict")
     found = parse_options(ReductionOptions, dict(options or {}), "options")
     if no_bracket:
         found = replace(found, bracket=False)
     labels = parse_options(
-        WeightLabels, {"t_definition": t_definition, "unknown_types": unknown_types}, "the flags"
+        WeightLabels, {"t_definition": t_definition, "unknown_types": unknown_types}, "arguments"
     )
     held = {"beams": beams, "smc": smc, "bidirectional": bidirectional}
     assert held.keys() == DRAW_READERS.keys()
@@ -119,7 +130,7 @@ def estimate(
         )
         reduction = reduce_files(given, labels, found)
         table = estimates_table(reduction)
-        flags = {**vars(given), **asdict(labels), "options": asdict(found)}
+        flags = {**_named_sources(files, given), **asdict(labels), "options": asdict(found)}
         for kind, (_, path) in wanted.items():
             if path is not None:
                 _write(Path(path), kind, reduction, flags)
@@ -130,6 +141,14 @@ def estimate(
         tables["gaps"] = partial(gaps_table, reduction)
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
     return Result("estimate", table, text=report(table), tables=tables, figures=figures)
+
+
+def _named_sources(files: GivenFiles, given: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given for the record; a table in memory is no file that anyone can find."""
+    return {
+        name: [files.source(path) for path in held] if isinstance(held, list) else held
+        for name, held in vars(given).items()
+    }
 
 
 def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.Table]]) -> Figure:

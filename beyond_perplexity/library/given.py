@@ -11,7 +11,8 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import islice, zip_longest
+from itertools import zip_longest
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,24 +21,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remarks_worded
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.outputs import check_output
 
 TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
 _BATCH = 4096
+_BATCH_CHARACTERS = 1 << 24  # of texts that are held at once
 _MISSING = object()
 
 
 class GivenFiles(AbstractContextManager["GivenFiles"]):
     """The files of what was given; those that are made here live as long as the context.
 
-    An `InputError` that is raised inside names arguments, not these files.
+    An `InputError` that is raised inside, and remarks, name arguments, not these files.
     """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="beyond-perplexity-")
+        self._worded = remarks_worded(self.named)
 
     def __enter__(self) -> Self:
+        self._worded.__enter__()
         return self
 
     def __exit__(
@@ -47,6 +52,7 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
         trace: TracebackType | None,
     ) -> None:
         place = f"{self._folder.name}{os.sep}"
+        self._worded.__exit__(None, None, None)
         self._folder.cleanup()
         if isinstance(error, InputError) and place in str(error):
             raise InputError(self.named(str(error))) from None
@@ -59,6 +65,10 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
     def holds(self, path: Path) -> bool:
         """Say whether a file was made here."""
         return path.parent == Path(self._folder.name)
+
+    def source(self, path: str | os.PathLike[str]) -> str:
+        """Name a file for a record; one that was made here is gone by then."""
+        return f"{self.named(str(path))} in memory" if self.holds(Path(path)) else str(path)
 
     def _new(self, name: str) -> Path:
         return Path(self._folder.name, f"{name}{_SUFFIX}")
@@ -78,7 +88,8 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
         ----------
         given : path, DataFrame, Arrow table or reader of record batches, or iterable of str
             A str is a path, never a text. Of tables the columns `field`, `group_column` and
-            ``title`` are read.
+            ``title`` are read. Errors count texts and rows from 1. What an iterable raises itself
+            passes through.
         name : str
             The argument.
         groups : iterable, optional
@@ -104,7 +115,11 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
             if column not in table.schema.names:
                 raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
             return self._write(name, _of_table(table))
-        return self._write(name, _batches(_iterated(given, name), groups, name, (column, group)))
+        if groups is not None and (isinstance(groups, Mapping) or not isinstance(groups, Iterable)):
+            kind = type(groups).__name__
+            raise InputError(f"groups: is of type {kind}; give the group of each text, in a list")
+        beside = None if groups is None else values_of(groups)
+        return self._write(name, _batches(_iterated(given, name), beside, name, (column, group)))
 
     def table(self, given: Any, name: str) -> Path:
         """Return the file of a table of numbers: a path as it is, or one in memory.
@@ -133,11 +148,12 @@ class GivenFiles(AbstractContextManager["GivenFiles"]):
     def _write(self, name: str, parts: Iterator[Any]) -> Path:
         path, writer = self._new(name), None
         try:
-            for part in parts:
-                writer = writer or pq.ParquetWriter(path, part.schema)
-                writer.write(part)
-        except (pa.ArrowException, TypeError) as error:
-            raise InputError(f"{name}: cannot be read ({' '.join(str(error).split())})") from error
+            for part in parts:  # what the caller's own iterator raises is the caller's
+                try:
+                    writer = writer or pq.ParquetWriter(path, part.schema)
+                    writer.write(part)
+                except pa.ArrowException as error:
+                    raise InputError(f"{name}: cannot be read ({_reason(error)})") from error
         finally:
             if writer:
                 writer.close()
@@ -172,8 +188,9 @@ def arrow_table(
         try:
             return pa.Table.from_pandas(given[kept], preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise InputError(f"{name}: cannot be read ({said}); convert the column") from error
+            raise InputError(
+                f"{name}: cannot be read ({_reason(error)}); convert the column"
+            ) from error
     table = _of_arrow(given)
     if table is None or not columns:
         return table
@@ -195,8 +212,35 @@ def _of_arrow(given: Any) -> pa.Table | pa.RecordBatchReader | None:
     return None
 
 
+def _reason(error: Exception) -> str:
+    """Say in one line what Arrow says, which gives its reasons one by one."""
+    return " ".join("; ".join(map(str, error.args)).split())
+
+
+def values_of(given: Iterable[Any]) -> Iterable[Any]:
+    """Return what holds values, each as a value of Python; other iterables are returned as given.
+
+    Parameters
+    ----------
+    given : iterable
+        Arrays of Arrow give scalars, which are converted; arrays of NumPy give their own, which
+        are numbers and texts as those of Python.
+    """
+    if isinstance(given, pa.ChunkedArray):
+        return (value for chunk in given.chunks for value in values_of(chunk))
+    if isinstance(given, pa.Array):
+        parts = (given.slice(start, _BATCH) for start in range(0, len(given), _BATCH))
+        return (value for part in parts for value in part.to_pylist())
+    return given
+
+
 def _of_table(table: pa.Table | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    yield from table.to_batches(_BATCH) if isinstance(table, pa.Table) else table
+    """Give the batches of a table; Polars' texts in the type that all readers of files know."""
+    known = {pa.string_view(): pa.large_string()}
+    fields = [field.with_type(known.get(field.type, field.type)) for field in table.schema]
+    schema = pa.schema(fields, table.schema.metadata)
+    for batch in table.to_batches(_BATCH) if isinstance(table, pa.Table) else table:
+        yield batch if schema == table.schema else batch.cast(schema)
 
 
 def _refuse_groups(groups: Any, name: str, what: str) -> None:
@@ -207,29 +251,57 @@ def _refuse_groups(groups: Any, name: str, what: str) -> None:
 
 
 def _iterated(given: Any, name: str) -> Iterable[Any]:
+    if hasattr(given, "__arrow_c_stream__") and not isinstance(given, Iterable):
+        with suppress(pa.ArrowException):  # of a table without the column, told below
+            given = pa.chunked_array(given)
     if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
         raise InputError(
             f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
             f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
         )
-    return given
+    if (dimensions := getattr(given, "ndim", 1)) != 1:
+        raise InputError(f"{name}: has {dimensions} dimensions; give a list of texts")
+    return values_of(given)
 
 
 def _batches(
     texts: Iterable[Any], groups: Any, name: str, columns: tuple[str, str]
 ) -> Iterator[pa.RecordBatch]:
     pairs = ((text, None) for text in texts) if groups is None else _paired(texts, groups, name)
-    first = 1
-    while part := list(islice(pairs, _BATCH)):
-        for number, (text, group) in enumerate(part, start=first):
-            _check_text(text, f"{name}: text {number}")
-            if groups is not None and (group is None or group != group):
-                raise InputError(f"{name}: text {number} has no group; give one to each or none")
-        held = {columns[0]: pa.array([text for text, _ in part], pa.string())}
+    texts_held: list[str] = []
+    groups_held: list[str] = []
+    characters = 0
+
+    def batch() -> pa.RecordBatch:
+        held = {columns[0]: pa.array(texts_held, pa.string())}
         if groups is not None:
-            held[columns[1]] = pa.array([str(group) for _, group in part], pa.string())
-        yield pa.record_batch(held)
-        first += len(part)
+            held[columns[1]] = pa.array(groups_held, pa.string())
+        texts_held.clear()
+        groups_held.clear()
+        return pa.record_batch(held)
+
+    for number, (text, group) in enumerate(pairs, start=1):
+        _check_text(text, f"{name}: text {number}")
+        texts_held.append(text)
+        if groups is not None:
+            groups_held.append(_group_of(group, f"{name}: text {number}"))
+        characters += len(text)
+        if len(texts_held) == _BATCH or characters >= _BATCH_CHARACTERS:
+            characters = 0
+            yield batch()
+    if texts_held:
+        yield batch()
+
+
+def _group_of(group: Any, place: str) -> str:
+    if type(group).__name__ in ("NoneType", "NAType", "NaTType") or bool(group != group):
+        raise InputError(f"{place} has no group; give one to each or none")
+    name = str(group)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{place} has a group that is no Unicode text") from error
+    return name
 
 
 def _paired(texts: Iterable[Any], groups: Iterable[Any], name: str) -> Iterator[tuple[Any, Any]]:
@@ -250,14 +322,36 @@ def _check_text(text: Any, place: str) -> None:
 
 
 def listed(given: Any, name: str) -> Sequence[Any]:
-    """Return one or several of something as a list; tables and paths are one."""
+    """Return one or several of something as a list; tables and paths are one.
+
+    Raises
+    ------
+    InputError
+        When it is neither one nor an iterable.
+    """
     if isinstance(given, str | os.PathLike) or arrow_table(given, name) is not None:
         return [given]
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}: is of type {type(given).__name__}; give a path, or several in a list"
+        )
     return list(given)
 
 
-def check_numbers(least: int, **numbers: int | None) -> None:
-    """Check arguments that are whole numbers; None is one that was not given.
+def check_path_or_name(name: str, given: Any) -> None:
+    """Refuse what is neither a path nor a name.
+
+    Raises
+    ------
+    InputError
+        Names the argument.
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{name}: is of type {type(given).__name__}; give a path or a name")
+
+
+def check_numbers(least: int, **numbers: Any) -> None:
+    """Check arguments that are whole numbers, also NumPy's; None is one that was not given.
 
     Raises
     ------
@@ -267,9 +361,9 @@ def check_numbers(least: int, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is None:
             continue
-        if isinstance(number, bool) or not isinstance(number, int):
+        if isinstance(number, bool) or not isinstance(number, Integral):
             raise InputError(f"{name}: is {number!r}, expected a whole number")
-        if not least <= number <= LARGEST_NUMBER:
+        if not least <= int(number) <= LARGEST_NUMBER:
             raise InputError(f"{name}: is {number}, expected at least {least}")
 
 

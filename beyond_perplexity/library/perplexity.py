@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beyond_perplexity.errors import extras_named
+from beyond_perplexity.library.calls import Unused, in_memory, library_function, torch_kept
 from beyond_perplexity.library.given import (
     GROUP_COLUMN,
     GivenFiles,
     check_numbers,
     check_outputs,
+    check_path_or_name,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.ngrams.text import UnknownRule
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-_UNITS = ("token", "word", "character", "byte")
+def _is_arpa(given: Mapping[str, Any]) -> bool:
+    check_path_or_name("model", given["model"])
+    return os.path.isfile(given["model"]) if given["arpa"] is None else bool(given["arpa"])
 
 
+def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+    if _is_arpa(given):
+        text = "with an ARPA file, whose text is read as it is"
+        yield Unused(text, ("cleaned", "tokenized", "speller"))
+    else:
+        yield Unused("without an ARPA file", ("unk_as", "unk_as_unknown"))
+    if given["tokenized"]:
+        yield Unused("on --tokenized texts", ("cleaned",))
+    if in_memory(given["texts"]):
+        yield Unused("on texts in memory", ("field",))
+        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+
+
+@library_function(_unused)
 def perplexity(
     model: str | Path,
     texts: Any,
@@ -81,7 +97,7 @@ def perplexity(
         Whether the result has the table ``documents``, a row a document; or a Parquet file that it
         is written to as well. False: nothing is held but a few numbers a document.
     threads : int, optional
-        CPU threads, from now on (default: as PyTorch has them).
+        CPU threads of this call (default: as PyTorch has them).
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
@@ -90,8 +106,10 @@ def perplexity(
     Result
         ``table`` has a row for each unit (token, word, character, byte): its number N, perplexity
         and bits (base 2), with 95% limits over documents or groups, and both with the spelling of
-        unknown words (``_spelled``) where there is a speller. ``summary`` has all that the command
-        prints; see `scoring.summary`. Table ``documents`` (schema ``document_scores``).
+        unknown words (``_spelled``) or a penalty for them (``_unknown_penalized``) where there is
+        one. Of an impossible text they are infinite; what is not known is NaN. ``summary`` has all
+        that the command prints; see `scoring.summary`. Table ``documents`` (schema
+        ``document_scores``).
 
     Raises
     ------
@@ -101,13 +119,12 @@ def perplexity(
     check_numbers(1, context_length=context_length, stride=stride, threads=threads)
     written = None if isinstance(per_document, bool) else per_document
     check_outputs(written)
-    is_arpa = os.path.isfile(model) if arpa is None else arpa
+    is_arpa = _is_arpa({"model": model, "arpa": arpa})
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
-    with extras_named(), GivenFiles() as files:
+    with extras_named():
         from beyond_perplexity.scoring.brought import ScoringOptions, score_file
-
-        _set_threads(threads)
+    with GivenFiles() as files:
         path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
         options = ScoringOptions(
             str(model), str(path), arpa=is_arpa, rule=UnknownRule(unk_as, unk_as_unknown),
@@ -116,41 +133,11 @@ def perplexity(
             speller=None if speller is None else str(speller), group_column=group_column,
             per_document=written, keep_documents=bool(per_document), device=device,
         )  # fmt: skip
-        found = score_file(options)
+        with extras_named(), torch_kept(threads):
+            found = score_file(options)
+    from beyond_perplexity.library.perplexity_rows import perplexity_by_unit  # late: pandas
+
     tables = {"documents": lambda: found.documents} if found.documents is not None else {}
-    table = summary_table(found.summary)
+    table = perplexity_by_unit(found.summary)
     text = table.to_string(index=False)
     return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
-
-
-def _set_threads(threads: int | None) -> None:
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-
-
-def summary_table(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a row a unit of a summary of `scoring.summary`; what is not known is NaN."""
-    import pandas as pd
-
-    rows = [_unit(summary, unit) for unit in _UNITS]
-    frame = pd.DataFrame(rows)
-    numbers = [name for name in frame.columns if name not in ("unit", "n")]
-    return frame.astype(dict.fromkeys(numbers, float))
-
-
-def _unit(summary: Mapping[str, Any], unit: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"unit": unit, "n": summary["n"][unit]}
-    intervals = summary["interval"]
-    kinds = [("", summary, intervals)]
-    if "spelled" in summary:
-        kinds.append(("_spelled", summary["spelled"], intervals.get("spelled", {})))
-    for suffix, values, limits in kinds:
-        for name in ("perplexity", "bits"):
-            low, high = limits.get(name, {}).get(unit, (None, None))
-            row[f"{name}{suffix}"] = values[name].get(unit)
-            row |= {f"{name}{suffix}_low": low, f"{name}{suffix}_high": high}
-    if "unknown_penalized" in summary:
-        row["perplexity_unknown_penalized"] = summary["unknown_penalized"]["perplexity"][unit]
-    return row

@@ -22,6 +22,7 @@ PERPLEXITY_COLUMNS = [
     "unknown_share",
 ]
 _UNKNOWN_WORDS = ("as_unknown", "penalized", "spelled")
+_SUFFIXES = dict(zip(_UNKNOWN_WORDS, ("", "_unknown_penalized", "_spelled"), strict=True))
 _KEYS = dict(zip(_UNKNOWN_WORDS, ("", "unknown_penalized", "spelled"), strict=True))
 
 
@@ -45,6 +46,33 @@ def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
     rows = [row for text in texts for row in _rows({"split": summary.get("split"), **text})]
     numbers = dict.fromkeys(["value", "low", "high"], float)
     return pd.DataFrame(rows, columns=PERPLEXITY_COLUMNS).astype(numbers)
+
+
+def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Set the numbers of one text side by side: a row a unit.
+
+    Parameters
+    ----------
+    summary : dict
+        As for `perplexity_rows`, of one text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
+        ``_spelled`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not known,
+        as the bits of a unit that has none.
+    """
+    long = perplexity_rows(summary)
+    frame = pd.DataFrame({"unit": list(summary["n"]), "n": list(summary["n"].values())})
+    for words, suffix in _SUFFIXES.items():
+        for measure in ("perplexity", "bits"):
+            own = long[(long["unknown_words"] == words) & (long["measure"] == measure)]
+            held = own.set_index("unit").reindex(frame["unit"])
+            for column, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+                if len(own) and not (end and words == "penalized"):
+                    frame[f"{measure}{suffix}{end}"] = held[column].to_numpy(float)
+    return frame
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -59,9 +59,13 @@ class Result:
         self._table = table
         self._tables, self._figures = dict(tables or {}), dict(figures or {})
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
-        """The main table, in full precision; what is undefined is NaN or None."""
+        """The main table, in full precision; what is undefined is NaN or None. A copy."""
+        return self._frame.copy()
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
         return frame_of(self._table)
 
     @property
@@ -70,7 +74,7 @@ class Result:
         return tuple(self._tables)
 
     def table_of(self, name: str) -> pd.DataFrame:
-        """Return one of the further tables.
+        """Return a copy of one of the further tables.
 
         Parameters
         ----------
@@ -85,7 +89,7 @@ class Result:
         made = _named(self._tables, name, "table")()
         frame = frame_of(made)
         self._tables[name] = lambda: frame
-        return frame
+        return frame.copy()
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -122,14 +126,15 @@ class Result:
         str
             With the keys ``name``, ``version``, ``summary`` and ``table``, a list of rows.
         """
-        rows = self.table.to_dict("records")
+        rows = self._frame.to_dict("records")
         held = {"summary": self.summary, "table": rows}
         found = {"name": self.name, "version": __version__, **_json_safe(held)}
-        return json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2)
+        text = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2)
+        return text.encode("utf-8", "backslashreplace").decode()  # half a pair as JSON escapes it
 
     def __repr__(self) -> str:
         """Say what it is, and its text."""
-        rows, columns = self.table.shape
+        rows, columns = self._frame.shape
         offered = [f"{rows} rows of {columns} columns"]
         for kind, names in (("tables", self.tables), ("figures", self.figures)):
             offered += [f"{kind} {', '.join(names)}"] if names else []
@@ -140,19 +145,19 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the beginning of the table for a notebook; no text of users is markup."""
-        head = self.table.head(_SHOWN_ROWS)
+        head = self._frame.head(_SHOWN_ROWS)
         cells = "".join(f"<th>{escape_html(str(name))}</th>" for name in head.columns)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape_html(_cell(value))}</td>' for value in row)}</tr>"
             for row in head.itertuples(index=False, name=None)
         )
-        more = len(self.table) - len(head)
+        more = len(self._frame) - len(head)
         rest = f"<p>and {more:,} rows more</p>" if more else ""
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
 def _named(held: Mapping[str, Callable[[], Any]], name: str, kind: str) -> Callable[[], Any]:
-    if name not in held:
+    if not isinstance(name, str) or name not in held:
         known = ", ".join(held) or "none"
         raise InputError(f"{kind}: there is no {name!r}; there are: {known}")
     return held[name]
@@ -172,6 +177,8 @@ def frame_of(table: Any) -> pd.DataFrame:
 
 def _json_safe(value: Any) -> Any:
     """Return what JSON can hold of a value, element by element."""
+    if _is_missing(value):
+        return None
     if isinstance(value, Mapping):
         return {str(key): _json_safe(held) for key, held in value.items()}
     if isinstance(value, list | tuple):
@@ -184,11 +191,11 @@ def _json_safe(value: Any) -> Any:
         return value
     if isinstance(value, date):
         return value.isoformat()
-    return None if _is_missing(value) else str(value)
+    return str(value)
 
 
 def _is_missing(value: Any) -> bool:
-    return bool(value != value) or type(value).__name__ in ("NAType", "NaTType")
+    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _cell(value: Any) -> str:

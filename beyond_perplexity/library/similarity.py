@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,13 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.library.given import check_numbers, check_outputs
+from beyond_perplexity.library.calls import Unused, library_function, torch_kept
+from beyond_perplexity.library.given import (
+    check_numbers,
+    check_outputs,
+    check_path_or_name,
+    values_of,
+)
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
@@ -41,6 +46,21 @@ class EvaluatorFlags(NamedTuple):
     config: Path
 
 
+def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+    check_path_or_name("evaluator", given["evaluator"])
+    name, alone = str(given["evaluator"]), ("vectors", "layers")
+    if name in PACKAGES:
+        yield Unused("with an evaluator of a package", (*alone, "config"))
+    elif Path(name).exists():
+        vectors = None if given["vectors"] is None else str(given["vectors"])
+        read = evaluator_at(Path(name), vectors, given["layers"])
+        yield Unused("with this evaluator", tuple(one for one in alone if one not in read))
+        yield Unused("with an evaluator at a path", ("config",))
+    else:
+        yield Unused("with an evaluator of a run", alone)
+
+
+@library_function(_unused)
 def similarity(
     references: Any,
     hypotheses: Iterable[str] | None = None,
@@ -80,7 +100,7 @@ def similarity(
     config : path
         Configuration of the run.
     threads : int, optional
-        CPU threads, from now on (default: as PyTorch has them).
+        CPU threads of this call (default: as PyTorch has them).
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     output : path, optional
@@ -103,14 +123,12 @@ def similarity(
     if output is not None and Path(output).suffix not in SCORE_SUFFIXES:
         raise InputError(f"{output}: give a name that ends in {' or '.join(SCORE_SUFFIXES)}")
     flags = EvaluatorFlags(None if vectors is None else str(vectors), layers, Path(config))
-    with extras_named():
+    with extras_named(), torch_kept(None):
         judge = load_evaluator(_options_of(str(evaluator), flags), device=device)
-        if threads is not None and "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(threads)
-        chosen = choose_measure(judge, measure)
-        blocks = list(
-            score_text_pairs(_pairs(references, hypotheses, gold), judge, chosen, tokenized)
-        )
+    chosen = choose_measure(judge, measure)
+    pairs = _pairs(references, hypotheses, gold)
+    with torch_kept(threads):
+        blocks = list(score_text_pairs(pairs, judge, chosen, tokenized))
     scores = np.concatenate([block[0] for block in blocks])
     people = None if gold is None else np.concatenate([block[1] for block in blocks])
     table = _score_table(scores, people)
@@ -131,6 +149,8 @@ def _pairs(references: Any, hypotheses: Iterable[str] | None, gold: Any) -> Iter
     if isinstance(references, str | os.PathLike):
         if hypotheses is not None:
             raise InputError("hypotheses: references is a file of both texts; leave it out")
+        if gold is not None and not isinstance(gold, str):
+            raise InputError("gold: references is a file; name its column of scores")
         yield from read_scored_pairs(Path(references), gold)
         return
     for name, given in (("references", references), ("hypotheses", hypotheses)):
@@ -138,10 +158,12 @@ def _pairs(references: Any, hypotheses: Iterable[str] | None, gold: Any) -> Iter
             raise InputError(
                 f"{name}: is of type {type(given).__name__}; give texts, in an iterable"
             )
+    if gold is not None and not isinstance(gold, str) and not isinstance(gold, Iterable):
+        raise InputError(f"gold: is of type {type(gold).__name__}; give a score for each pair")
     if isinstance(gold, str):
         raise InputError("gold: is a column of a file; of texts give a score for each pair")
     columns = {"references": references, "hypotheses": hypotheses, "gold": gold}
-    held = {name: values for name, values in columns.items() if values is not None}
+    held = {name: values_of(values) for name, values in columns.items() if values is not None}
     rows = zip_longest(*held.values(), fillvalue=_LACKING)
     number = 0
     for number, row in enumerate(rows, start=1):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from beyond_perplexity.corpus.external import read_records
+from beyond_perplexity.corpus.external import GroupField, check_grouped, read_records
+from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.suffixes import check_field, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.ngrams.text import (
@@ -44,6 +45,15 @@ def _refuse_block(
     raise AssertionError("no reserved word")
 
 
+def _record_line(record: Record, reserved: set[bytes]) -> bytes:
+    """Return a record as a line; an error names the record, which has a reserved word."""
+    line = record.as_it_is.replace("\n", " ").encode()
+    wrong = next((word for word in line.split() if word in reserved), None)
+    if wrong is not None:
+        raise _refusal(record.place, wrong)
+    return line
+
+
 def _record_blocks(
     path: Path, size: int, field: str | None, reserved: set[bytes]
 ) -> Iterator[tuple[int, bytes]]:
@@ -52,10 +62,7 @@ def _record_blocks(
     held = first = count = 0
     for records in read_records(path, field=field):
         for record in records:
-            line = record.as_it_is.replace("\n", " ").encode()
-            wrong = next((word for word in line.split() if word in reserved), None)
-            if wrong is not None:
-                raise _refusal(record.place, wrong)
+            line = _record_line(record, reserved)
             waiting.append(line + b"\n")
             held += len(line)
             count += 1
@@ -139,12 +146,49 @@ def read_sentence_texts(
     InputError
         As `read_sentences`.
     """
-    literal = SPECIAL_TOKENS[UNK].encode()
-    other = literal if rule.word is None else rule.word.encode()
     reserved = WordIds([], rule, grows=False).reserved
     for path in paths:
         for number, block in _blocks(path, READ_BYTES, field, reserved):
             for words in filter(None, map(bytes.split, block.split(b"\n"))):
                 if not reserved.isdisjoint(words):
                     raise _refuse_block(path, number, block, reserved)
-                yield b" ".join(other if word == literal else word for word in words).decode()
+                yield _sentence(words, rule)
+
+
+def read_grouped_sentences(
+    path: Path, rule: UnknownRule, groups: GroupField, field: str | None = None
+) -> Iterator[tuple[str, str | None]]:
+    """Read the sentences of a file as `read_sentence_texts` does, each with its group.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    rule, field
+        As for `read_sentence_texts`.
+    groups : GroupField
+        Where the group of a sentence stands; lines of text have none.
+
+    Yields
+    ------
+    text, group : str, str or None
+
+    Raises
+    ------
+    InputError
+        As `read_sentences`, and when just some sentences have a group.
+    """
+    check_grouped(path, groups)
+    if not has_named_fields(path):
+        yield from ((text, None) for text in read_sentence_texts([path], rule, field))
+        return
+    reserved = WordIds([], rule, grows=False).reserved
+    for records in read_records(path, groups=groups, field=field):
+        for record in records:
+            if words := _record_line(record, reserved).split():
+                yield _sentence(words, rule), record.group
+
+
+def _sentence(words: Sequence[bytes], rule: UnknownRule) -> str:
+    literal = SPECIAL_TOKENS[UNK].encode()
+    other = literal if rule.word is None else rule.word.encode()
+    return b" ".join(other if word == literal else word for word in words).decode()

@@ -21,7 +21,7 @@ from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.opening import is_foreign, open_scorer
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
-from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
+from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences
 from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.scoring.documents import DocumentRow, ScoredText, TextKind, row_columns
@@ -135,11 +135,15 @@ class _Scoring(NamedTuple):
     source: Mapping[str, Any] = MappingProxyType({})
 
 
+def _groups(options: ScoringOptions) -> GroupField:
+    return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
+
+
 def _load_folder(options: ScoringOptions) -> _Scoring:
     model, opened = open_scorer(options.model, options.device)
     vocabulary = opened.vocabulary
     cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
-    groups = GroupField(options.group_column or "group", options.group_column is not None, _WHO)
+    groups = _groups(options)
     documents = enumerate(read_grouped(Path(options.text), cleaning, groups, options.field))
     texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
     found = None if is_foreign(options.model) else find_speller(options.model, vocabulary)
@@ -153,8 +157,9 @@ def _load_arpa(options: ScoringOptions) -> _Scoring:
     held = read_arpa(options.model)
     model = KneserNey.of(held.model).to(choose_device(options.device)).eval()
     vocabulary = ClosedVocabulary(held.words[N_SPECIAL:], 0)
-    lines = enumerate(read_sentence_texts([options.text], options.rule, options.field))
-    texts = (ScoredText(place, text) for place, text in lines)
+    groups, rule = _groups(options), options.rule
+    lines = enumerate(read_grouped_sentences(Path(options.text), rule, groups, options.field))
+    texts = (ScoredText(place, text, group) for place, (text, group) in lines)
     return _Scoring(model, vocabulary, texts, "cleaned", None, Path(options.model))
 
 

@@ -288,13 +288,13 @@ def test_wrong_groups_of_samples_and_other_formats(texts, tmp_path) -> None:
         compared(*texts, group_column="g")
     for column, message in (
         ([1.5] * 8, "column 'g', which names the group, is double"),
-        ([None, *"abcabca"], "row 0: .*'g', which names the group, is null"),
+        ([None, *"abcabca"], "row 1: .*'g', which names the group, is null"),
     ):
         pq.write_table(pa.table({"text": ["a b"] * 8, "g": column}), tmp_path / "x.parquet")
         with pytest.raises(InputError, match=rf"x\.parquet: {message}"):
             compared(str(tmp_path / "x.parquet"), texts[1], group_column="g")
     pq.write_table(pa.table({"text": ["a b"] * 8}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match=r"x\.parquet: row 0: field 'g', .* is missing"):
+    with pytest.raises(InputError, match=r"x\.parquet: row 1: field 'g', .* is missing"):
         compared(str(tmp_path / "x.parquet"), texts[1], group_column="g")
 
 

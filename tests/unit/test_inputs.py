@@ -292,7 +292,7 @@ def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path: Path) -> None
     text = pa.concat_arrays([pa.array(["good"]), invalid(b"\xff\xfe"), pa.array(["last"])])
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"text": text}), path)
-    with pytest.raises(InputError, match=r"t\.parquet: row 1: not UTF-8 \(column 'text'\)"):
+    with pytest.raises(InputError, match=r"t\.parquet: row 2: not UTF-8 \(column 'text'\)"):
         list(read_parquet(path, Problems(False)))
     problems = Problems(True)
     assert [record.text for record in read_parquet(path, problems)] == ["good", "last"]

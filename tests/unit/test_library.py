@@ -149,12 +149,34 @@ def test_json_has_no_nan_and_every_kind_of_number() -> None:
         {"whole": pa.array([2**62, None]), "real": [math.inf, 0.1], "text": ["é", None]}
     )
     summary = {"a": np.float64("nan"), "b": np.int64(3), "c": (1, [np.array([1.5, math.nan])])}
-    found = json.loads(Result("x", held, summary=summary).to_json(), parse_constant=pytest.fail)
+    summary |= {"d": pd.NA, "e": pd.NaT, "f": "\ud800", "g": pd.Timestamp("2020-01-01")}
+    written = Result("x", held, summary=summary).to_json()
+    found = json.loads(written.encode(), parse_constant=pytest.fail)
     assert found["table"] == [
         {"whole": 2**62, "real": None, "text": "é"},
         {"whole": None, "real": 0.1, "text": None},
     ]
-    assert found["summary"] == {"a": None, "b": 3, "c": [1, [[1.5, None]]]}
+    assert found["summary"] == {"a": None, "b": 3, "c": [1, [[1.5, None]]]} | {
+        "d": None,
+        "e": None,
+        "f": "\ud800",
+        "g": "2020-01-01T00:00:00",
+    }
+
+
+def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared) -> None:
+    before = compared.to_json()
+    table = compared.table
+    table["value"] = 0
+    curves = compared.table_of("curves")
+    curves["curve"] = "other"
+    assert set(compared.table_of("curves")["curve"]) != {"other"}
+    assert compared.to_json() == before
+    assert compared.figure("length") is not compared.figure("length")
+    with pytest.raises(InputError, match="figure: there is no \\['length'\\]"):
+        compared.figure(["length"])
+    page = Result("x", pd.DataFrame({"n": [pd.NA, pd.NaT, np.array([1, 2])]}))._repr_html_()
+    assert page.count("<td></td>") == 2
 
 
 @pytest.mark.parametrize(
@@ -168,7 +190,7 @@ def test_json_has_no_nan_and_every_kind_of_number() -> None:
         (3, "reference: is of type int; give a path, texts"),
         (b"a b", "reference: is of type bytes"),
         (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
-        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (("),
+        (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (Could not convert"),
         ("missing.txt", "missing.txt: no such file"),
     ],
 )

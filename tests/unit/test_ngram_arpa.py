@@ -253,9 +253,12 @@ def test_the_commands_meet(tmp_path: Path, capsys, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--arpa", "a", "--text", "t", "--cleaned"], "--cleaned: goes not with --arpa"),
+        (["--arpa", "a", "--text", "t", "--cleaned"], "--cleaned: has no effect with an ARPA"),
         (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "--stride: goes not with"),
-        (["--model", "m", "--text", "t", "--unk-as", "x"], "--unk-as: goes with --arpa alone"),
+        (
+            ["--model", "m", "--text", "t", "--unk-as", "x"],
+            "--unk-as: has no effect without an ARPA",
+        ),
         (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "--unk-as: is 'x y'"),
     ],
 )

@@ -32,10 +32,9 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
     Raises
     ------
     InputError
-        When nothing is there, it is of no such kind, or word vectors are missing or not read.
+        When nothing is there, it is of no such kind, or word vectors are missing.
     """
     if path.is_dir():
-        _refuse_vectors(path, vectors)
         return _folder(path, layers)
     start = beginning(path)
     if path.suffix in (".pkl", ".pt", ".pth") or start.startswith((_ZIP, _LEGACY)):
@@ -44,15 +43,7 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
                 f"{path}: InferSent reads word vectors; give --vectors, those it was trained with"
             )
         return {"family": "infersent", "path": str(path), "vectors": evaluator_named(vectors)}
-    _refuse_vectors(path, vectors)
     return {"family": "vectors", "path": str(path)}
-
-
-def _refuse_vectors(name: object, vectors: str | None) -> None:
-    if vectors is not None:
-        raise InputError(
-            f"--vectors: is for the official weights of InferSent, and {name} is none; leave it out"
-        )
 
 
 def evaluator_named(name: str) -> dict[str, Any]:

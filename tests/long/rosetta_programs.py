@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
+import subprocess
 from pathlib import Path
 
 import torch
@@ -175,6 +177,19 @@ def llama_cpp(folder: str, gguf_file: str, texts: list[str], context: int) -> di
     return {"PPL": math.exp(-sum(scores) / len(scores))}
 
 
+def llama_perplexity(program: str, folder: str, gguf: str, texts: list[str]) -> dict[str, float]:
+    """Run ``llama-perplexity`` itself; keys and values in float32, one thread."""
+    context = json.loads((Path(folder) / "config.json").read_text())["n_positions"]
+    text = Path(gguf).with_suffix(".txt")
+    text.write_text("\n".join(texts), encoding="utf-8")
+    command = [program, "-m", gguf, "-f", str(text), "-c", str(min(512, context)), "-t", "1"]
+    command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    estimate = re.search(r"Final estimate: PPL = ([0-9.]+)", done.stdout + done.stderr)
+    assert estimate, done.stderr[-2000:]
+    return {"PPL": float(estimate[1])}
+
+
 def evaluate_by_hand(folder: str, texts: list[str]) -> dict[str, float]:
     """Work out the mean of perplexities with transformers alone, a text at a time, unpadded."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -193,7 +208,8 @@ def evaluate_by_hand(folder: str, texts: list[str]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("--model", "--texts", "--arpa", "--sentences", "--gguf", "--evaluate-script"):
+    named = ["--model", "--texts", "--arpa", "--sentences", "--gguf"]
+    for name in [*named, "--evaluate-script", "--llama-perplexity"]:
         parser.add_argument(name)
     options = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
@@ -210,6 +226,9 @@ def main() -> None:
         write_gguf(options.model, options.gguf)
         context = json.loads((Path(options.model) / "config.json").read_text())["n_positions"]
         found["llama.cpp"] = llama_cpp(options.model, options.gguf, texts, min(512, context))
+    if options.llama_perplexity:
+        run = options.llama_perplexity, options.model, options.gguf, texts
+        found["llama-perplexity"] = llama_perplexity(*run)
     if options.arpa:
         lines = Path(options.sentences).read_text(encoding="utf-8").splitlines()
         found["KenLM"] = kenlm_query(options.arpa, lines)

@@ -6,7 +6,9 @@ Hugging Face with the loss of transformers 5.23; the mean of perplexities with t
 (evaluate 0.4.6 fetches the script of its metric from the hub; ``EVALUATE_SCRIPT`` names it where it
 is, and then it is run); kenlm 0.3.0, whose scores are added up as ``query`` does; llama.cpp b11549
 (in xllamacpp), which predicts each token of the chunks of ``llama-perplexity`` with the same GPT-2
-as a GGUF file. Needs the network for pip, and none for models.
+as a GGUF file; ``LLAMA_PERPLEXITY`` names llama.cpp's own program where it is built (the source
+distribution of llama-cpp-python holds it), and then it is run too. Needs the network for pip, and
+none for models.
 """
 
 from __future__ import annotations
@@ -96,10 +98,16 @@ def test_our_numbers_are_theirs(kind, interpreter, tmp_path):
     if kind == "GPT-2":
         calm(tmp_path)
         flags += ["--gguf", str(tmp_path / "model.gguf")]
+        if program := os.environ.get("LLAMA_PERPLEXITY"):
+            flags += ["--llama-perplexity", program]
     theirs = printed(interpreter, tmp_path, *flags)
+    itself = theirs.pop("llama-perplexity", None)
     held = load_audited(tmp_path, "cpu")
     ours = translate(Speech(held.model, held.vocabulary, TEXTS, held.kind), list(theirs))
     compare_numbers(ours, theirs)
+    if itself:
+        chunked = [one for one in ours if one.program == "llama.cpp"]
+        compare_numbers(chunked, {"llama.cpp": itself})
     named = {"lm-evaluation-harness", "stride recipe", "evaluate", "llama.cpp"}
     assert set(theirs) == named - ({"llama.cpp"} if kind != "GPT-2" else set())
 

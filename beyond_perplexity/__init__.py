@@ -5,6 +5,7 @@ What a notebook calls is here, a function each; a function is imported when it i
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from beyond_perplexity.library.similarity import similarity
 
 __version__ = "0.1.0"
+
+# MKL reads it with its first product. Without it a row's product depends on how many rows there are
+# and where they lie in memory, on processors of AMD in any case.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 # Public name -> its module.
 _PLACES = {

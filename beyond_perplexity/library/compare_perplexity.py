@@ -73,7 +73,7 @@ def compare_perplexity(
     options = PairOptions(flips, seed, not no_count_eos, leave_out_infinite)
     with GivenFiles() as given:
         paths = _paths(scores, given)
-        if len(paths) < (1 if output else 2):
+        if not paths or (len(paths) == 1 and isinstance(scores, Mapping) and not output):
             held = "one model alone" if paths else "no model"
             raise InputError(f"scores: are of {held}; give those of two models at least")
         files = [held for path in paths for held in read_scores(path)]

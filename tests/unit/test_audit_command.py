@@ -135,5 +135,5 @@ def test_the_field_of_texts_in_memory_is_the_one_that_is_named(counted):
     """Oracle: the same texts as a list."""
     frame = pd.DataFrame({"body": TEXTS})
     found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
-    alone = beyond_perplexity.audit(counted, TEXTS, field="body", check=["numbers"])
+    alone = beyond_perplexity.audit(counted, TEXTS, check=["numbers"])
     assert found.table.equals(alone.table)

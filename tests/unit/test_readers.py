@@ -152,7 +152,7 @@ def test_parquet_without_text_is_an_error(tmp_path: Path) -> None:
 def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path: Path) -> None:
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"text": ["x", None, "z"]}), path)
-    with pytest.raises(InputError, match="row 1: unusable row"):
+    with pytest.raises(InputError, match="row 2: unusable row"):
         texts(read_parquet, path)
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
 

@@ -1,7 +1,8 @@
 """Rows of a batch whose numbers do not depend on how many there are.
 
 Matrix products of few rows take other kernels than those of many (measured with MKL: fewer than
-12), so that on a CPU rows come in whole quanta.
+12), so that on a CPU rows come in whole quanta. Whole quanta do on processors of Intel; on those of
+AMD MKL has to be in its reproducible mode as well, which the package sets (`__init__.py`).
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ rule extract_corpus:
         "<benchmarks>/extract_corpus/{corpus}.jsonl"
     wildcard_constraints:
         corpus="|".join(config["corpora"]),
+    # a corpus that cannot be read is known before anything is trained on another
+    priority: 1
     conda:
         "../envs/cpu.yaml"
     threads: 2

@@ -26,7 +26,7 @@ from beyond_perplexity.corpus.annotated import (
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.brackets import escape
+from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.conll_rows import (
     WORD_CONLLU,
     Layout,
@@ -42,6 +42,10 @@ from beyond_perplexity.errors import InputError
 
 TAG, PARSE = 4, 5  # columns of CoNLL-2012
 FIRST_LINES = 200  # that tell what a file is
+OUTSIDE = (
+    "no '#begin document' before it: no coreference in columns, nor CoNLL-U, which has ten columns "
+    "between tabs"
+)
 
 _ENTITY = r"(?:\d+|[A-Za-z]+-\d+(?:-[^()|\s]+)?)"
 _MARK = re.compile(rf"\(({_ENTITY})\)|\(({_ENTITY})|({_ENTITY})\)|\|")
@@ -158,7 +162,7 @@ class Reader(AnnotatedReader):
                 elif document.sentences[-1]:
                     document.sentences.append([])
             elif line.strip() and not is_comment(line, "\t" in line):
-                detail = "no '#begin document' before it"
+                detail = OUTSIDE
                 self.problems.report("line outside a document", place, detail)
         if document:
             detail = "no '#end document' before the end of the file"
@@ -195,7 +199,7 @@ class Reader(AnnotatedReader):
             elif layout.is_no_word(fields):
                 self._leave_out(place, fields)
             else:
-                self._read_token(path, number, fields, layout.word, document)
+                self._read_token(path, number, fields, layout, document)
                 word = escape(document.tokens[-1])
                 bit = (fields[PARSE], f"({fields[TAG]} {word})") if layout.has_trees else ("", "")
                 document.bits.append(bit)
@@ -209,18 +213,20 @@ class Reader(AnnotatedReader):
         self.problems.skips.add("row of several words or of none", place)
 
     def _read_token(
-        self, path: Path, number: int, fields: list[str], column: int, document: _Open
+        self, path: Path, number: int, fields: list[str], layout: Layout, document: _Open
     ) -> None:
         place = f"{path}: line {number}"
-        if not fields[column].strip():
-            detail = f"column {column} is empty; skipping writes {PLACEHOLDER!r}"
+        word = single_word(fields[layout.word])
+        if not fields[layout.word].strip():
+            detail = f"column {layout.word} is empty; skipping writes {PLACEHOLDER!r}"
             self.problems.report("empty word", place, detail)
         try:
             marks = parse_marks(fields[-1].strip())
         except ValueError as error:
             self.problems.report("malformed coreference", place, str(error))
             marks = []
-        document.tokens.append(single_word(fields[column]))
+        # the leaves of CoNLL-2012's trees; a tree and its text have the same words
+        document.tokens.append(unescape(word) if layout.has_trees else word)
         document.lines.append(number)
         document.add_marks(place, marks, self.problems)
 

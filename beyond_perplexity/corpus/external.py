@@ -21,8 +21,10 @@ from beyond_perplexity.corpus.suffixes import (
     has_named_fields,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.storage.inputs import check_input
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
@@ -169,8 +171,27 @@ def read_records(
     records = row.load()(path, StrictProblems(skip=False), **named)
     records = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     checked = _checked(records, groups) if groups else records
-    while batch := list(islice(checked, BATCH)):
+    batch = list(islice(checked, BATCH))
+    if batch and not row.named_fields:
+        _warn_of_objects(path, batch[0].text)
+    while batch:
         yield batch
+        batch = list(islice(checked, BATCH))
+
+
+def _warn_of_objects(path: Path, first: str) -> None:
+    """Say that what is read as plain text is JSON, if its first document is an object."""
+    if not first.startswith("{"):
+        return
+    try:
+        found = parse_json(first)
+    except JSONTextError:
+        return
+    if isinstance(found, dict) and found:
+        remark(
+            f"warning: {path}: is read as plain text, but its first line is a JSON object; name it "
+            "*.jsonl if its texts are in a field"
+        )
 
 
 def _checked(records: Iterable[Record], groups: GroupField) -> Iterator[Record]:

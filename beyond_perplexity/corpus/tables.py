@@ -148,7 +148,8 @@ def write_tables(
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
         report["trees"] = {"kind": _kind_of_trees(options, trees.count), "written": trees.count}
-        report["warnings"] = warnings = _warnings(options, mentions.count, trees.count)
+        warnings = _warnings(options, mentions.count, trees.count)
+        report["warnings"] = warnings = [*warnings, *_empty_splits(options, splits)]
         for warning in warnings:
             remark(f"warning: {options.source.files()[0][0]}: {warning}")
         target = stack.enter_context(atomic_path(outputs.report))
@@ -220,6 +221,24 @@ def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str
             "report say what was left out"
         )
     return found
+
+
+def _empty_splits(options: ExtractionOptions, splits: dict[str, Counter[str]]) -> list[str]:
+    """Say which split that was asked for has no document."""
+    given = options.source.paths if isinstance(options.source.paths, dict) else None
+    total = sum(numbers["documents"] for numbers in splits.values())
+    why = (
+        "check the files that source.paths names for it, and the skips in the report"
+        if given is not None
+        else f"a hash gives each document to a split, and there are {total:,}; name the files of "
+        "each split in source.paths"
+    )
+    return [
+        f"the split '{split}' has no document: {why}"
+        for split in SPLITS
+        if not splits[split]["documents"]
+        and (given.get(split) if given is not None else getattr(options.split, split))
+    ]
 
 
 def _kind_of_trees(options: ExtractionOptions, written: int) -> str:

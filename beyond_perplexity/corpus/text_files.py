@@ -17,13 +17,17 @@ from beyond_perplexity.corpus.readers import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import DamagedError
-from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
+from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, has_twice, parse_json
 from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
 
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5
 
 _ADVICE = "name that of the texts by --field, or by field in a configuration"
+_BEGUN = {
+    "[": "; it begins an array: write each text on a line of its own",
+    "{": "; it begins an object: write each object on one line, as jq -c does",
+}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -126,11 +130,15 @@ def read_jsonl(
             problems.skips.add("empty line", place)
             continue
         try:
-            record = _fields(place, parse_json(line), field, group_key)
+            found = parse_json(line)
         except JSONTextError as error:
-            array = "; it begins an array: write each text on a line of its own"
-            problems.report("not JSON", place, f"{error}{array if line.strip() == '[' else ''}")
+            begun = _BEGUN.get(line.strip(), "")
+            problems.report("not JSON", place, f"{error}{begun}")
             continue
+        keys = [TEXT_FIELD if field is None else field, *([group_key] if group_key else [])]
+        twice = [key for key in keys if isinstance(found, dict) and has_twice(line, key)]
+        record = f"field '{twice[0]}' is there twice" if twice else None
+        record = record or _fields(place, found, field, group_key)
         if isinstance(record, str):
             problems.report("unusable JSON line", place, record)
         else:
@@ -140,7 +148,9 @@ def read_jsonl(
 def _is_string(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _text_columns(

@@ -34,6 +34,7 @@ _OTHER_PACKERS = {
     b"Rar!": "packed by RAR; unpack it",
     b"\x1f\x9d": "packed by compress; unpack it",
     b"\x04\x22\x4d\x18": "packed by LZ4; unpack it",
+    b"PAR1\x15": "a Parquet file; give it a name that ends in .parquet",
 }
 
 

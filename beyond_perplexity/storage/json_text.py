@@ -62,6 +62,22 @@ def parse_json(text: str | bytes) -> Any:
         raise JSONTextError(f"it has a whole number of more than {digits} digits") from error
 
 
+def has_twice(text: str, key: str) -> bool:
+    """Tell whether an object has a key twice, of which a reader would take the last.
+
+    Parameters
+    ----------
+    text : str
+        That `parse_json` reads as an object.
+    key : str
+        Of the object itself, not of those inside it.
+    """
+    if text.count(json.dumps(key, ensure_ascii=False)) < 2:
+        return False
+    pairs = json.loads(text, object_pairs_hook=list)
+    return sum(name == key for name, _ in pairs) > 1
+
+
 def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
     """Read a JSON object that stands in a file.
 

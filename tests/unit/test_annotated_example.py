@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     for name in ("02-21", "22", "23"):
         (tmp_path / "wsj" / f"{name}.mrg").write_text("".join(map(TREE.format, range(3))))
-    for n in range(20):
+    for n in range(60):  # so that every split has some
         (tmp_path / "litbank" / f"{n}.conll").write_text(COLUMNS.format(n))
     write(tmp_path, LINKED)
     for split in ("train", "valid", "test"):
@@ -59,7 +59,7 @@ def test_the_other_corpora_can_be_added(folder: Path) -> None:
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole, ROOT / "rules" / "config.schema.yaml")
-    assert len(Run(whole).corpora.source_files("coreference")) == 20
+    assert len(Run(whole).corpora.source_files("coreference")) == 60
 
 
 def test_every_corpus_is_read(folder: Path) -> None:
@@ -72,6 +72,6 @@ def test_every_corpus_is_read(folder: Path) -> None:
             found[name] = run_options(folder / "out" / name, corpus)
     assert len(found["treebank"]["trees"]) == 9
     assert found["treebank"]["documents"][0]["text"].startswith("The cat")
-    assert len(found["coreference"]["mentions"]) == 40
+    assert len(found["coreference"]["mentions"]) == 120
     assert len(found["linked"]["documents"]) == 1
     assert not any(held["report"]["warnings"] for name, held in found.items() if name != "linked")

@@ -63,7 +63,8 @@ def _of_the_corpus(
     one = list(islice(split, 1))
     if not one:
         raise InputError(
-            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can read"
+            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can "
+            "read; extraction.json there says how many documents it has"
         )
     return take_instances(chain(one, split), places, given.seed)
 

@@ -131,7 +131,7 @@ class Labels:
     kinds : dict of str to str
         Decoding to its kind (``"nucleus"``, ...), likewise.
     data : dict of str to str
-        Model to what it is evaluated on, in words.
+        Model to what it is evaluated on and which caps it has, in words.
     reference : str
         What the test set is called.
     titles : dict of str to str

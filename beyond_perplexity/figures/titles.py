@@ -81,3 +81,26 @@ def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels)
     }
     keys = zip(named[MODEL], named[PROPOSAL], strict=True)
     return named.assign(**{PROPOSAL: [pairs.get(key, key[1]) for key in keys]})
+
+
+def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
+    """Add what each model is evaluated on, and which caps it has, for who reads the CSV alone.
+
+    Parameters
+    ----------
+    tidy : pandas.DataFrame
+        With the names of models in ``model``, or in ``source`` before a slash; without them, or
+        where the labels know nothing of any of them, it stays.
+    labels : Labels
+        With the names, not the titles, in `data`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the column ``data`` at the end.
+    """
+    names = tidy.get(MODEL, tidy.get("source"))
+    if names is None or "data" in tidy:
+        return tidy
+    found = names.map(lambda name: labels.data.get(str(name).partition("/")[0]))
+    return tidy.assign(data=found) if found.notna().any() else tidy

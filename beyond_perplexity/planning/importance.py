@@ -11,7 +11,7 @@ from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.importance.options import SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
-from beyond_perplexity.planning.defaults import with_defaults
+from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -28,8 +28,6 @@ def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:
 
 # Draws and estimates that choose lie in folders of their own, under the same names.
 CHOICES, CHOOSING_SPLIT = "choices", "valid"
-
-CAP = "maximum_"  # begins the name of an option that leaves out what is longer, or more
 
 
 class ImportancePlan:
@@ -107,11 +105,7 @@ class ImportancePlan:
         }
 
     def _caps(self, model: str) -> str:
-        """Name the options of a model that leave out what is longer or more, with their values."""
-        options = self._models[model]
-        architecture = options.get("architecture", {})
-        held = with_defaults(f"architecture-{options['family']}", architecture)
-        found = [f"{key} {value}" for key, value in held.items() if key.startswith(CAP)]
+        found = caps(self._models[model])
         return f", caps: {', '.join(found)}" if found else ""
 
     def _row(self, model: str) -> Family:

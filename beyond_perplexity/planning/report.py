@@ -9,6 +9,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.estimators.registry import estimator_files
+from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
@@ -55,6 +56,15 @@ def importance_files(importance: ImportancePlan) -> Files:
         "importance_curves": lambda _: importance.estimate_files("curves"),
         "replicates": lambda _: importance.estimate_files("replicates"),
         "latents": lambda _: [f"<results>/latents/{name}.json" for name in importance.models()],
+    }
+
+
+def _writers(config: Config, models: Models) -> dict[str, str]:
+    """Say in words which caps each model has that generates, that of its texts among them."""
+    written = f"generation.maximum_length {config['generation']['maximum_length']}"
+    return {
+        name: f"caps: {', '.join([*caps(models.find(name)), written])}"
+        for name in config["generation"]["models"]
     }
 
 
@@ -109,6 +119,7 @@ class Report:
             "names": {name: DECODINGS[name].title for name in decodings if name in DECODINGS},
             "families": {name: models.find(name)["family"] for name in generation["models"]},
             "kinds": {name: config["decodings"][name]["kind"] for name in decodings},
+            "data": _writers(config, models),
         }
         latent = {
             "families": importance.families(),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
-from beyond_perplexity.figures.titles import without_titles
+from beyond_perplexity.figures.titles import with_data, without_titles
 from beyond_perplexity.report.importance_rows import IMPORTANCE_TABLES
 from beyond_perplexity.report.semantic_rows import SEMANTIC_TABLES
 
@@ -359,5 +359,6 @@ def tabulate(name: str, given: Mapping[str, Any], labels: Labels) -> Table:
     """
     table: Table = make_exhibit("table", TABLES, name, given, labels)
     label = f"{table.name}-{labels.subject}" if labels.subject else table.name
-    table = replace(table, name=label, tidy=without_titles(table.tidy, given, labels))
+    tidy = with_data(without_titles(table.tidy, given, labels), labels)
+    table = replace(table, name=label, tidy=tidy)
     return table.with_published() if labels.published else table.without_published()

@@ -175,7 +175,8 @@ def model_table(
     ]
     note = (
         f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "
-        "the published one, ln U nats for one of U training types, which is less than a spelling."
+        "the published one, ln U nats for one of U training types, which is less than a spelling. "
+        "Caps of length, such as the pieces that a model was trained on, are in the CSV (data)."
     )
     title = "Table 1: Parameters and perplexity of the models"
     return Table("table_1", title, note, heads, body, pd.DataFrame(records), PUBLISHED_NOTE)

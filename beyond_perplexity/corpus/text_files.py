@@ -137,8 +137,9 @@ def read_jsonl(
             continue
         keys = [TEXT_FIELD if field is None else field, *([group_key] if group_key else [])]
         twice = [key for key in keys if isinstance(found, dict) and has_twice(line, key)]
-        record = f"field '{twice[0]}' is there twice" if twice else None
-        record = record or _fields(place, found, field, group_key)
+        record = _fields(place, found, field, group_key)
+        if twice:
+            record = f"field '{twice[0]}' is there twice"
         if isinstance(record, str):
             problems.report("unusable JSON line", place, record)
         else:

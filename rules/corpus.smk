@@ -45,11 +45,9 @@ rule download:
 
 
 rule extract_corpus:
-    """Read, clean, tokenize and split a corpus; gather mentions, aliases, triples and trees."""
+    """Read, clean and split a corpus and its annotation; first, so that a bad one is known soon."""
     input:
-        files=lambda wildcards: RUN.corpora.source_files(
-            wildcards.corpus, planning=workflow.dryrun
-        ),
+        files=lambda w: RUN.corpora.source_files(w.corpus, planning=workflow.dryrun),
     output:
         documents=whole("<results>/corpora/{corpus}/documents.parquet"),
         mentions="<results>/corpora/{corpus}/mentions.parquet",
@@ -64,7 +62,6 @@ rule extract_corpus:
         "<benchmarks>/extract_corpus/{corpus}.jsonl"
     wildcard_constraints:
         corpus="|".join(config["corpora"]),
-    # a corpus that cannot be read is known before anything is trained on another
     priority: 1
     conda:
         "../envs/cpu.yaml"

@@ -101,16 +101,6 @@ CONLLU = {
 }
 
 
-@pytest.mark.parametrize("name", CONLLU)
-def test_conllu_as_it_comes(tmp_path: Path, name: str) -> None:
-    text, words, expected = CONLLU[name]
-    path = tmp_path / "x.conllu"
-    path.write_bytes(text.encode())
-    (found,), _ = read(path, mentions="all")
-    assert found.tokens == words.split(" ")
-    assert spans(found) == expected
-
-
 COLUMNS = {
     "one word": (narrow(("a", "(1)")), "a", {(0, 1, "0")}),
     "over two sentences": (narrow(("a", "(1"), None, ("b", "1)")), "a b", ONE),
@@ -140,13 +130,21 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_columns_as_they_come(tmp_path: Path, name: str) -> None:
-    text, words, expected = COLUMNS[name]
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        pytest.param(*case, id=f"{kind}: {name}")
+        for kind, cases in (("CoNLL-U", CONLLU), ("columns", COLUMNS))
+        for name, case in cases.items()
+    ],
+)
+def test_coreference_as_it_comes(
+    tmp_path: Path, text: str, words: str, expected: set[tuple[int, int, str]]
+) -> None:
     path = tmp_path / "x.conll"
     path.write_bytes(text.encode())
     (found,), _ = read(path, mentions="all")
-    assert found.tokens == words.split()
+    assert found.tokens == words.split(" ")
     assert spans(found) == expected
 
 

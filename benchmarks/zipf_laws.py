@@ -20,7 +20,8 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_measures import split_fits
-from beyond_perplexity.tendencies.zipf_split import Halves, law_p, rank_order
+from beyond_perplexity.tendencies.zipf_law import law_p
+from beyond_perplexity.tendencies.zipf_split import Halves, rank_order
 
 EXPONENTS = (1.1, 1.2, 1.5)
 DRAWS = 199

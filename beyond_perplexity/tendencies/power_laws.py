@@ -13,6 +13,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
 _LARGEST_EXPONENT = 60.0
+_TABLE_REACH = 0.1  # in exponents, on either side
+_TABLE_NODES = 33
 
 
 class Heaps(NamedTuple):
@@ -176,3 +178,56 @@ def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
     sums = np.cumsum(np.exp(-s * np.log(np.arange(1, ranks + 1))))
     cdf: np.ndarray = sums / sums[-1]
     return cdf
+
+
+class ExponentTable:
+    """Fits of many counts over ranks whose exponents lie near each other.
+
+    The exponent is a smooth function of the mean of ln k; it is interpolated from its values and
+    slopes at some exponents, to 1e-9 or better. Another one is found by `exponent_of_mean`.
+
+    Parameters
+    ----------
+    s : float
+        The exponent in the middle.
+    ranks : int
+        The most ranks K of a fit that is interpolated, at least 1.
+    """
+
+    def __init__(self, s: float, ranks: int) -> None:
+        self._log_ranks = np.log(np.arange(1, ranks + 1))
+        self._grid = s + np.linspace(-_TABLE_REACH, _TABLE_REACH, _TABLE_NODES)
+        # Variances are differences, which are the more exact the nearer this is to the means.
+        self._middle = truncated_zipf_moments(s, self._log_ranks)[0]
+        apart = (self._log_ranks - self._middle)[:, None]  # (K, 1)
+        weights = np.exp(-self._grid * self._log_ranks[:, None])  # (K, G)
+        self._sums = tuple(np.cumsum(weights * apart**power, axis=0) for power in range(3))
+
+    def exponents(self, means: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+        """Fit the exponents for means of ln k over so many ranks: float64, (w,) each.
+
+        NaN where no finite exponent has the mean, or there are fewer than two ranks.
+        """
+        held = (ranks > 1) & (ranks <= len(self._log_ranks))
+        at = np.where(held, ranks, 1) - 1
+        total, first, second = (sums[at] for sums in self._sums)  # (w, G)
+        centred = first / total
+        x = means - self._middle
+        place = np.count_nonzero(centred > x[:, None], axis=1) - 1
+        inside = held & (place >= 0) & (place < len(self._grid) - 1)
+        rows, left = np.flatnonzero(inside), place[inside]
+        variances = second / total - centred**2
+        x_0, x_1 = centred[rows, left], centred[rows, left + 1]
+        slopes = [-(x_1 - x_0) / variances[rows, left + side] for side in (0, 1)]
+        t = (x[inside] - x_0) / (x_1 - x_0)
+        step = self._grid[left + 1] - self._grid[left]
+        found = np.empty(len(means))
+        found[inside] = (
+            self._grid[left]
+            + step * t**2 * (3 - 2 * t)
+            + t * (1 - t) * ((1 - t) * slopes[0] - t * slopes[1])
+        )
+        for row in np.flatnonzero(~inside):
+            log_ranks = np.log(np.arange(1, max(int(ranks[row]), 1) + 1))
+            found[row] = exponent_of_mean(float(means[row]), log_ranks)
+        return found

@@ -36,7 +36,8 @@ from beyond_perplexity.tendencies.word_distances import (
     top_ranks,
     unigram_distances,
 )
-from beyond_perplexity.tendencies.zipf_split import SplitFit, law_p, split_fit
+from beyond_perplexity.tendencies.zipf_law import law_p
+from beyond_perplexity.tendencies.zipf_split import SplitFit, split_fit
 
 _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"

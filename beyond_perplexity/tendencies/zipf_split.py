@@ -15,10 +15,6 @@ that gives the frequencies, with the ranks fixed. As each half's frequencies als
 the other fit, both errors are correlated (by up to .25 where words come in clusters); the interval
 holds for any correlation.
 
-The test of the law draws both halves from it, ranks and fits them again, and compares the largest
-difference of distribution functions over the ranks. It supposes independent tokens: on real text it
-describes.
-
 Source: Piantadosi (2014). Zipf's word frequency law in natural language. Psychonomic Bulletin and
 Review 21.
 """
@@ -30,7 +26,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv
 
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
@@ -47,13 +42,7 @@ from beyond_perplexity.tendencies.power_laws import (
     truncated_zipf_cdf,
     truncated_zipf_moments,
 )
-from beyond_perplexity.tendencies.resampling import monte_carlo_p
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
-
-_MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
-_CLOSE = 0.8  # times the rate at the last rank: what a type must reach to have a rank
-_NEVER = 1e-8  # probability
-_SELDOM = 0.6  # times OCCURRENCES: the expected count below which few types reach it
 
 
 class Halves(NamedTuple):
@@ -211,125 +200,3 @@ def _error(log_sums: np.ndarray, sums: np.ndarray, log_ranks: np.ndarray) -> Sta
     left_out = np.interp(means, at[::-1], grid[::-1])
     units = UnitSums(np.ones(len(sums)), sums, log_sums[:, None])
     return error_of(s, left_out, units)
-
-
-class _Law:
-    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again."""
-
-    def __init__(self, halves: Halves, s: float, ranks: int | None) -> None:
-        self._ranks = ranks
-        most = max(map(len, halves.ranked))
-        k = np.arange(1, _MOST_RANKS * most + 1001)
-        weights = np.exp(-s * np.log(k))
-        # B has its tokens by the ranks of A, and the reverse.
-        scales = [held.sum() / weights[: len(held)].sum() for held in halves.ranked]
-        rate = max(scales) * weights
-        # The rate below which a type does not come among the ranks that are compared.
-        needed = (
-            max(OCCURRENCES, math.floor(_CLOSE * rate[most - 1])) if ranks == most else OCCURRENCES
-        )
-        least = gammaincinv(needed, _NEVER)
-        kept = max(most, int(np.argmax(rate < least)) if rate[-1] < least else len(rate))
-        often = int(np.count_nonzero(rate[:kept] >= _SELDOM * OCCURRENCES))
-        second, first = (_Counts(scale * weights[:kept], often) for scale in scales)
-        self._halves = first, second
-
-    def draw(self, rng: np.random.Generator) -> Halves:
-        """Draw both halves: Poisson counts, ranked again."""
-        reached = [half.draw_reached(rng) for half in self._halves]
-        seldom = np.union1d(reached[0].types, reached[1].types)
-        first, second = (
-            half.counts(rng, found, seldom)
-            for half, found in zip(self._halves, reached, strict=True)
-        )
-        return _exchanged(first, second, self._ranks, rng)[0]
-
-
-class _Reached(NamedTuple):
-    """Seldom types that reach `OCCURRENCES`, rising, and their counts: int64, shape (N,)."""
-
-    types: np.ndarray
-    counts: np.ndarray
-
-
-class _Counts:
-    """Poisson counts of many types, of which only those that are ever ranked are drawn.
-
-    Of most types few tokens are expected, and few of these types reach `OCCURRENCES`. Which do is
-    drawn as the types of the points of a Poisson process with the rate -ln(1 - P(count >=
-    OCCURRENCES)) in each type: the same law as by a count of every type, and quicker.
-
-    Parameters
-    ----------
-    rates : numpy.ndarray of float64, shape (V,)
-        Expected counts, falling.
-    n_often : int
-        The first types, of which every count is drawn; the others are seldom.
-    """
-
-    def __init__(self, rates: np.ndarray, n_often: int) -> None:
-        self._often, self._seldom = rates[:n_often], rates[n_often:]
-        self._reach = gammainc(OCCURRENCES, self._seldom)  # P(count >= OCCURRENCES)
-        self._hazard = -np.log1p(-self._reach).cumsum()
-
-    def draw_reached(self, rng: np.random.Generator) -> _Reached:
-        """Draw the seldom types that reach `OCCURRENCES`."""
-        total = self._hazard[-1] if len(self._hazard) else 0.0
-        points = np.sort(rng.random(rng.poisson(total))) * total
-        places = np.searchsorted(self._hazard, points, side="right")
-        types = places[np.diff(places, prepend=-1) > 0]
-        # When the tokens of a type come at times between 0 and its rate, that of the last needed.
-        times = gammaincinv(OCCURRENCES, rng.random(len(types)) * self._reach[types])
-        return _Reached(
-            types, OCCURRENCES + rng.poisson(np.maximum(self._seldom[types] - times, 0))
-        )
-
-    def counts(self, rng: np.random.Generator, reached: _Reached, types: np.ndarray) -> np.ndarray:
-        """Return counts of all types that are not seldom, and of these seldom `types` (T,)."""
-        found = np.empty(len(types), np.int64)
-        known = np.zeros(len(types), bool)
-        known[np.searchsorted(types, reached.types)] = True
-        found[known] = reached.counts
-        left = np.flatnonzero(~known)
-        while len(left):  # they are known not to reach OCCURRENCES
-            found[left] = rng.poisson(self._seldom[types[left]])
-            left = left[found[left] >= OCCURRENCES]
-        return np.concatenate([rng.poisson(self._often), found])
-
-
-def law_p(
-    samples: Halves, fitted: Halves, n: int, ranks: int | None, seed: int, purpose: str
-) -> float:
-    """Test a text against Zipf's law with the exponent of a text, by Monte Carlo.
-
-    Parameters
-    ----------
-    samples : Halves
-        The text that is tested.
-    fitted : Halves
-        The text that the exponent is fitted to: the same object, or the reference.
-    n : int
-        Draws; both texts are drawn from the law, and the exponent is fitted again each time.
-    ranks : int or None
-        Ranks that are compared at most.
-    seed, purpose : int, str
-        Draw b is from the stream (`seed`, `purpose`, b).
-
-    Returns
-    -------
-    float
-        NaN without draws or where the fit is not defined: below 30 ranks in a half.
-    """
-    s = fitted.exponent
-    if not n or math.isnan(s) or samples.too_few or fitted.too_few:
-        return math.nan
-    observed = samples.distance(s)
-    law = _Law(samples, s, ranks)
-    other = None if fitted is samples else _Law(fitted, s, ranks)
-    drawn = np.empty(n)
-    for b in range(n):
-        rng = stream(seed, purpose, b)
-        replicate = law.draw(rng)
-        at = (replicate if other is None else other.draw(rng)).exponent
-        drawn[b] = 1.0 if math.isnan(at) else replicate.distance(at)
-    return monte_carlo_p(observed, drawn)

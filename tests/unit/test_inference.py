@@ -29,7 +29,8 @@ from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
-from beyond_perplexity.tendencies.zipf_split import Halves, law_p, rank_order, split_fit
+from beyond_perplexity.tendencies.zipf_law import Law, law_p
+from beyond_perplexity.tendencies.zipf_split import Halves, rank_order, split_fit
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)

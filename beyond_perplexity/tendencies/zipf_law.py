@@ -131,26 +131,31 @@ class Law:
 
     def _by_rank(self, rng: np.random.Generator, own: np.ndarray, other: np.ndarray) -> _Ranked:
         """Put counts of types (w, T) into the order of the other half's own counts."""
-        chosen = np.flatnonzero(own >= OCCURRENCES)
-        draws, columns = np.divmod(chosen, own.shape[1])
+        reached = own >= OCCURRENCES
+        sizes = np.count_nonzero(reached, axis=1)
+        chosen = np.flatnonzero(reached)
         counts = own.ravel()[chosen]
-        most = int(counts.max(initial=0))
+        begins = np.repeat(np.arange(len(own)) * own.shape[1], sizes)
         # A number for each type that sorts by falling count, then at random, and holds its column.
+        most = int(counts.max(initial=0))
         column_bits = own.shape[1].bit_length()
         tie_bits = min(_TIE_BITS, 62 - column_bits - most.bit_length())
-        keys = (most - counts) << tie_bits
+        keys = most - counts
+        keys <<= tie_bits
         keys += rng.integers(0, 1 << tie_bits, len(keys), np.int64)
-        keys = (keys << column_bits) + columns
-        sizes = np.bincount(draws, minlength=len(own))
-        for part in np.split(keys, np.cumsum(sizes)[:-1]):
+        keys <<= column_bits
+        keys += chosen
+        keys -= begins
+        ends = np.cumsum(sizes)
+        for part in np.split(keys, ends[:-1]):
             part.sort()
-        columns = keys & ((1 << column_bits) - 1)
-        held = other.ravel()[draws * own.shape[1] + columns]
+        keys &= (1 << column_bits) - 1
+        keys += begins
+        held = other.ravel()[keys]
         ranks = sizes if self._ranks is None else np.minimum(sizes, self._ranks)
-        places = np.arange(len(keys)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         ranked = np.zeros((max(int(ranks.max(initial=0)), 1), len(own)))
-        kept = places < ranks[draws]
-        ranked[places[kept], draws[kept]] = held[kept]
+        for draw, (end, size, n) in enumerate(zip(ends, sizes, ranks, strict=True)):
+            ranked[:n, draw] = held[end - size : end - size + n]
         return _Ranked(ranked, ranks)
 
     def draw_fitted(self, rng: np.random.Generator, width: int) -> tuple[DrawnHalves, np.ndarray]:

@@ -94,19 +94,26 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in undated:
             raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
-    for path in map(Path, paths):
-        how: dict[str, Any] = {
-            "format": path.suffix[1:],
-            "metadata": undated[path.suffix],
-            "dpi": 200,
-        }
-        with (
-            package_style(),
-            _texts_alone(figure),
-            _powers_of_ten(figure),
-            atomic_path(path) as temporary,
-        ):
-            figure.savefig(temporary, **how)
+    with package_style(), _texts_alone(figure), _powers_of_ten(figure), _one_layout(figure):
+        for path in map(Path, paths):
+            how: dict[str, Any] = {
+                "format": path.suffix[1:],
+                "metadata": undated[path.suffix],
+                "dpi": 200,
+            }
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, **how)
+            figure.set_layout_engine("none")
+
+
+@contextmanager
+def _one_layout(figure: Figure) -> Iterator[None]:
+    """Let the layout, which takes as long as the drawing, be that of the first file for all."""
+    layout = figure.get_layout_engine()
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(layout)
 
 
 @contextmanager

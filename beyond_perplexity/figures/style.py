@@ -113,7 +113,8 @@ def _one_layout(figure: Figure) -> Iterator[None]:
     try:
         yield
     finally:
-        figure.set_layout_engine(layout)
+        if layout is not None:
+            figure.set_layout_engine(layout)
 
 
 @contextmanager

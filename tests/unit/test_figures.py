@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
-from beyond_perplexity.figures.style import save
+from beyond_perplexity.figures.style import save, single_panel
 from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
@@ -368,3 +368,17 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
     with pytest.raises(InputError, match="needs --measures"):
         plot.main()
+
+
+def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
+    """Oracle: the positions of the panel after one file alone; the engine works again after."""
+    figure, axis = single_panel(3, 2)
+    axis.set_ylabel("a label")
+    save(figure, [tmp_path / "a.svg"])
+    alone = axis.get_position().bounds
+    save(figure, [tmp_path / "b.svg", tmp_path / "b.pdf", tmp_path / "b.png"])
+    assert axis.get_position().bounds == pytest.approx(alone)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    axis.set_ylabel("a label\nof two lines")
+    save(figure, [tmp_path / "c.pdf"])
+    assert axis.get_position().bounds[0] > alone[0]

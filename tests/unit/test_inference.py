@@ -15,7 +15,7 @@ from itertools import combinations, product
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import binom, poisson
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from beyond_perplexity.tendencies import document_measures, zipf_split
@@ -29,7 +29,6 @@ from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
-from beyond_perplexity.tendencies.zipf_law import Law, law_p
 from beyond_perplexity.tendencies.zipf_split import Halves, rank_order, split_fit
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
@@ -456,49 +455,6 @@ def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:
 def test_the_split_fit_finds_the_exponent(s):
     halves = zipf_halves(np.random.default_rng(round(10 * s)), s, 10**6)
     assert halves.exponent == pytest.approx(s, rel=0.01)
-
-
-@pytest.mark.parametrize("s", [1.1, 1.5])
-def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
-    """Oracle: the binomial distribution of rejections; a law that is bent is rejected."""
-    repeats = 60
-    rejected = [0, 0]
-    for repeat in range(repeats):
-        rng = np.random.default_rng([round(10 * s), repeat])
-        own, other = zipf_halves(rng, s, 16_000), zipf_halves(rng, s, 16_000)
-        assert not any(halves.too_few for halves in (own, other))
-        rejected[0] += law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
-        rejected[1] += law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
-    assert max(rejected) <= binom.isf(1e-3, repeats, 0.05)
-    k = np.arange(1, 201)
-    bent = Halves((np.round(np.where(k < 30, 3e3 / k, 3e3 * 30 / k**2)),) * 2)
-    assert law_p(bent, bent, 19, 10_000, 0, "test") == pytest.approx(0.05)
-
-
-def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
-    """Oracle: expected ranks and tokens of independent Poisson counts, summed over all types."""
-    own = zipf_halves(np.random.default_rng(0), 1.1, 16_000)
-    law, draws = zipf_split._Law(own, 1.1, None), 400
-    weights = np.arange(1, 200_001) ** -1.1
-    second, first = (weights * held.sum() / weights[: len(held)].sum() for held in own.ranked)
-    found = []
-    for b in range(draws):
-        by_first, by_second = law.draw(np.random.default_rng(b)).ranked
-        tails = [held[len(held) // 2 :].sum() for held in (by_first, by_second)]
-        found.append([len(by_first), len(by_second), by_first.sum(), by_second.sum(), *tails])
-    in_first, in_second = (poisson.sf(9, rates) for rates in (first, second))
-    sums = [in_first.sum(), in_second.sum(), in_first @ second, in_second @ first]
-    means, errors = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(draws)
-    assert (np.abs(means[:4] - sums) < 4 * errors[:4]).all()
-    plain = []
-    for b in range(draws):
-        rng = np.random.default_rng([1, b])
-        sides = [rng.poisson(rates) for rates in (first, second)]
-        orders = [rank_order(counts, None, rng) for counts in sides]
-        held = sides[1][orders[0]], sides[0][orders[1]]
-        plain.append([each[len(each) // 2 :].sum() for each in held])
-    spread = np.hypot(errors[4:], np.std(plain, axis=0) / math.sqrt(draws))
-    assert (np.abs(means[4:] - np.mean(plain, axis=0)) < 4 * spread).all()
 
 
 def test_the_interval_of_the_split_fit_leaves_documents_out(tmp_path):

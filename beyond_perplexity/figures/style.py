@@ -103,7 +103,7 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
             }
             with atomic_path(path) as temporary:
                 figure.savefig(temporary, **how)
-            figure.set_layout_engine("none")
+            figure.set_layout_engine(None)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,8 @@ class Audit(Result):
             table,
             text="\n".join(lines),
             summary={**summary, "rosetta": others},
-            tables={"rosetta": lambda: rosetta} if others else {},
-            figures={"deviations": lambda: _draw(table)},
+            tables={"rosetta": rosetta} if others else {},
+            figures={"deviations": partial(_draw, table)},
         )
 
 

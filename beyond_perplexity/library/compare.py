@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
@@ -21,9 +21,6 @@ from beyond_perplexity.report.compare import (
     run_comparison,
 )
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NAMES = ("reference", "samples")
 
@@ -155,7 +152,7 @@ def _result(found: Comparison) -> Result:
         found.measures,
         text=comparison_text(found),
         summary={"groups": found.groups, "exchanged": found.exchanged},
-        tables={name: partial(_same, one) for name, one in held.items() if one is not None},
+        tables={name: one for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},
     )
 
@@ -185,7 +182,3 @@ def _check_format(kind: str, **given: Any) -> None:
     for name, one in given.items():
         if kind != AUTOMATIC and one is not None and not isinstance(one, str | os.PathLike):
             raise InputError(f"format: {name} is no path; leave it out, and name files by suffix")
-
-
-def _same(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame

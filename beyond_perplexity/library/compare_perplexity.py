@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
@@ -20,6 +21,10 @@ from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 _FIGURE = "tendencies/perplexity_differences"
 
@@ -89,12 +94,14 @@ def compare_perplexity(
         record = run_record("scripts/compare_perplexity.py", options._asdict(), seed=seed)
         write_shard(output, PERPLEXITY_DIFFERENCES, table, record)
 
-    def draw() -> Any:
-        from beyond_perplexity.figures import draw_figure
+    figures = {"differences": partial(_draw, frame, labels)}
+    return Result("compare_perplexity", table, text=text, figures=figures)
 
-        return draw_figure(_FIGURE, {"perplexity_differences": frame}, labels)
 
-    return Result("compare_perplexity", table, text=text, figures={"differences": draw})
+def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
+    from beyond_perplexity.figures import draw_figure
+
+    return draw_figure(_FIGURE, {"perplexity_differences": frame}, labels)
 
 
 def _paths(scores: Any, given: GivenFiles) -> dict[str, str]:

@@ -137,7 +137,7 @@ def perplexity(
             found = score_file(options)
     from beyond_perplexity.library.perplexity_rows import perplexity_by_unit  # late: pandas
 
-    tables = {"documents": lambda: found.documents} if found.documents is not None else {}
+    tables = {"documents": found.documents} if found.documents is not None else {}
     table = perplexity_by_unit(found.summary)
     text = table.to_string(index=False)
     return Result("perplexity", table, text=text, summary=found.summary, tables=tables)

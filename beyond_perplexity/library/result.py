@@ -33,10 +33,11 @@ class Result:
         The same in words or rounded, as the command prints it.
     summary : dict, optional
         Single numbers and what they are of; JSON-safe.
-    tables : dict of str to callable, optional
-        Further tables; each is made when it is first asked for.
+    tables : dict of str to DataFrame, Table, or callable, optional
+        Further tables; one of a callable is made when it is first asked for.
     figures : dict of str to callable, optional
-        Figures; each is drawn when it is asked for.
+        Figures; each is drawn when it is asked for. No callable is a lambda or local: results go
+        from process to process.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Result:
         *,
         text: str = "",
         summary: Mapping[str, Any] | None = None,
-        tables: Mapping[str, Callable[[], Any]] | None = None,
+        tables: Mapping[str, Any] | None = None,
         figures: Mapping[str, Callable[[], Figure]] | None = None,
     ) -> None:
         self.name, self.text = name, text
@@ -86,9 +87,9 @@ class Result:
         InputError
             When there is none of the name.
         """
-        made = _named(self._tables, name, "table")()
-        frame = frame_of(made)
-        self._tables[name] = lambda: frame
+        held = _named(self._tables, name, "table")
+        frame: pd.DataFrame = frame_of(held() if callable(held) else held)
+        self._tables[name] = frame
         return frame.copy()
 
     @property
@@ -114,7 +115,8 @@ class Result:
         InputError
             When there is none of the name, or the data are too few for it.
         """
-        return _named(self._figures, name, "figure")()
+        figure: Figure = _named(self._figures, name, "figure")()
+        return figure
 
     def to_json(self) -> str:
         """Return the summary and the main table as a JSON object.
@@ -156,7 +158,7 @@ class Result:
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
-def _named(held: Mapping[str, Callable[[], Any]], name: str, kind: str) -> Callable[[], Any]:
+def _named(held: Mapping[str, Any], name: str, kind: str) -> Any:
     if not isinstance(name, str) or name not in held:
         known = ", ".join(held) or "none"
         raise InputError(f"{kind}: there is no {name!r}; there are: {known}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from matplotlib.figure import Figure
 
 import beyond_perplexity
 from beyond_perplexity import errors
+from beyond_perplexity.auditing.evidence import Finding
 from beyond_perplexity.commands import compare as compare_command
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.library.audit import Audit
 from beyond_perplexity.library.given import GivenFiles
 from beyond_perplexity.library.result import Result
 from tests.unit.latent_tables import model, sample_columns
@@ -321,6 +324,34 @@ def test_weights_from_memory_are_those_of_a_file(tmp_path) -> None:
         beyond_perplexity.estimate(table.drop_columns(["log_q"]))
     with pytest.raises(InputError, match="subset"):
         beyond_perplexity.estimate(table, options={"subset": 1})
+
+
+def from_another_process(found: Result) -> Result:
+    """Return the result as a pool of processes hands it over: one's own, pickled."""
+    return pickle.loads(pickle.dumps(found))
+
+
+@pytest.mark.parametrize("kind", ["compare", "compare_perplexity", "estimate", "audit"])
+def test_results_go_from_process_to_process(kind, compared) -> None:
+    made = {
+        "compare": lambda: compared,
+        "compare_perplexity": lambda: beyond_perplexity.compare_perplexity(
+            {"a": scores(1, 0.0), "b": scores(2, 0.2)}, flips=99
+        ),
+        "estimate": lambda: beyond_perplexity.estimate(pa.table(dict(SAMPLES)), options=QUICK),
+        "audit": lambda: Audit(
+            "m", [Finding("normalization", True, 0.0, 0.0, 1, "all are", "numbers")], []
+        ),
+    }[kind]()
+    again = from_another_process(made)
+    assert type(again) is type(made)
+    assert again.to_json() == made.to_json()
+    assert (again.tables, again.figures) == (made.tables, made.figures)
+    for name in made.tables:
+        pd.testing.assert_frame_equal(again.table_of(name), made.table_of(name))
+    for name in list(made.figures)[:2]:
+        assert isinstance(again.figure(name), Figure)
+    assert from_another_process(again).tables == made.tables  # tables that were asked for as well
 
 
 def test_scores_of_pairs_need_no_model() -> None:

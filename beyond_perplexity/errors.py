@@ -55,6 +55,10 @@ class InputError(Exception):
     """
 
 
+class NothingToShowError(InputError):
+    """The data hold nothing of what a figure shows, as those of a few texts may."""
+
+
 def run_command(main: Callable[[], None]) -> None:
     """Run the main function of a command; what the user can mend ends it with one line.
 

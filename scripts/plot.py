@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.style import save
+from beyond_perplexity.figures.style import note_alone, save
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 
 
@@ -21,7 +22,12 @@ def main() -> None:
     options = parser.parse_args()
     given = read_inputs(options.figure, FIGURES[options.figure], options)
     labels = Labels.from_json(options.labels)
-    save(draw_figure(options.figure, given, labels), options.output)
+    try:
+        figure = draw_figure(options.figure, given, labels)
+    except NothingToShowError as error:
+        remark(f"warning: figure {options.figure}: {error}")
+        figure = note_alone(f"Nothing to draw: {error}.")
+    save(figure, options.output)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
@@ -37,7 +37,7 @@ def _best(estimates: pd.DataFrame) -> pd.DataFrame:
     titles = {method: one.title for method, one in load_estimators().items()}
     instance = finite_bounds(estimates, MARKS)
     if instance.empty:
-        raise InputError("there is nothing to draw: the table has no finite bound")
+        raise NothingToShowError("the table has no finite bound")
     # Each size of a beam has a strict bound; of several stochastic ones the lowest is shown.
     size = instance["beam_size"].where(instance["bound"] == STRICT)
     instance = instance.assign(
@@ -91,7 +91,7 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table has no finite bound.
     """
     chosen, brackets = _best(estimates), _brackets(withdraw_claims(estimates, gaps))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.contrastive_rows import (
     CONTRAST_UNITS,
     normalized_models,
@@ -82,7 +82,7 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table has no contrastive entropy.
     """
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
@@ -128,12 +128,12 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When no model was measured in training.
     """
     measured = table[np.isfinite(table["contrastive_entropy"].astype(float))]
     if measured.empty:
-        raise InputError("the training curves hold no contrastive entropy to draw")
+        raise NothingToShowError("the training curves hold no contrastive entropy to draw")
     models = labels.sort_models(measured["model"])
     looks = Looks(labels, _sources(models))
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
@@ -167,7 +167,7 @@ def entropy_by_margin(
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When none of these models has a contrastive entropy.
     """
     with package_style():
@@ -176,7 +176,9 @@ def entropy_by_margin(
         rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
         rows = rows[np.isfinite(rows["value"])]
         if rows.empty:
-            raise InputError("the contrasts have no model that is trained against distortion")
+            raise NothingToShowError(
+                "the contrasts have no model that is trained against distortion"
+            )
         shown = labels.sort_models(rows["model"])
         looks = Looks(labels, _sources(sorted({*shown, *table["model"]})))
         sizes = sorted({margins[name].size for name in shown})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.schemas.contrastive import SENTENCE_CROSS_ENTROPY
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
@@ -40,7 +40,7 @@ def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
     chosen = contrasts[contrasts["measure"] == measure]
     if chosen.empty:
         held = ", ".join(sorted(set(contrasts["measure"]))) or "none"
-        raise InputError(f"the contrasts have no '{measure}' (they have: {held})")
+        raise NothingToShowError(f"the contrasts have no '{measure}' (they have: {held})")
     ordered = chosen.sort_values("draws", ascending=False, kind="stable")
     return ordered.drop_duplicates(["model", "unit", "level", "base_level"]).sort_index()
 

@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import RAW_READING, Labels, parse_source
 from beyond_perplexity.figures.numbers import STAR_NOTE, shown
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
@@ -106,12 +106,12 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is none of the distances.
     """
     rows = effect_table(table)
     if rows.empty:
-        raise InputError("the measures have no distance to the test set to draw")
+        raise NothingToShowError("the measures have no distance to the test set to draw")
     sources = labels.sort_sources(rows["source"])
     held = {(r["source"], r["tendency"], r["measure"]): r for r in rows.to_dict("records")}
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]

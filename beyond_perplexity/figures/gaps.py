@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
 from beyond_perplexity.importance.gaps import GapRange, gap_ranges
@@ -38,12 +38,12 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table has no estimate.
     """
     held = gaps[gaps["forward"].notna()]
     if held.empty:
-        raise InputError("there is nothing to draw: no simulated document was estimated")
+        raise NothingToShowError("no simulated document was estimated")
     rows = held.to_dict("records")
     ranges = gap_ranges(rows)
     known = [found.most for found in ranges if np.isfinite(found.most)]

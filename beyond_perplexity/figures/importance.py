@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import (
     PAGE_WIDTH,
@@ -161,7 +161,7 @@ def _curve_figure(
 
 def _require(table: pd.DataFrame, what: str) -> None:
     if table.empty:
-        raise InputError(f"there is nothing to draw: the table has no {what}")
+        raise NothingToShowError(f"the table has no {what}")
 
 
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
@@ -181,7 +181,7 @@ def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table is empty.
     """
     instance = curves[curves["aggregation"] == "instance"]
@@ -213,7 +213,7 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table is empty.
     """
     _require(curves, "curves")
@@ -243,7 +243,7 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table is empty.
     """
     chosen = replicates[

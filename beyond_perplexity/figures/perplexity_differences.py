@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, stars
 from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
@@ -139,11 +139,11 @@ def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is no model.
     """
     if table.empty:
-        raise InputError("the differences have no model to draw")
+        raise NothingToShowError("the differences have no model to draw")
     texts = list(dict.fromkeys(table["scored_text"]))
     counts = [table.loc[table["scored_text"] == text, "first"].nunique() for text in texts]
     heights = [0.9 + 0.3 * max(2, count) for count in counts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelation,
     cluster_measures,
@@ -39,14 +39,14 @@ def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: 
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there are fewer than two measures.
     """
     titles = relation_titles(measures, labels)
     pairs = {(row["first"], row["second"]) for row in correlations.to_dict("records")}
     names = [key for key in titles if any(key in pair for pair in pairs)]
     if len(names) < 2:
-        raise InputError("there are fewer than two measures to correlate")
+        raise NothingToShowError("there are fewer than two measures to correlate")
     held = {
         scope: {
             (row["first"], row["second"]): ShownCorrelation(row["value"], row["low"], row["high"])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks, parse_source
 from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.figures.style import (
@@ -122,7 +122,7 @@ def _draw(
     held = set(zip(defined["tendency"], defined["measure"], strict=True))
     shown = [panel for panel in PANELS if panel[:2] in held]
     if not shown:
-        raise InputError("the sample sizes have no measure to draw")
+        raise NothingToShowError("the sample sizes have no measure to draw")
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
     lines = -(-len(shown) // PANEL_COLUMNS)
@@ -167,7 +167,7 @@ def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is none of the measures.
     """
     return _draw(table, labels, ("value", "low", "high"))[0]
@@ -189,7 +189,7 @@ def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is no p-value.
     """
     figure, axes = _draw(table, labels, ("p_value", "p_low", "p_high"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.rows import MEASURES
@@ -59,7 +59,7 @@ def shown_split(splits: Iterable[str]) -> str:
     """Choose the split that is shown where there is room for one: the test split, or the last."""
     found = list(dict.fromkeys(splits))
     if not found:
-        raise InputError("there are no semantic measures to show")
+        raise NothingToShowError("there are no semantic measures to show")
     return "test" if "test" in found else found[-1]
 
 

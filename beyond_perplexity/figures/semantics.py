@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelation,
     cluster_measures,
@@ -91,7 +91,7 @@ def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table has none.
     """
     return _draw_over(table, labels, "models")
@@ -122,11 +122,11 @@ def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table is empty.
     """
     if table.empty:
-        raise InputError("there are no semantic measures to show")
+        raise NothingToShowError("there are no semantic measures to show")
     constants = MeasureOptions()
     figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.3)
     x = np.linspace(0, 1, 201)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
 from beyond_perplexity.tendencies.rows import TENDENCIES
@@ -40,12 +40,12 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is no shift to draw.
     """
     found = table[table["relative"].notna()]
     if found.empty:
-        raise InputError("the sensitivity has no shift to draw")
+        raise NothingToShowError("the sensitivity has no shift to draw")
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 3.6)
     entries = []
     tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]

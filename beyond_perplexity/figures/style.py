@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
@@ -17,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import EXTERNAL, Labels, Looks, is_reference, parse_source
 from beyond_perplexity.foreign_text import drawable
 from beyond_perplexity.storage.outputs import atomic_path
@@ -155,18 +156,20 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def select(curves: pd.DataFrame, curve: str) -> pd.DataFrame:
-    """Take the points of one curve, in the order of x within each source.
+def select(curves: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Take the points of some curves, in the order of x within each source.
 
     Raises
     ------
     InputError
-        When the table has no such curve.
+        When the table has none of these.
     """
-    chosen = curves[curves["curve"] == curve]
+    chosen = curves[curves["curve"].isin(names)]
     if chosen.empty:
         held = ", ".join(sorted(set(curves["curve"]))) or "none"
-        raise InputError(f"the curves have no '{curve}' (they have: {held})")
+        raise NothingToShowError(
+            f"the curves have no {', '.join(map(repr, names))} (they have: {held})"
+        )
     return chosen.sort_values(["source", "x"], kind="stable")
 
 
@@ -207,7 +210,7 @@ def panels(
     """
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     if not decodings:
-        raise InputError("there is nothing to draw: the table has no source but the reference")
+        raise NothingToShowError("the table has no source but the reference")
     rows, n = len(ylabels), len(decodings)
     columns = n if rows > 1 or n <= 4 else 3
     lines = rows if rows > 1 else -(-n // columns)
@@ -237,6 +240,15 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
     """Lay out a figure of one panel, inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def note_alone(note: str) -> Figure:
+    """Draw a note in the place of a figure that the data hold nothing for."""
+    with package_style():
+        figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.2)
+        axis.set_axis_off()
+        axis.text(0.5, 0.5, fill(note, 56), ha="center", va="center", transform=axis.transAxes)
+    return figure
 
 
 def draw_line(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
@@ -68,12 +68,12 @@ def training(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When the table has no finite perplexity.
     """
     finite = table[table["perplexity"].notna() & (table["perplexity"] < float("inf"))]
     if finite.empty:
-        raise InputError("the training curves hold no finite perplexity to draw")
+        raise NothingToShowError("the training curves hold no finite perplexity to draw")
     models = labels.sort_models(finite["model"])
     sources = [f"{model}/-" for model in models]
     looks = Looks(labels, sources)

@@ -198,7 +198,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Three rows: against the Poisson law with the sample's own Heaps parameters, with the test set's
     parameters, and against the test set's documents of that length. A column per decoding. The
-    faint line has every length, the strong one is the running median of 15 lengths.
+    faint line has every length, the strong one is the running median of 15 lengths. Where no text
+    has a length of the test set, the last row is empty.
 
     Parameters
     ----------
@@ -214,10 +215,11 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
-        When a curve is missing.
+    NothingToShowError
+        When there is none of the curves.
     """
-    rows = [select(table, curve) for curve in KS_ROWS]
+    drawn = select(table, *KS_ROWS)
+    rows = [drawn[drawn["curve"] == curve] for curve in KS_ROWS]
     sources = labels.sort_sources({name for curves in rows for name in curves["source"]})
     looks = Looks(labels, sources)
     reference = literal(labels.human())

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks, parse_source, reference_in
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
@@ -64,13 +64,13 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
 
     Raises
     ------
-    InputError
+    NothingToShowError
         When there is none of the measures.
     """
     rows = table[table["tendency"] == "vocabulary"]
     held = [name for name in _MEASURES if name in set(rows["measure"])]
     if not held:
-        raise InputError("the measures have no tendency 'vocabulary' to draw")
+        raise NothingToShowError("the measures have no tendency 'vocabulary' to draw")
     humans = {reference_in(name): name for name in rows["vocabulary"]}
     sources = labels.sort_sources([*humans, *rows["source"]])
     looks = Looks(labels, sources)

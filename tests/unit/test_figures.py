@@ -17,7 +17,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import save, single_panel
@@ -350,6 +350,26 @@ def test_errors_say_what_is_wrong() -> None:
 def test_bad_labels(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Labels.from_json(text)
+
+
+def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, capsys) -> None:
+    """Where no length is that of a test document; a row that has data keeps it."""
+    curves = make_curves(USUAL)
+    figure = draw("figure_4", curves[curves["curve"] != "ks_types_empirical"], Labels())
+    drawn = [bool(axis.lines) for axis in figure.axes]
+    assert drawn == [True] * 8 + [False] * 4
+    lacking = curves[~curves["curve"].str.startswith("ks_")]
+    with pytest.raises(NothingToShowError, match="the curves have no 'ks_types_model', "):
+        draw("figure_4", lacking, Labels())
+    rows = pa.Table.from_pandas(lacking, CURVES, preserve_index=False)
+    write_shard(tmp_path / "curves.parquet", CURVES, rows, {})
+    flags = ["--figure", "tendencies/figure_4", "--curves", str(tmp_path / "curves.parquet")]
+    output = tmp_path / "figure.svg"
+    monkeypatch.setattr("sys.argv", ["plot", *flags, "--output", str(output)])
+    plot.main()
+    warned = capsys.readouterr().err
+    assert "warning: figure tendencies/figure_4: the curves have no 'ks_types_model'" in warned
+    assert "<svg" in output.read_text()
 
 
 def test_command_draws_from_files(tmp_path, monkeypatch) -> None:

@@ -199,7 +199,7 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     Three rows: against the Poisson law with the sample's own Heaps parameters, with the test set's
     parameters, and against the test set's documents of that length. A column per decoding. The
     faint line has every length, the strong one is the running median of 15 lengths. Where no text
-    has a length of the test set, the last row is empty.
+    has a length of the test set, the last row has no data.
 
     Parameters
     ----------
@@ -227,6 +227,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     figure, placed = panels(sources, labels, xlabel="Length (tokens)", ylabels=titles, height=1.45)
     for decoding, column in placed.items():
         for axis, curves in zip(column, rows, strict=True):
+            if curves.empty:
+                axis.text(0.5, 0.5, "no data", ha="center", transform=axis.transAxes)
             for name in sources:
                 points = curves[curves["source"] == name]
                 if points.empty or parse_source(name).decoding not in ("", decoding):

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 from beyond_perplexity.corpus.external import check_file, read_cleaned
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
-from beyond_perplexity.figures.style import save
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.comparison_input import (
     Body,
@@ -48,6 +46,8 @@ from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
@@ -276,6 +276,8 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
         Folder for the results; made when it is missing. Nothing is written before all is drawn.
         With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
+    from beyond_perplexity.figures.style import save  # late: matplotlib
+
     found = comparison.found
     figures = draw_figures(found)
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:

@@ -6,7 +6,8 @@ from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.style import note_alone, save
+from beyond_perplexity.figures.saving import save
+from beyond_perplexity.figures.style import note_alone
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 

@@ -276,7 +276,7 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
         Folder for the results; made when it is missing. Nothing is written before all is drawn.
         With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
-    from beyond_perplexity.figures.style import save  # late: matplotlib
+    from beyond_perplexity.figures.saving import save  # late: matplotlib
 
     found = comparison.found
     figures = draw_figures(found)

@@ -28,7 +28,7 @@ from beyond_perplexity.figures.contrastive_rows import (
     training_margins,
 )
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.style import save
+from beyond_perplexity.figures.saving import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate

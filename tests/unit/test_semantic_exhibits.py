@@ -23,8 +23,8 @@ from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.clusters import average_linkage, leaf_order
 from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, cluster_measures
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.saving import save
 from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
-from beyond_perplexity.figures.style import save
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings

@@ -7,7 +7,7 @@ from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.style import note_alone
+from beyond_perplexity.figures.style import empty_figure
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 
@@ -27,7 +27,7 @@ def main() -> None:
         figure = draw_figure(options.figure, given, labels)
     except NothingToShowError as error:
         remark(f"warning: figure {options.figure}: {error}")
-        figure = note_alone(f"Nothing to draw: {error}.")
+        figure = empty_figure(f"Nothing to draw: {error}.")
     save(figure, options.output)
 
 

@@ -162,7 +162,7 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def note_alone(note: str) -> Figure:
+def empty_figure(note: str) -> Figure:
     """Draw a note in the place of a figure that the data hold nothing for."""
     with package_style():
         figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.2)

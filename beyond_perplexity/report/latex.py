@@ -1,76 +1,208 @@
-"""A table as LaTeX that goes into a paper as it is, and the files of a table."""
+r"""A table as LaTeX that goes into a paper as it is, in ASCII alone, and the files of a table.
+
+A table is as wide as the page at most: adjustbox shrinks what is wider, and what would become too
+small to read is turned. pdfLaTeX stops at a character that its fonts lack, so every character
+beyond ASCII is written as a command that plain LaTeX knows, any other by its code point, which
+LuaLaTeX and XeLaTeX turn into the character.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from unicodedata import name, normalize
 
-from beyond_perplexity.report.latex_page import (
-    COLUMN_GAP,
-    FloatPage,
-    TableBlock,
-    TablePlan,
-    plan_pages,
-    slant_of,
+from beyond_perplexity.foreign_text import printable
+from beyond_perplexity.report.layout import (
+    Column,
+    Table,
+    csv_text,
+    html_page,
+    neighbours,
+    to_html_table,
 )
-from beyond_perplexity.report.latex_sheets import NOTE_LETTERS, TURNED, UPRIGHT, LetterSize
-from beyond_perplexity.report.latex_text import CODE_POINT, breakable_latex, escape_latex
-from beyond_perplexity.report.layout import Column, Table, csv_text, html_page, to_html_table
 from beyond_perplexity.storage.outputs import write_text
 
+_PASSAGE = 36  # letters of a line of a column of passages
+_HEADING = 12  # letters of a line of a heading, at least
+_TURNED = 110  # letters of a row that is turned
+_LINES = {False: 40, True: 24}  # of cells in one float, upright and turned
 _MOST_FLOATS = 12  # of one table that wait for their page: older LaTeX has room for 18
-_CAPTION_WORD = 10.0  # em of a word that lines of a caption are not stretched for
+_LONG_WORD = 20  # letters of a word that may be broken
+_BREAKS = 8  # letters between its breaks
 _NUMBERED = re.compile(r"Tables? [IVX\d]+( and [IVX\d]+)?: ")
+
+# What a document defines to print a character that has no command by its code point.
+_CODE_POINT = (
+    r"\providecommand{\bpunicode}[1]"
+    r'{\ifdefined\Umathchar\symbol{"#1}\else\texttt{U+#1}\fi}'
+)
+
+_MARKS = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "[": "{[}",  # at the beginning of a row it, and *, would belong to the line end before
+    "*": "{*}",
+    "`": r"\textasciigrave{}",  # no ligature
+    '"': r"\texttt{\char34}",  # curled, and a shorthand of babel, otherwise
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\N{MINUS SIGN}": "$-$",
+    "∞": r"$\infty$",
+    "±": r"$\pm$",
+    "½": r"$\frac{1}{2}$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "†": r"\textdagger{}",
+    "◇": r"$\diamond$",
+    "·": r"$\cdot$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≠": r"$\neq$",
+    "≈": r"$\approx$",
+    "≪": r"$\ll$",
+    "≫": r"$\gg$",
+    "√": r"$\surd$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "→": r"$\rightarrow$",
+    "←": r"$\leftarrow$",
+    "²": "$^{2}$",
+    "³": "$^{3}$",
+    "°": r"$^{\circ}$",
+    "‘": "{`}",
+    "’": "'",
+    "“": "{``}",
+    "”": "{''}",
+    "‐": "-",
+    "§": r"\S{}",
+    "©": r"\copyright{}",
+    "µ": r"$\mu$",
+    "ß": r"\ss{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "ı": r"\i{}",
+    "ς": r"$\varsigma$",
+    "\N{REPLACEMENT CHARACTER}": "?",
+}
+# By the code point of the combining mark.
+_ACCENTS = {
+    0x300: "`",
+    0x301: "'",
+    0x302: "^",
+    0x303: "~",
+    0x304: "=",
+    0x306: "u ",
+    0x307: ".",
+    0x308: '"',
+    0x30A: "r ",
+    0x30B: "H ",
+    0x30C: "v ",
+    0x323: "d ",
+    0x327: "c ",
+    0x331: "b ",
+}
+_DOTLESS = {"i": r"\i", "j": r"\j"}
+_GREEK = re.compile(
+    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|"
+    "upsilon|phi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
+)
+# Greek letters that LaTeX has no command for, as they look like Latin ones.
+_LATIN = dict(
+    zip(
+        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7\u03bf",
+        "ABEZHIKMNOPTXo",
+        strict=True,
+    )
+)
+# What would melt into another mark with itself after it.
+_MELTING = set("-',?!")
 
 
 def to_latex(table: Table) -> str:
     r"""Write a table as LaTeX floats, in ASCII, for pdfLaTeX, LuaLaTeX and XeLaTeX.
 
-    The document needs the package booktabs, and rotating where the first line says so. Titles that
-    begin with the paper's own number lose it, as LaTeX numbers tables itself.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-
-    Returns
-    -------
-    str
-        ``table*`` environments (``sidewaystable*`` where the table is turned): one, or several
-        under the same number where a page has no room for all of it, as `latex_page.plan_pages`
-        has it. The first has the caption and the label, the last the note.
+    The document needs the packages that the first line names. Titles that begin with the paper's
+    own number lose it, as LaTeX numbers tables itself. A table of many rows goes on in further
+    floats under the same number; the first has the caption and the label, the last the note.
     """
-    plan = plan_pages(table)
-    packages = "booktabs, rotating" if plan.turned else "booktabs"
-    floats = [line for place in range(len(plan.pages)) for line in _float(table, plan, place)]
-    defined = [CODE_POINT] if any("\\bpunicode" in line for line in floats) else []
+    widths = [_letters(table, place) for place in range(len(table.columns))]
+    turned = sum(widths) + 2 * len(widths) > _TURNED
+    parts = _parts(table.rows, widths, _LINES[turned])
+    floats = [line for place in range(len(parts)) for line in _float(table, parts, place, turned)]
+    defined = [_CODE_POINT] if any("\\bpunicode" in line for line in floats) else []
+    packages = "adjustbox, booktabs, rotating" if turned else "adjustbox, booktabs"
     return "\n".join([rf"% needs \usepackage{{{packages}}}", *defined, *floats, ""])
 
 
-def _float(table: Table, plan: TablePlan, place: int) -> Iterator[str]:
+def _letters(table: Table, place: int) -> int:
+    """Count the letters of the widest line of a column."""
+    column = table.columns[place]
+    cells = max((len(row[place]) for row in table.rows), default=0)
+    words = max(map(len, column.title.split()), default=0)
+    return max(min(cells, _PASSAGE) if column.wraps else cells, words)
+
+
+def _parts(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], lines: int
+) -> list[list[Sequence[str]]]:
+    """Deal rows out to floats of so many lines."""
+    parts: list[list[Sequence[str]]] = [[]]
+    left = lines
+    for row in rows:
+        high = max(-(-len(cell) // max(1, width)) for cell, width in zip(row, widths, strict=True))
+        if high > left and parts[-1]:
+            parts.append([])
+            left = lines
+        parts[-1].append(row)
+        left -= high
+    return parts
+
+
+def _float(
+    table: Table, parts: Sequence[Sequence[Sequence[str]]], place: int, turned: bool
+) -> Iterator[str]:
     """Write the lines of one float."""
-    environment = "sidewaystable*" if plan.turned else "table*"
-    width = (TURNED if plan.turned else UPRIGHT).width
-    title = breakable_latex(_title(table), _CAPTION_WORD)
+    environment = "sidewaystable*" if turned else "table*"
+    title = breakable_latex(_title(table))
     yield rf"\begin{{{environment}}}"
     yield r"\centering"
-    yield r"\setlength{\emergencystretch}{3em}"
     if place == 0:
         yield rf"\caption{{{title}.}}"
         yield rf"\label{{tab:{table.name}}}"
     else:
         yield r"\addtocounter{table}{-1}"
         yield rf"\caption[]{{{title} (continued).}}"
-    yield rf"\fontsize{{{plan.size.points:g}}}{{{plan.size.line:g}}}\selectfont"
-    yield rf"\setlength{{\tabcolsep}}{{{COLUMN_GAP / 2:g}pt}}"
-    yield from _page(table, plan.pages[place], plan.size)
-    if table.note and place == len(plan.pages) - 1:
-        yield r"\par\smallskip"
-        yield rf"\fontsize{{{NOTE_LETTERS.points:g}}}{{{NOTE_LETTERS.line:g}}}\selectfont"
-        note = breakable_latex(table.note, width / NOTE_LETTERS.em)
-        yield rf"\parbox{{{width:g}pt}}{{\raggedright {note}}}"
+    page = r"\textwidth" if turned else r"\textheight"
+    yield rf"\begin{{adjustbox}}{{max totalheight=0.8{page}}}"
+    yield r"\begin{minipage}{\linewidth}\centering"
+    yield rf"\begin{{adjustbox}}{{max width=\linewidth, max totalheight=0.6{page}}}"
+    yield from _tabular(table, parts[place])
+    yield r"\end{adjustbox}"
+    if table.note and place == len(parts) - 1:
+        yield rf"\par\smallskip\footnotesize\raggedright {breakable_latex(table.note)}"
+    yield r"\end{minipage}"
+    yield r"\end{adjustbox}"
     yield rf"\end{{{environment}}}"
     if (place + 1) % _MOST_FLOATS == 0:
         yield r"\clearpage"
@@ -81,76 +213,58 @@ def _title(table: Table) -> str:
     return (plain[:1].upper() + plain[1:]).rstrip(".")
 
 
-def _page(table: Table, page: FloatPage, size: LetterSize) -> Iterator[str]:
-    for number, block in enumerate(page.blocks):
-        if number:
-            yield r"\par\medskip"
-        yield from _tabular(table, block, size)
-
-
-def _tabular(table: Table, block: TableBlock, size: LetterSize) -> Iterator[str]:
-    fitted = block.fitted
-    columns = [table.columns[place] for place in fitted.places]
-    widths = fitted.widths
-    shape = "".join(_shape(column, width) for column, width in zip(columns, widths, strict=True))
-    yield rf"\begin{{tabular}}{{@{{}}{shape}@{{}}}}"
+def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    sides = ["l" if column.text or column.wraps else "r" for column in table.columns]
+    passage = rf"p{{{_PASSAGE / 2:g}em}}"
+    shapes = (
+        passage if column.wraps else side for column, side in zip(table.columns, sides, strict=True)
+    )
+    yield rf"\begin{{tabular}}{{@{{}}{''.join(shapes)}@{{}}}}"
     yield r"\toprule"
-    yield from _group_lines(block)
+    yield from _group_lines(table.columns)
     heads = (
-        _stacked(lines, "l" if column.text or column.wraps else "r")
-        for lines, column in zip(fitted.heads, columns, strict=True)
+        rf"\raggedright {breakable_latex(column.title)}"
+        if column.wraps
+        else _stacked(column.title, _letters(table, place), sides[place])
+        for place, column in enumerate(table.columns)
     )
     yield " & ".join(heads) + r" \tabularnewline"
     yield r"\midrule"
-    for row in table.rows[block.first : block.last]:
-        cells = (
-            _cell(column, row[place], width, size)
-            for column, place, width in zip(columns, fitted.places, widths, strict=True)
-        )
+    for row in rows:
+        cells = (_cell(column, cell) for column, cell in zip(table.columns, row, strict=True))
         yield " & ".join(cells) + r" \tabularnewline"
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
 
-def _group_lines(block: TableBlock) -> Iterator[str]:
+def _group_lines(columns: Sequence[Column]) -> Iterator[str]:
     """Write what stands over groups of columns, with the rules below."""
     spans, rules, place = [], [], 1
-    for lines, number in block.fitted.group_heads:
-        if any(lines):
-            spans.append(rf"\multicolumn{{{number}}}{{c}}{{{_stacked(lines, 'c')}}}")
+    for heading, number in neighbours(columns):
+        shown = _stacked(heading, _HEADING * number, "c")
+        spans.append(rf"\multicolumn{{{number}}}{{c}}{{{shown}}}" if heading else "")
+        if heading:
             rules.append(rf"\cmidrule(lr){{{place}-{place + number - 1}}}")
-        else:
-            spans.append("")
         place += number
     if rules:
         yield " & ".join(spans) + r" \tabularnewline"
         yield "".join(rules)
 
 
-def _shape(column: Column, width: float | None) -> str:
-    if width is not None:
-        return rf"p{{{width:.1f}pt}}"
-    return "l" if column.text or column.wraps else "r"
-
-
-def _stacked(lines: tuple[str, ...], side: str) -> str:
+def _stacked(title: str, letters: int, side: str) -> str:
     """Write a heading, its lines above one another."""
+    lines = textwrap.wrap(printable(title), max(letters, _HEADING)) or [""]
     shown = r" \\ ".join(map(escape_latex, lines))
     return shown if len(lines) == 1 else rf"\shortstack[{side}]{{{shown}}}"
 
 
-def _cell(column: Column, cell: str, width: float | None, size: LetterSize) -> str:
+def _cell(column: Column, cell: str) -> str:
     number = cell.rstrip("*")
-    stars = r"\ast " * (len(cell) - len(number))
-    text = escape_latex(number)
-    if width is not None:
-        text = breakable_latex(number, width / size.em / slant_of(column))
-    text += f"$^{{{stars.strip()}}}$" if stars else ""
+    stars = " ".join([r"\ast"] * (len(cell) - len(number)))
+    text = (breakable_latex if column.wraps else escape_latex)(number)
+    text += f"$^{{{stars}}}$" if stars else ""
     text = rf"\textit{{{text}}}" if column.published and text else text
-    return text if width is None else rf"{_SIDES[column.text or column.wraps]} {text}".rstrip()
-
-
-_SIDES = {True: r"\raggedright", False: r"\raggedleft"}
+    return rf"\raggedright {text}" if column.wraps else text
 
 
 def write_table(table: Table, csv: str | Path, latex: str | Path, html: str | Path) -> None:
@@ -159,3 +273,50 @@ def write_table(table: Table, csv: str | Path, latex: str | Path, html: str | Pa
     page = html_page(table.title, to_html_table(table))
     for path, text in ((csv, numbers), (latex, to_latex(table)), (html, page)):
         write_text(path, text)
+
+
+# ---- text ----
+
+
+def escape_latex(text: str) -> str:
+    """Escape text so that LaTeX prints it as it is; ASCII on one line."""
+    marks: list[str] = []  # as they are seen: an accent with its letter
+    for mark in normalize("NFC", printable(text)):
+        if ord(mark) in _ACCENTS and marks and len(marks[-1]) == 1 and marks[-1].isascii():
+            marks[-1] += mark
+        else:
+            marks.append(mark)
+    return "".join(
+        _written(mark) + ("{}" if mark == following and mark in _MELTING else "")
+        for mark, following in pairwise([*marks, ""])
+    )
+
+
+def _written(mark: str) -> str:
+    if mark in _MARKS or mark.isascii():
+        return _MARKS.get(mark, mark)
+    parts = normalize("NFD", mark)
+    letter, accents = parts[0], parts[1:]
+    if not (accents and letter.isascii() and all(ord(accent) in _ACCENTS for accent in accents)):
+        return _greek(mark) or rf"\bpunicode{{{ord(mark):04X}}}"
+    shown = _DOTLESS.get(letter, _MARKS.get(letter, letter))
+    for accent in accents:
+        shown = rf"\{_ACCENTS[ord(accent)].strip()}{{{shown}}}"
+    return shown
+
+
+def _greek(mark: str) -> str:
+    case, _, letter = name(mark, "").replace("LAMDA", "LAMBDA").partition(" LETTER ")
+    command = {"GREEK SMALL": letter.lower(), "GREEK CAPITAL": letter.capitalize()}.get(case, "")
+    return rf"$\{command}$" if _GREEK.fullmatch(command) else _LATIN.get(mark, "")
+
+
+def breakable_latex(text: str) -> str:
+    """Escape text, and let long words be broken."""
+    written = " ".join(
+        escape_latex(word)
+        if len(word) <= _LONG_WORD
+        else r"\allowbreak{}".join(map(escape_latex, textwrap.wrap(word, _BREAKS)))
+        for word in printable(text).split(" ")
+    )
+    return written.replace(r"\bpunicode", r"\allowbreak{}\bpunicode")

@@ -26,8 +26,7 @@ from beyond_perplexity.report.examples import (
     read_example_samples,
     shorten,
 )
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
@@ -127,7 +126,7 @@ def test_texts_are_no_markup(files) -> None:
     latex = to_latex(table)
     assert r"\input" not in latex
     assert r"\textbackslash{}input\{/etc/passwd\} \$y\_2\textasciicircum{} 50\%" in latex
-    assert re.search(r"p\{[\d.]+pt\}@\{\}\}", latex)  # passages stand last, and wrap
+    assert re.search(r"p\{[\d.]+em\}@\{\}\}", latex)  # passages stand last, and wrap
     csv = table.tidy.to_csv(index=False)
     assert len(csv.splitlines()) == 1 + len(table.rows)
 

@@ -34,8 +34,7 @@ from beyond_perplexity.foreign_text import (
     safe_cell,
     say,
 )
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, csv_text, to_text
 from beyond_perplexity.storage.fingerprint import ROOT
 

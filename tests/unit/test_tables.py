@@ -28,8 +28,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
     stars,
 )
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.latex_text import escape_latex
+from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table
 from beyond_perplexity.report.layout import to_text as as_text
 from beyond_perplexity.report.measured import MEASURED_TABLES, measured_table, table_3

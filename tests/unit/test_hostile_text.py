@@ -7,7 +7,6 @@ implementation without a shortcut; for work, what would take minutes if it were 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import pickle
 import random
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from beyond_perplexity.corpus import markup_limits, penn, readers, restricted_pickle
+from beyond_perplexity.corpus import markup_limits, penn, readers
 from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
@@ -120,27 +119,6 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("kind", ["item", "items", "dict", "set", "frozenset", "old set"])
-def test_what_takes_for_ever_to_hash_is_no_key(tmp_path: Path, kind: str) -> None:
-    buffer = io.BytesIO()
-    writer = pickle._Pickler(buffer, 4)
-    before, after = {
-        "item": (b"\x80\x04}", b"K\x01s."),
-        "items": (b"\x80\x04}(", b"K\x01u."),
-        "dict": (b"\x80\x04(", b"K\x01d."),
-        "set": (b"\x80\x04\x8f(", b"\x90."),
-        "frozenset": (b"\x80\x04(", b"\x91."),
-        "old set": (b"\x80\x04cbuiltins\nset\n](", b"e\x85R."),
-    }[kind]
-    writer.write(before)
-    writer.save(doubled(200))
-    writer.write(after)
-    path = tmp_path / "x.pkl"
-    path.write_bytes(buffer.getvalue())
-    with pytest.raises(InputError, match="as a key or in a set; only dict"):
-        restricted_pickle.load(path)
-
-
 def test_lists_that_stand_in_many_places_are_no_graph(tmp_path: Path) -> None:
     edges = [("r", "Q2")] * 3000
     shared = pickle.dumps({f"Q{number}": edges for number in range(3000)})
@@ -148,13 +126,6 @@ def test_lists_that_stand_in_many_places_are_no_graph(tmp_path: Path) -> None:
         list(graph(tmp_path, shared).triples())
     own = pickle.dumps({f"Q{number}": [("r", "Q2")] * 3 for number in range(100)})
     assert len(list(graph(tmp_path, own).triples())) == 300
-
-
-def test_a_pickle_gives_nothing_a_state(tmp_path: Path) -> None:
-    path = tmp_path / "x.pkl"
-    path.write_bytes(b"\x80\x02cbuiltins\nset\n}X\x01\x00\x00\x00aK\x01sb.")
-    with pytest.raises(InputError, match="gives an object a state"):
-        restricted_pickle.load(path)
 
 
 # ---- pages ----

@@ -320,7 +320,6 @@ def test_other_classes_are_refused_by_name(
         pickle.dumps("a") + b"more",
         b"\x80\x04\x8d" + (1 << 62).to_bytes(8, "little") + b"x.",  # a string of 4 EiB
         b"\x80\x04\x95" + (1 << 62).to_bytes(8, "little") + b"N.",  # a frame of 4 EiB
-        b"\x80\x02N" + b"r\xff\xff\xff\xff" + b".",  # a memo of 4 Gi places is 32 GiB in C
         b"\x80\x04P1\n.",  # a persistent reference
         b"cbuiltins\nset\n(Nb.",
     ],
@@ -328,9 +327,6 @@ def test_other_classes_are_refused_by_name(
 def test_a_broken_pickle_is_one_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.pkl"
     path.write_bytes(content)
-    if content.endswith(b"\xff\xff."):
-        assert restricted_pickle.load(path) is None
-        return
     with pytest.raises(InputError, match=re.escape(f"{path}: ")):
         restricted_pickle.load(path)
 

@@ -1,9 +1,10 @@
 r"""A table as LaTeX that goes into a paper as it is, in ASCII alone, and the files of a table.
 
-A table is as wide as the page at most: adjustbox shrinks what is wider, and what would become too
-small to read is turned. pdfLaTeX stops at a character that its fonts lack, so every character
-beyond ASCII is written as a command that plain LaTeX knows, any other by its code point, which
-LuaLaTeX and XeLaTeX turn into the character.
+A table is as wide as the page at most: adjustbox shrinks what is wider. What would become too small
+to read is turned, and then parted between its columns; many rows go on in further floats. pdfLaTeX
+stops at a character that its fonts lack, so every character beyond ASCII is written as a command
+that plain LaTeX knows, any other by its code point, which LuaLaTeX and XeLaTeX turn into the
+character.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from unicodedata import name, normalize
@@ -26,10 +28,10 @@ from beyond_perplexity.report.layout import (
 )
 from beyond_perplexity.storage.outputs import write_text
 
-_PASSAGE = 36  # letters of a line of a column of passages
+_PASSAGE = 36  # letters of a line of a column of passages, at least
 _HEADING = 12  # letters of a line of a heading, at least
-_TURNED = 110  # letters of a row that is turned
-_LINES = {False: 40, True: 24}  # of cells in one float, upright and turned
+_ROOM = {False: 100, True: 160}  # letters of a row, upright and turned
+_LINES = {False: 40, True: 24}  # of cells in one float
 _MOST_FLOATS = 12  # of one table that wait for their page: older LaTeX has room for 18
 _LONG_WORD = 20  # letters of a word that may be broken
 _BREAKS = 8  # letters between its breaks
@@ -146,43 +148,79 @@ def to_latex(table: Table) -> str:
     own number lose it, as LaTeX numbers tables itself. A table of many rows goes on in further
     floats under the same number; the first has the caption and the label, the last the note.
     """
-    widths = [_letters(table, place) for place in range(len(table.columns))]
-    turned = sum(widths) + 2 * len(widths) > _TURNED
-    parts = _parts(table.rows, widths, _LINES[turned])
-    floats = [line for place in range(len(parts)) for line in _float(table, parts, place, turned)]
+    turned = _row_letters(_letters(table)) > _ROOM[False]
+    parts = [part for some in _beside(table, _ROOM[turned]) for part in _below(some, turned)]
+    floats = [line for place in range(len(parts)) for line in _float(parts, place, turned)]
     defined = [_CODE_POINT] if any("\\bpunicode" in line for line in floats) else []
     packages = "adjustbox, booktabs, rotating" if turned else "adjustbox, booktabs"
     return "\n".join([rf"% needs \usepackage{{{packages}}}", *defined, *floats, ""])
 
 
-def _letters(table: Table, place: int) -> int:
-    """Count the letters of the widest line of a column."""
-    column = table.columns[place]
-    cells = max((len(row[place]) for row in table.rows), default=0)
-    words = max(map(len, column.title.split()), default=0)
-    return max(min(cells, _PASSAGE) if column.wraps else cells, words)
+def _letters(table: Table, room: int = 0) -> list[int]:
+    """Count the letters of the widest line of each column; passages share what is left of a row."""
+    cells = [max((len(row[place]) for row in table.rows), default=0) for place in _places(table)]
+    words = [max(map(len, column.title.split()), default=0) for column in table.columns]
+    wraps = [column.wraps for column in table.columns]
+    taken = _row_letters([n for n, wrapped in zip(cells, wraps, strict=True) if not wrapped])
+    share = max(_PASSAGE, (room - taken) // max(1, sum(wraps)))
+    return [
+        max(word, min(cell, share) if wrapped else cell)
+        for word, cell, wrapped in zip(words, cells, wraps, strict=True)
+    ]
 
 
-def _parts(
-    rows: Sequence[Sequence[str]], widths: Sequence[int], lines: int
-) -> list[list[Sequence[str]]]:
-    """Deal rows out to floats of so many lines."""
-    parts: list[list[Sequence[str]]] = [[]]
-    left = lines
-    for row in rows:
-        high = max(-(-len(cell) // max(1, width)) for cell, width in zip(row, widths, strict=True))
-        if high > left and parts[-1]:
-            parts.append([])
-            left = lines
-        parts[-1].append(row)
+def _places(table: Table) -> range:
+    return range(len(table.columns))
+
+
+def _row_letters(letters: Sequence[int]) -> int:
+    return sum(letters) + 2 * len(letters)
+
+
+def _beside(table: Table, room: int) -> Iterator[Table]:
+    """Part a table that is too wide between its columns; texts that name a row are repeated."""
+    letters = _letters(table)
+    keys: list[int] = []
+    for place in _places(table)[:-1]:
+        column = table.columns[place]
+        if not column.text or column.wraps or sum(letters[: place + 1]) > room / 2:
+            break
+        keys.append(place)
+    chosen = list(keys)
+    for place in _places(table)[len(keys) :]:
+        if len(chosen) > len(keys) and _row_letters([letters[p] for p in [*chosen, place]]) > room:
+            yield _chosen(table, chosen)
+            chosen = list(keys)
+        chosen.append(place)
+    yield _chosen(table, chosen)
+
+
+def _chosen(table: Table, places: Sequence[int]) -> Table:
+    return replace(
+        table,
+        columns=[table.columns[place] for place in places],
+        rows=[[row[place] for place in places] for row in table.rows],
+    )
+
+
+def _below(table: Table, turned: bool) -> Iterator[Table]:
+    """Deal the rows of a table out to floats of so many lines."""
+    letters = _letters(table, _ROOM[turned])
+    rows: list[Sequence[str]] = []
+    left = _LINES[turned]
+    for row in table.rows:
+        high = max(-(-len(cell) // max(1, n)) for cell, n in zip(row, letters, strict=True))
+        if high > left and rows:
+            yield replace(table, rows=rows)
+            rows, left = [], _LINES[turned]
+        rows.append(row)
         left -= high
-    return parts
+    yield replace(table, rows=rows)
 
 
-def _float(
-    table: Table, parts: Sequence[Sequence[Sequence[str]]], place: int, turned: bool
-) -> Iterator[str]:
+def _float(parts: Sequence[Table], place: int, turned: bool) -> Iterator[str]:
     """Write the lines of one float."""
+    table = parts[place]
     environment = "sidewaystable*" if turned else "table*"
     title = breakable_latex(_title(table))
     yield rf"\begin{{{environment}}}"
@@ -197,7 +235,7 @@ def _float(
     yield rf"\begin{{adjustbox}}{{max totalheight=0.8{page}}}"
     yield r"\begin{minipage}{\linewidth}\centering"
     yield rf"\begin{{adjustbox}}{{max width=\linewidth, max totalheight=0.6{page}}}"
-    yield from _tabular(table, parts[place])
+    yield from _tabular(table, _letters(table, _ROOM[turned]))
     yield r"\end{adjustbox}"
     if table.note and place == len(parts) - 1:
         yield rf"\par\smallskip\footnotesize\raggedright {breakable_latex(table.note)}"
@@ -213,24 +251,22 @@ def _title(table: Table) -> str:
     return (plain[:1].upper() + plain[1:]).rstrip(".")
 
 
-def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _tabular(table: Table, letters: Sequence[int]) -> Iterator[str]:
     sides = ["l" if column.text or column.wraps else "r" for column in table.columns]
-    passage = rf"p{{{_PASSAGE / 2:g}em}}"
-    shapes = (
-        passage if column.wraps else side for column, side in zip(table.columns, sides, strict=True)
-    )
+    columns = list(zip(table.columns, letters, sides, strict=True))
+    shapes = (rf"p{{{n / 2:g}em}}" if column.wraps else side for column, n, side in columns)
     yield rf"\begin{{tabular}}{{@{{}}{''.join(shapes)}@{{}}}}"
     yield r"\toprule"
     yield from _group_lines(table.columns)
     heads = (
         rf"\raggedright {breakable_latex(column.title)}"
         if column.wraps
-        else _stacked(column.title, _letters(table, place), sides[place])
-        for place, column in enumerate(table.columns)
+        else _stacked(column.title, n, side)
+        for column, n, side in columns
     )
     yield " & ".join(heads) + r" \tabularnewline"
     yield r"\midrule"
-    for row in rows:
+    for row in table.rows:
         cells = (_cell(column, cell) for column, cell in zip(table.columns, row, strict=True))
         yield " & ".join(cells) + r" \tabularnewline"
     yield r"\bottomrule"

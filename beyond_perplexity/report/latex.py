@@ -164,7 +164,7 @@ def _letters(table: Table, room: int = 0) -> list[int]:
     taken = _row_letters([n for n, wrapped in zip(cells, wraps, strict=True) if not wrapped])
     share = max(_PASSAGE, (room - taken) // max(1, sum(wraps)))
     return [
-        max(word, min(cell, share) if wrapped else cell)
+        max(word, min(max(cell, _LONG_WORD), share) if wrapped else cell)
         for word, cell, wrapped in zip(words, cells, wraps, strict=True)
     ]
 

@@ -81,11 +81,6 @@ class Vocabulary(ABC):
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
 
     @property
-    def special_tokens(self) -> dict[str, int]:
-        """Strings that other programs may read as special tokens in a text, with their ids here."""
-        return {"<s>": BOS, "</s>": EOS}
-
-    @property
     def hash(self) -> str:
         """SHA-256 of the description: equal vocabularies have equal hashes."""
         return value_hash(self.describe())

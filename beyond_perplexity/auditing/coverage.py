@@ -12,6 +12,7 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.witness import Witness, numbered_words
+from beyond_perplexity.scoring.special_tokens import special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK
 
 _SHORT, _LONG = 6, 23
@@ -91,9 +92,9 @@ def _added(subject: Subject) -> str:
 
     It then gives ids to the empty text too; under <unk>, where no text has the special token.
     """
-    held = subject.vocabulary
-    empty, some = held.encode(["", "a"])
-    if not len(empty) or not np.isin(empty, [BOS, EOS, UNK, *held.special_tokens.values()]).all():
+    empty, some = subject.vocabulary.encode(["", "a"])
+    special = [BOS, EOS, UNK, *special_ids(subject.vocabulary).values()]
+    if not len(empty) or not np.isin(empty, special).all():
         return ""
     ends = {"beginning": some[0] == empty[0], "end": some[-1] == empty[-1]}
     return " and the ".join(name for name, added in ends.items() if added)

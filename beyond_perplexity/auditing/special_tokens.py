@@ -8,7 +8,7 @@ import numpy as np
 
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.scoring.special_tokens import finder, said_words
+from beyond_perplexity.scoring.special_tokens import finder, said_words, special_ids
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -17,7 +17,7 @@ def check_special_tokens(subject: Subject) -> Evidence:
 
     What the tokenizer adds to any text is not counted here.
     """
-    held = subject.vocabulary.special_tokens
+    held = special_ids(subject.vocabulary)
     special = np.array(sorted({BOS, EOS, *held.values()}))
     plain, *others = subject.vocabulary.encode(["a b", *(f"a {said} b" for said in held)])
     added = int(np.isin(plain, special).sum())

@@ -16,15 +16,20 @@ from typing import Any
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.scoring.documents import ScoredText, score_rows
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 _AT_ONCE = 64  # texts that are scored again
 _NAMED = 3  # tokens that are named at most
 
 
+def special_ids(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the strings that other programs may read as special tokens, with our ids of these."""
+    return getattr(vocabulary, "special_tokens", {"<s>": BOS, "</s>": EOS})
+
+
 def finder(vocabulary: Vocabulary) -> re.Pattern[str]:
     """Return the pattern of the special tokens of a tokenizer, the longest first."""
-    known = sorted(vocabulary.special_tokens, key=len, reverse=True)
+    known = sorted(special_ids(vocabulary), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, known)) or "(?!)")
 
 

@@ -12,7 +12,8 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.witness import Witness, numbered_words
-from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL
+from beyond_perplexity.scoring.special_tokens import special_ids
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK
 
 _SHORT, _LONG = 6, 23
 # Contexts and strides of the long text: none, the default, and strides that do not fit its length.
@@ -73,6 +74,9 @@ def check_beginning(subject: Subject) -> Evidence:
     if literal:
         detail = f"the tokenizer itself adds <s> or </s>, {literal} times: they count twice"
         return Evidence(float(literal), len(subject.encoded), detail)
+    if added := _added(subject):
+        detail = f"the tokenizer itself puts a special token at the {added} of every text: it "
+        return Evidence(1.0, len(subject.encoded), detail + "counts twice")
     found = count_scored(subject, _SHORT, None, None)
     times = float(found.counts[0]) / scale_of(subject)
     off = abs(times - 1)
@@ -81,6 +85,19 @@ def check_beginning(subject: Subject) -> Evidence:
     if wrong is not None and off < 0.5:
         return Evidence(1.0, _SHORT, f"the first token is scored after {wrong}")
     return Evidence(off, _SHORT, detail)
+
+
+def _added(subject: Subject) -> str:
+    """Say at which end of a text the tokenizer puts a special token by itself; empty: none.
+
+    It then gives ids to the empty text too; under <unk>, where no text has the special token.
+    """
+    empty, some = subject.vocabulary.encode(["", "a"])
+    special = [BOS, EOS, UNK, *special_ids(subject.vocabulary).values()]
+    if not len(empty) or not np.isin(empty, special).all():
+        return ""
+    ends = {"beginning": some[0] == empty[0], "end": some[-1] == empty[-1]}
+    return " and the ".join(name for name, added in ends.items() if added)
 
 
 def _wrong_starts(inputs: Sequence[Sequence[int]]) -> str | None:

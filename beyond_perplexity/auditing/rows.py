@@ -52,7 +52,11 @@ CHECKS = {
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
         "precision, a mask of a whole row and damaged weights break it.",
-        implies=("normalization", "continuations", "reserved", "repetition", *_COMPARED, *_SCORED),
+        implies=(
+            *("normalization", "continuations", "possible", "reserved", "repetition"),
+            *_COMPARED,
+            *_SCORED,
+        ),
     ),
     "normalization": Check(
         f"{_HOME}.normalization:check_normalization",
@@ -70,6 +74,13 @@ CHECKS = {
         "What may follow a prefix, its end included, has the prefix' probability together, from "
         "the empty text on. A length penalty and an end that is not scored break it.",
         16.0,
+    ),
+    "possible": Check(
+        f"{_HOME}.possible:check_possible",
+        0.0,
+        "models",
+        "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
+        "trained) leaves none to any: the perplexity of every text is infinite.",
     ),
     "reserved": Check(
         f"{_HOME}.reserved:check_reserved",
@@ -186,6 +197,17 @@ CHECKS = {
         "taken for bytes, and the words of another version of the text, break it.",
         0.0,
         "scoring",
+    ),
+    "special tokens": Check(
+        f"{_HOME}.special_tokens:check_special_tokens",
+        0.0,
+        "tokens",
+        "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
+        "neither ends nor begins there. Tokenizers of transformers read the token unless they are "
+        "given split_special_tokens=True.",
+        0.0,
+        "tokenizer",
+        implies=("beginning", "round trip"),
     ),
     "round trip": Check(
         f"{_HOME}.round_trip:check_round_trip",

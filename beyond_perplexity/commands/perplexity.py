@@ -51,6 +51,12 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
     add("--no-count-eos", action="store_true", help="leave </s> out of log P and of every N")
     add(
+        "--special-tokens",
+        action="store_true",
+        help="read special tokens that the text says, such as <|endoftext|>, as those tokens, as "
+        "lm-eval does (default: as characters)",
+    )
+    add(
         "--speller",
         help="speller of the words that the vocabulary lacks (default: speller.json in the model "
         "folder, or that of the run which the folder is of)",
@@ -72,6 +78,7 @@ SUMMARY_FLAGS = (
     "stride",
     "count_bos",
     "no_count_eos",
+    "special_tokens",
     "per_document",
 )
 

@@ -49,7 +49,7 @@ def cut_sentences(text: str, whole: bool) -> list[list[str]]:
     text : str
         Tokens joined by blanks.
     whole : bool
-        The document is one sentence; else one ends after every run of ``.``, ``!`` and ``?``.
+        The document is one sentence; else one ends as `shallow_trees.sentences` says.
     """
     words = split_words(text)
     return [words] if whole and words else list(sentences(words))

@@ -1,9 +1,9 @@
 """Automatic shallow trees: the phrases of TextBlob's chunker over the tokens of a document.
 
-A sentence ends after a run of ``.``, ``!`` and ``?`` tokens. Under the root ``S`` stand words and
-phrases (NP, VP, PP, ADJP, ADVP); a preposition and what it governs are one ``PP``, at whose edges
-other phrases are cut. Nothing is tokenized again: the leaves of a tree are the tokens of its
-sentence.
+A sentence ends after a run of ``.``, ``!`` and ``?`` tokens and of the quotes and brackets that
+close there. Under the root ``S`` stand words and phrases (NP, VP, PP, ADJP, ADVP); a preposition
+and what it governs are one ``PP``, at whose edges other phrases are cut. Nothing is tokenized
+again: the leaves of a tree are the tokens of its sentence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from beyond_perplexity.corpus.penn import leaves
 
 SENTENCE_LABEL = "S"
 SENTENCE_ENDS = frozenset(".!?")
+_CLOSING = frozenset({*")]}”’»", "''", "-RRB-", "-RSB-", "-RCB-"})
+# What stands right behind a quote that closes, and right before one that opens.
+_BEHIND, _BEFORE = frozenset(",.;:?!)]"), frozenset("([")
 
 Tagged = tuple[str, str, str, str]
 """Word, tag, phrase (``B-NP``, ``I-NP``, ``O``), prepositional phrase (``B-PNP``, ...)."""
@@ -40,7 +43,7 @@ def _chunker() -> Callable[[list[str]], list[Tagged]]:
 
 
 def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Cut a document after every run of tokens that end a sentence.
+    """Cut a document after every run of tokens that end a sentence, and what closes there.
 
     Parameters
     ----------
@@ -52,13 +55,38 @@ def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
     list of str
         Joined they are the document; none is empty.
     """
-    start = 0
-    for position, token in enumerate(tokens, 1):
-        if token in SENTENCE_ENDS and tokens[position : position + 1] not in (["."], ["!"], ["?"]):
-            yield list(tokens[start:position])
-            start = position
+    closing = _closing_quotes(tokens)
+    start, ended = 0, False
+    for place, token in enumerate(tokens):
+        if ended and not (token in SENTENCE_ENDS or token in _CLOSING or place in closing):
+            # a possessive is the same token, so that only those of this sentence are counted
+            single = token == "'" and (
+                tokens[start:place].count("'") % 2 or place + 1 == len(tokens)
+            )
+            if not single:
+                yield list(tokens[start:place])
+                start, ended = place, False
+        ended = ended or token in SENTENCE_ENDS
     if start < len(tokens):
         yield list(tokens[start:])
+
+
+def _closing_quotes(tokens: Sequence[str]) -> set[int]:
+    """Return the places of ``"`` that close: every other one, but where its neighbours say more."""
+    quotes = [place for place, token in enumerate(tokens) if token == '"']
+    found, opened = set(), False
+    for place in quotes:
+        before, behind = tokens[place - 1 : place], tokens[place + 1 : place + 2]
+        if not behind or behind[0] in _BEHIND:
+            opened = True
+        elif not before or before[0] in _BEFORE:
+            opened = False
+        elif place == quotes[-1] and before[0] in SENTENCE_ENDS:  # nothing would close it
+            opened = True
+        if opened:
+            found.add(place)
+        opened = not opened
+    return found
 
 
 def parse_sentence(tokens: Sequence[str]) -> str:

@@ -234,9 +234,8 @@ FIGURES: Rows[Exhibit] = {
         ("semantic_correlations",),
         "Correlation of measures over models",
         "Correlations of the measures over the models, as the paper's Figures 1 and 2 have it (one "
-        "for each corpus): Pearson's below the diagonal, Spearman's above, with 95% intervals; in "
-        "the order of a tree. Of cross-entropy less is better. Both splits are in "
-        "``correlations.parquet``.",
+        "for each corpus), of each split: Pearson's below the diagonal, Spearman's above, with 95% "
+        "intervals; in the order of a tree. Of cross-entropy less is better.",
     ),
     "semantics/figure_2": Exhibit(
         "figures.semantics:correlations_over_sentences",

@@ -103,13 +103,16 @@ def _draw_correlation(axis: Axes, place: tuple[int, int], found: ShownCorrelatio
     axis.text(column, row + 0.24, interval, fontsize=3.9, color=ink, ha="center", va="center")
 
 
-def matrix_figure(measures: int, *, tree: bool = False) -> tuple[Figure, list[Axes]]:
-    """Lay out a matrix of so many measures, with room for a tree on its left or without."""
+def matrix_figure(
+    measures: int, *, tree: bool = False, below: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """Lay out matrices of so many measures below one another, with room for a tree on the left."""
     side = _CELL * max(measures, 4)
     widths = [_TREE, _LABELS + side] if tree else [_LABELS + side]
-    figure = Figure(figsize=(sum(widths), side + 0.95), layout="constrained")
-    axes = figure.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})
-    return figure, list(axes[0])
+    figure = Figure(figsize=(sum(widths), below * (side + 0.95)), layout="constrained")
+    shape = (below, len(widths))
+    axes = figure.subplots(*shape, squeeze=False, gridspec_kw={"width_ratios": widths})
+    return figure, list(axes.flat)
 
 
 def draw_correlations(

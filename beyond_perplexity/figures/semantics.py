@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelation,
+    ShownCorrelations,
     cluster_measures,
     draw_correlations,
     either_way,
@@ -23,6 +24,7 @@ from beyond_perplexity.figures.semantic_rows import (
     pick_predicted,
     shown_split,
     sort_measures,
+    sort_splits,
 )
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
@@ -37,39 +39,45 @@ from beyond_perplexity.semantics.scaling import exponential_scaling, scaled_cosi
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
 
 
+def _held(rows: pd.DataFrame, method: str) -> ShownCorrelations:
+    """Return the correlations of a method by the keys of their two measures."""
+    own = rows[rows["method"] == method]
+    names = [
+        [f"{e}\x1f{m}" for e, m in zip(own[f"{n}_evaluator"], own[f"{n}_measure"], strict=True)]
+        for n in ("first", "second")
+    ]
+    values = map(ShownCorrelation, own["value"], own["low"], own["high"])
+    return dict(zip(zip(*names, strict=True), values, strict=True))
+
+
 def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
+    """Draw a matrix for each split, all in the order of the tree of the split that is shown."""
     rows = table[table["over"] == over]
-    split = shown_split(rows["split"])
-    rows = rows[rows["split"] == split]
-    first = list(zip(rows["first_evaluator"], rows["first_measure"], strict=True))
-    second = list(zip(rows["second_evaluator"], rows["second_measure"], strict=True))
-    names = [name for name in sort_measures([*first, *second]) if name[1] not in SHORT_OF]
+    shown = rows[rows["split"] == shown_split(rows["split"])]
+    found = [
+        pair
+        for n in ("first", "second")
+        for pair in zip(shown[f"{n}_evaluator"], shown[f"{n}_measure"], strict=True)
+    ]
+    names = [name for name in sort_measures(found) if name[1] not in SHORT_OF]
     keys = ["\x1f".join(name) for name in names]
-    held = {}
-    for method in ("pearson", "spearman"):
-        held[method] = {
-            ("\x1f".join(one), "\x1f".join(two)): ShownCorrelation(value, low, high)
-            for one, two, of, value, low, high in zip(
-                first, second, rows["method"], rows["value"], rows["low"], rows["high"], strict=True
-            )
-            if of == method
-        }
-    _, order = cluster_measures(held["spearman"], keys)
+    _, order = cluster_measures(_held(shown, "spearman"), keys)
     titles = [measure_title(names[place], labels) for place in order]
     keys = [keys[place] for place in order]
-    below, above = (
-        [[either_way(held[method], one, two) for two in keys] for one in keys]
-        for method in ("pearson", "spearman")
-    )
-    figure, (axis,) = matrix_figure(len(keys))
-    draw_correlations(axis, titles, below, above)
-    n = int(rows["n"].max())
-    axis.set_xlabel(
-        f"Over {n:,} {_OVER[over]} of the {SPLIT_TITLES.get(split, split)} split.\n"
-        "Below the diagonal: Pearson; above: Spearman. Small: 95% interval;\n"
-        "grey on white: it holds 0, or there is none",
-        fontsize=7,
-    )
+    splits = sort_splits(rows["split"])
+    figure, axes = matrix_figure(len(keys), below=len(splits))
+    for axis, split in zip(axes, splits, strict=True):
+        own = rows[rows["split"] == split]
+        held = [_held(own, method) for method in ("pearson", "spearman")]
+        below, above = ([[either_way(of, x, y) for y in keys] for x in keys] for of in held)
+        draw_correlations(axis, titles, below, above)
+        axis.set_xlabel(
+            f"Over {int(own['n'].max()):,} {_OVER[over]} of the "
+            f"{SPLIT_TITLES.get(split, split)} split.\n"
+            "Below the diagonal: Pearson; above: Spearman. Small: 95% interval;\n"
+            "grey on white: it holds 0, or there is none",
+            fontsize=7,
+        )
     return figure
 
 
@@ -87,7 +95,8 @@ def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        In the order of a tree by Spearman's correlation.
+        A matrix for each split, the validation split above the test split; in the order of a tree
+        by Spearman's correlation in the last.
 
     Raises
     ------

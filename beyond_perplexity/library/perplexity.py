@@ -28,7 +28,7 @@ def _is_arpa(given: Mapping[str, Any]) -> bool:
 def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
-        yield Unused(text, ("cleaned", "tokenized", "speller"))
+        yield Unused(text, ("cleaned", "tokenized", "speller", "special_tokens"))
     else:
         yield Unused("without an ARPA file", ("unk_as", "unk_as_unknown"))
     if given["tokenized"]:
@@ -54,6 +54,7 @@ def perplexity(
     stride: int | None = None,
     count_bos: bool = False,
     no_count_eos: bool = False,
+    special_tokens: bool = False,
     speller: str | Path | None = None,
     group_column: str | None = None,
     per_document: bool | str | Path = True,
@@ -89,6 +90,10 @@ def perplexity(
         Count ``<s>`` in every N.
     no_count_eos : bool
         Leave ``</s>`` out of log P and of every N.
+    special_tokens : bool
+        Read special tokens that the texts say, such as ``<|endoftext|>``, as those tokens, and take
+        the softmax over every row of the output layer, as transformers and lm-evaluation-harness
+        do; else they are characters, and the difference is said. Of models of Hugging Face.
     speller : path, optional
         Speller of the words that the vocabulary lacks (default: that of the model or its run).
     group_column : str, optional
@@ -130,7 +135,8 @@ def perplexity(
             str(model), str(path), arpa=is_arpa, rule=UnknownRule(unk_as, unk_as_unknown),
             field=field, cleaned=cleaned, tokenized=tokenized, context_length=context_length,
             stride=stride, count_bos=count_bos, count_eos=not no_count_eos,
-            speller=None if speller is None else str(speller), group_column=group_column,
+            special_tokens=special_tokens, speller=None if speller is None else str(speller),
+            group_column=group_column,
             per_document=written, keep_documents=bool(per_document), device=device,
         )  # fmt: skip
         with extras_named(), torch_kept(threads):

@@ -34,10 +34,23 @@ class SentenceRNNOptions(Limited):
 class SentenceRNN(UnnormalizedModel):
     """p(W) = e^(−S(W)) / Z with S(W) = Σ_t y(t), y(t) = w · x(t), x(t) = σ(U [x(t−1); w(t)]).
 
-    x(0) = 0 and there are no biases, as the paper's equations 12 to 15 have it. In the authors'
-    program the first vector is that of the first word and the sum has one term more; its weights U
-    and w start at 0 by a division of integers, here by Glorot's rule; and it scales the vectors of
-    words to length 1 after each epoch, which the paper does not say and is not done here.
+    x(0) = 0 and there are no biases, as the paper's equations 12 to 15 have it. The authors'
+    program (github.com/kushalarora/sentenceRNN) goes beyond the paper. It is followed where the
+    options of the training say so, as in ``configs/paper-contrastive.yaml``: one sentence a step,
+    no clipping, λ θ² on U and w alone, vectors of words scaled to length 1 after each epoch, one
+    distortion for all epochs. Not followed:
+
+    - its first state is the vector of the first word, and its sum has N + 1 terms: the vectors of
+      the first two words, then N − 1 states;
+    - U and w start at 0 there by a division of integers, here by Glorot's rule; the vectors of
+      words uniformly in ±4 √(6/V) there, here normally with variance 1;
+    - its learning rate is 0.1 / (1 + 0.001 e) with e from 1, here from 0;
+    - it passes over sentences of one word;
+    - its substitutes are drawn from the types of the file that is distorted, here from the
+      vocabulary, as the paper says; its ids begin with one for unknown words, here with three;
+    - it keeps the weights with the largest contrastive entropy of the validation split at 30% of
+      distortion, the mean of ten draws; here those with the least hinge loss of one draw at the
+      distortion of the training.
 
     References
     ----------
@@ -74,6 +87,12 @@ class SentenceRNN(UnnormalizedModel):
         (before,) = state.memory  # (1, B, H)
         units = self.layer.step(self.embedding(tokens), before[0])  # (B, H)
         return self._terms(units), RecurrentState((units[None],))
+
+    @torch.no_grad()
+    def scale_vectors(self) -> None:
+        """Scale the vectors of words to length 1, in place."""
+        vectors = self.embedding.weight  # (V, H)
+        vectors /= vectors.norm(dim=1, keepdim=True)
 
     def _terms(self, units: Tensor) -> Tensor:
         """Return −y, float64, (...), for units (..., H)."""

@@ -52,6 +52,10 @@ class UnnormalizedModel(ConfiguredModel):
         state : State
         """
 
+    @abstractmethod
+    def scale_vectors(self) -> None:
+        """Scale the vectors of words to length 1, in place."""
+
     def margins(self, batch: Any) -> Tensor:
         """Return log score of each sentence less that of its distortion, nats, float64, (B,).
 

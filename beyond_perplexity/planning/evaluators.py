@@ -157,7 +157,7 @@ class EvaluatorPlan:
         given = dict(self.config["evaluators"][name])
         corpus = given.get("corpus")
         found = {key: self._local(value) for key, value in given.items() if value is not None}
-        for key in ("corpus", "vocabulary", "version"):
+        for key in ("corpus", "vocabulary", *["version"] * (not given.get("path"))):
             found.pop(key, None)
         if given.get("vectors"):
             found["vectors"] = self._options(self.table(name))
@@ -224,7 +224,9 @@ class EvaluatorPlan:
 
 
 def _is_official(given: Mapping[str, Any]) -> bool:
-    return any(given.get(key) is not None for key in ("path", "uni", "bi"))
+    """Return whether all weights are brought: not where a head is trained on an encoder."""
+    brought = any(given.get(key) is not None for key in ("path", "uni", "bi"))
+    return brought and not given.get("pairs")
 
 
 def _resolve(config: Config, name: str) -> str | None:

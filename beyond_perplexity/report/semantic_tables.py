@@ -36,28 +36,30 @@ from beyond_perplexity.tendencies.notes import facts_of
 
 _Models = Mapping[str, Mapping[str, Any]]
 
-# The paper's columns: what they are called, families of evaluators that give them, the measure.
+# The paper's columns: what they are called, families of evaluators that give them, the measure; of
+# InferSent that of equation 6 where an evaluator was trained for it, else the cosine.
 _WORD_VECTORS = ("vectors", "word2vec")
-PAPER_COLUMNS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "bleu_2": ("BLEU-2", (WORDS_EVALUATOR,), "bleu_2"),
-    "bleu_3": ("BLEU-3", (WORDS_EVALUATOR,), "bleu_3"),
-    "bleu_4": ("BLEU-4", (WORDS_EVALUATOR,), "bleu_4"),
-    "cosine": ("Cosine", _WORD_VECTORS, "cosine_scaled"),
-    "wmd": ("WMD", _WORD_VECTORS, "wmd"),
-    "infersent": ("InferSent", ("infersent",), "similarity"),
-    "skipthought": ("SkipThought", ("skipthought",), "similarity"),
-    "transformer": ("Transformer", ("transformer",), "inner"),
-    "perplexity": ("Perplexity", (WORDS_EVALUATOR,), CROSS_ENTROPY),
+PAPER_COLUMNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "bleu_2": ("BLEU-2", (WORDS_EVALUATOR,), ("bleu_2",)),
+    "bleu_3": ("BLEU-3", (WORDS_EVALUATOR,), ("bleu_3",)),
+    "bleu_4": ("BLEU-4", (WORDS_EVALUATOR,), ("bleu_4",)),
+    "cosine": ("Cosine", _WORD_VECTORS, ("cosine_scaled",)),
+    "wmd": ("WMD", _WORD_VECTORS, ("wmd",)),
+    "infersent": ("InferSent", ("infersent",), ("head", "similarity")),
+    "skipthought": ("SkipThought", ("skipthought",), ("similarity",)),
+    "transformer": ("Transformer", ("transformer",), ("inner",)),
+    "perplexity": ("Perplexity", (WORDS_EVALUATOR,), (CROSS_ENTROPY,)),
 }
 
 
 def paper_names(rows: pd.DataFrame, labels: Labels) -> dict[str, MeasureName]:
     """Find what the run has for each column of the paper; of several evaluators the first."""
     found: dict[str, MeasureName] = {}
-    for column, (_, families, measure) in PAPER_COLUMNS.items():
-        for evaluator in dict.fromkeys(rows.loc[rows["measure"] == measure, "evaluator"]):
-            if evaluator_family(evaluator, labels) in families:
-                found.setdefault(column, (str(evaluator), measure))
+    for column, (_, families, measures) in PAPER_COLUMNS.items():
+        for measure in measures:
+            for evaluator in dict.fromkeys(rows.loc[rows["measure"] == measure, "evaluator"]):
+                if evaluator_family(evaluator, labels) in families:
+                    found.setdefault(column, (str(evaluator), measure))
     return found
 
 
@@ -127,7 +129,8 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
     ]
     evaluators = "; ".join(
         f"{PAPER_COLUMNS[column][0]} by {evaluator_title(name, labels)}"
-        for column, (name, _) in names.items()
+        f"{' (trained head, equation 6)' if measure == 'head' else ''}"
+        for column, (name, measure) in names.items()
         if name != WORDS_EVALUATOR
     )
     note = (

@@ -4,6 +4,7 @@ The file is one string of tokens, after the beginning of text where the model ad
 into chunks of n_ctx tokens that share nothing; where the model adds a beginning of text, that
 replaces the first token of each chunk. Only the second half of a chunk is scored, so that each
 prediction sees at least n_ctx / 2 tokens; the other half, and what is left at the end, never is.
+Special tokens that the text says are characters to it.
 
 References
 ----------
@@ -38,7 +39,7 @@ def translate_chunks(speech: Speech) -> list[PrintedNumber]:
     """Return the "Final estimate" of the perplexity."""
     context = min(_CONTEXT, speech.context)
     begins = speech.adds_beginning
-    ids = speech.join("\n")
+    ids = speech.join("\n", literal=True)
     ids = after_beginning(ids) if begins else ids
     how = (
         f"per token of the second halves of chunks of {context} tokens; the others are context "

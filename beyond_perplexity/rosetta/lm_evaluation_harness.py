@@ -29,6 +29,7 @@ _WINDOWS = (
     "windows of {context} tokens that share one token; the beginning of text is seen; the end of a "
     "document is not scored"
 )
+_TWICE = "; the tokenizer adds another beginning of text, which is scored like a token"
 
 
 def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[ScoreWindow]:
@@ -52,6 +53,7 @@ def translate_rolling(speech: Speech) -> list[PrintedNumber]:
     words = sum(len(re.split(r"\s+", text)) for text in speech.texts)
     size = sum(len(text.encode()) for text in speech.texts)
     tokens, how = sum(map(len, encoded)), _WINDOWS.format(context=speech.context)
+    how += _TWICE if speech.adds_beginning else ""
     bits = -log_prob / size / math.log(2) if size else math.nan
     program = "lm-evaluation-harness"
     return [

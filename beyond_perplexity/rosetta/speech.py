@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.scoring.documents import TextKind
 from beyond_perplexity.scoring.scores import ScoreWindow, score_windows
+from beyond_perplexity.scoring.special_tokens import finder, said_words
 from beyond_perplexity.scoring.summary import perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
 
@@ -61,7 +62,7 @@ class Speech:
         """The ids of each document, int64, without a beginning or an end of text."""
         return [self.encode(text) for text in self.texts]
 
-    def encode(self, text: str, special: bool = False) -> np.ndarray:
+    def encode(self, text: str, special: bool = False, literal: bool = False) -> np.ndarray:
         """Return the ids of a text, int64.
 
         Parameters
@@ -70,20 +71,23 @@ class Speech:
         special : bool
             As the model's tokenizer does unless it is told otherwise: it may add a beginning and an
             end of text. A tokenizer of this package adds nothing.
+        literal : bool
+            A special token that the text says is read as characters, not as that token.
         """
         if self.tokenizer is None:
             return np.asarray(self.vocabulary.encode([text])[0], np.int64)
+        self.tokenizer.encode_special_tokens = literal
         ids = self.tokenizer.encode(text, add_special_tokens=special).ids
         return np.asarray(ids, np.int64) + N_SPECIAL
 
-    def join(self, between: str, special: bool = False) -> np.ndarray:
+    def join(self, between: str, special: bool = False, literal: bool = False) -> np.ndarray:
         """Return the ids of the whole text, the documents joined by a string.
 
         Where texts are words joined by blanks, a blank joins them: the model knows nothing else.
         """
         if self.kind == "cleaned":
             return np.concatenate([*self.encoded, np.empty(0, np.int64)])
-        return self.encode(between.join(self.texts), special)
+        return self.encode(between.join(self.texts), special, literal)
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -95,6 +99,14 @@ class Speech:
         tokenizer.no_padding()
         return tokenizer
 
+    @cached_property
+    def said(self) -> str:
+        """The special tokens that the texts say, and how often; empty where they say none."""
+        if self.tokenizer is None:
+            return ""
+        find = finder(self.vocabulary).findall
+        return said_words(Counter(token for text in self.texts for token in find(text)))
+
     @property
     def adds_beginning(self) -> bool:
         """Whether the tokenizer puts a beginning of text before a text unless told otherwise."""
@@ -104,7 +116,12 @@ class Speech:
     @cached_property
     def plain(self) -> LanguageModel:
         """The model with a softmax over every row of its output layer."""
-        return self.model if self.tokenizer is None else _every_row(self.model)
+        if self.tokenizer is None:
+            return self.model
+        # Our ids of special tokens are second names of rows: none of them is counted twice.
+        model: Any = self.model
+        plain: LanguageModel = model.with_impossible([BOS, EOS, UNK])
+        return plain
 
     @torch.no_grad()
     def score(self, windows: Iterator[ScoreWindow]) -> Iterator[tuple[int, np.ndarray]]:
@@ -114,25 +131,6 @@ class Speech:
             found = score_windows(self.plain, batch)
             for window, scores in zip(batch, found, strict=True):
                 yield window.document, scores
-
-
-def _every_row(model: LanguageModel) -> LanguageModel:
-    """Return a model that shares the weights, and gives every row of its output a probability.
-
-    Our ids of special tokens are second names of rows: none of them is counted twice.
-    """
-    output: Any = _parted(model.output)
-    output.register_buffer("impossible", torch.tensor([BOS, EOS, UNK], device=model.device))
-    plain = _parted(model)
-    plain.output = output
-    return plain
-
-
-def _parted(module: Any) -> Any:
-    """Return a copy of a module whose own table of parts can be changed without changing it."""
-    found = copy(module)
-    found._modules, found._buffers = dict(module._modules), dict(module._buffers)
-    return found
 
 
 def after_beginning(ids: np.ndarray) -> np.ndarray:

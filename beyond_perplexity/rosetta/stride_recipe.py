@@ -45,7 +45,10 @@ def translate_stride(speech: Speech) -> list[PrintedNumber]:
     context = speech.context
     stride = min(_STRIDE, max(1, context // 2))
     ids = speech.join(_BETWEEN, special=True)
-    how = f"{context} tokens of context, a window every {stride}; no beginning and no end of text"
+    begins = "the tokenizer's" if speech.adds_beginning else "no"
+    how = (
+        f"{context} tokens of context, a window every {stride}; {begins} beginning, no end of text"
+    )
     if len(ids) < 2 or context < 2:  # the first token of a window is never scored
         return [
             PrintedNumber(

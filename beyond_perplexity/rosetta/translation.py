@@ -19,10 +19,19 @@ def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[Pri
         Model and text.
     programs : sequence of str, optional
         Of `PROGRAMS`; None: all.
+
+    Returns
+    -------
+    list of PrintedNumber
+        A definition also names special tokens that the text says, where the program reads them as
+        tokens: ours does not.
     """
     wanted = [row for name, row in PROGRAMS.items() if programs is None or name in programs]
     numbers: list[PrintedNumber] = []
     for row in wanted:
         function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
-        numbers += function(speech)
+        cause = ""
+        if speech.said and row.reads_special:
+            cause = f"; the text says {speech.said}: a token to this program, characters to ours"
+        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
     return numbers

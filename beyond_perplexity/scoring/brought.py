@@ -25,6 +25,7 @@ from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences
 from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.scoring.documents import DocumentRow, ScoredText, TextKind, row_columns
+from beyond_perplexity.scoring.special_tokens import SpecialReading, require_special
 from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
 from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import run_record
@@ -86,6 +87,8 @@ class ScoringOptions:
         Parquet file to write, one row a document.
     keep_documents : bool
         Whether the rows of the documents are returned.
+    special_tokens : bool
+        Special tokens that the text says are read as such; see `special_tokens`.
     device : str
         ``"auto"``, ``"cpu"`` or ``"cuda"``.
     """
@@ -105,6 +108,7 @@ class ScoringOptions:
     group_column: str | None = None
     per_document: str | Path | None = None
     keep_documents: bool = False
+    special_tokens: bool = False
     device: str = "auto"
 
 
@@ -114,7 +118,8 @@ class ScoredFile(NamedTuple):
     Attributes
     ----------
     summary : dict
-        See `summary.measure`; and ``speller``, its path.
+        See `summary.measure`; ``speller``, its path; ``special_tokens``, those that the text says
+        (`special_tokens.SpecialReading.describe`).
     documents : pyarrow.Table or None
         Schema ``document_scores``, where the rows were kept.
     """
@@ -142,6 +147,8 @@ def _groups(options: ScoringOptions) -> GroupField:
 def _load_folder(options: ScoringOptions) -> _Scoring:
     model, opened = open_scorer(options.model, options.device)
     vocabulary = opened.vocabulary
+    if options.special_tokens:
+        model, vocabulary = require_special(model, vocabulary)
     cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
     groups = _groups(options)
     documents = enumerate(read_grouped(Path(options.text), cleaning, groups, options.field))
@@ -168,6 +175,7 @@ def _writer(options: ScoringOptions, scoring: _Scoring) -> ShardWriter:
         "cleaned": options.cleaned,
         "tokenized": options.tokenized,
         "no_count_eos": not options.count_eos,
+        **({"special_tokens": True} if options.special_tokens else {}),
         **scoring.source,
     }
     device, checkpoint = str(scoring.model.device), scoring.checkpoint
@@ -189,6 +197,13 @@ def score_file(options: ScoringOptions) -> ScoredFile:
     """
     scoring = _load_arpa(options) if options.arpa else _load_folder(options)
     vocabulary, speller = scoring.vocabulary, scoring.speller
+    how: dict[str, Any] = {
+        "text": scoring.kind,
+        "context_length": options.context_length,
+        "stride": options.stride,
+        "count_eos": options.count_eos,
+    }
+    special = SpecialReading(scoring.model, vocabulary, how, options.special_tokens)
     kept: list[pa.Table] = []
     with ExitStack() as stack:
         takers: list[Callable[[pa.Table], object]] = []
@@ -205,15 +220,15 @@ def score_file(options: ScoringOptions) -> ScoredFile:
         summary = measure(
             scoring.model,
             vocabulary,
-            scoring.texts,
-            text=scoring.kind,
+            special.watch(scoring.texts),
             spell=load_speller(speller, vocabulary).spell if speller else None,
             write=write if takers else None,
-            context_length=options.context_length,
-            stride=options.stride,
-            count_eos=options.count_eos,
             count_bos=options.count_bos,
+            **how,
         )
+    summary["special_tokens"] = special.describe()
+    if special.remark:
+        remark(special.remark)
     summary["speller"] = str(speller) if speller else None
     if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not speller:
         advice = "" if options.arpa else SPELLER_ADVICE

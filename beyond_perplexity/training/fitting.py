@@ -325,7 +325,9 @@ def _fit_unnormalized(
 
     sources = (contrasts("train"), contrasts("valid"))
     watched = contrasts("train", lambda count: watched_places(count, job.seed))
-    return model, train(model, sources, options, job.seed, job.folder, job.device, watched)
+    ended = model.scale_vectors if options.unit_vectors else None
+    given = (options, job.seed, job.folder, job.device, watched)
+    return model, train(model, sources, *given, epoch_ended=ended)
 
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:

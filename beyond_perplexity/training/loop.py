@@ -61,10 +61,12 @@ class Trained(lightning.LightningModule):
         seed: int,
         folder: Path,
         loss: Loss,
+        epoch_ended: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self._minimized = loss
+        self._epoch_ended = epoch_ended
         self.options = options
         self.rounds = rounds
         self.progress = rounds.progress
@@ -114,9 +116,12 @@ class Trained(lightning.LightningModule):
         matrices = [parameter for parameter in matrices if id(parameter) not in seen]
         optimizer: torch.optim.Optimizer
         if self.options.optimizer == "sgd":
-            optimizer = torch.optim.SGD(
-                [*matrices, *others], lr=self.options.learning_rate, weight_decay=self.options.l2
-            )
+            l2 = self.options.l2
+            groups = [
+                {"params": matrices, "weight_decay": l2},
+                {"params": others, "weight_decay": l2 if self.options.l2_on == "all" else 0.0},
+            ]
+            optimizer = torch.optim.SGD(groups, lr=self.options.learning_rate)
         else:
             groups = [
                 {"params": matrices, "weight_decay": self.options.weight_decay},
@@ -171,6 +176,8 @@ class Trained(lightning.LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count the step; write a checkpoint when one is due and no validation comes next."""
         self.rounds.advance()
+        if self._epoch_ended and not self.progress.index:
+            self._epoch_ended()
         validating = batch_idx + 1 == self.trainer.num_training_batches
         self._stop_if_asked(validating)
         assert self._bar is not None
@@ -335,6 +342,7 @@ def train(
     device: torch.device,
     watched: BatchSource | None = None,
     loss: Loss | None = None,
+    epoch_ended: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Train a model, or go on with it, and leave it with its best weights.
 
@@ -355,6 +363,8 @@ def train(
     loss : callable, optional
         What is minimized in place of the model's own loss. The weights that the model comes with
         are then validated first, and it keeps them if it finds none that are better.
+    epoch_ended : callable, optional
+        Called after the last step of each epoch, before the model is validated.
 
     Returns
     -------
@@ -367,7 +377,7 @@ def train(
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     rounds = Rounds(sources, options, seed, watched)
-    trained = Trained(model, options, rounds, seed, folder, loss or model.loss)
+    trained = Trained(model, options, rounds, seed, folder, loss or model.loss, epoch_ended)
     trained.restore()
     if loss is not None and not trained.best:
         trained.validate_start(device)

@@ -50,11 +50,13 @@ class TrainingOptions(Limited):
     weight_decay : float
         Of AdamW; on matrices only, not on biases, norms and embeddings.
     l2 : float
-        Of sgd: coefficient λ of the penalty λ/2 Σ θ² on all weights.
+        Of sgd: coefficient λ of the penalty λ/2 Σ θ² on the weights that l2_on names.
+    l2_on : "all" or "matrices"
+        All weights; or matrices only, not biases, norms and embeddings.
     beta2 : float
         Decay of AdamW's second moment.
-    gradient_clip : float
-        Largest norm of the gradient.
+    gradient_clip : float or None
+        Largest norm of the gradient; null: any.
     scheduled_sampling : "none", "linear", "exponential" or "inverse-sigmoid"
         Input tokens are replaced by the model's own in the course of training; what stays true, by
         step i: k − c i, k^i, or k / (k + exp(i / k)). Meant for lstm and gru; each batch costs a
@@ -91,8 +93,9 @@ class TrainingOptions(Limited):
     warmup_steps: Natural = 50
     weight_decay: Amount = 0.01
     l2: Amount = 0.0
+    l2_on: Literal["all", "matrices"] = "all"
     beta2: Level = 0.98
-    gradient_clip: Positive = 1.0
+    gradient_clip: Positive | None = 1.0
     scheduled_sampling: Literal["none", "linear", "exponential", "inverse-sigmoid"] = "none"
     sampling_k: float | None = None
     sampling_c: Amount = 0.0
@@ -136,7 +139,7 @@ class ContrastiveTrainingOptions(TrainingOptions):
     """How a model is trained to tell sentences from distortions of them.
 
     Defaults are the paper's where it gives one. Batches have sentences in place of documents, and
-    the loss is the mean over sentences.
+    the loss is the mean over sentences; with a batch_tokens of 1 each step has one sentence.
 
     Attributes
     ----------
@@ -153,6 +156,8 @@ class ContrastiveTrainingOptions(TrainingOptions):
     sentences : "cut" or "documents"
         What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each is one.
         Longer ones than maximum_length are cut there.
+    unit_vectors : bool
+        The vectors of words are scaled to length 1 at the end of each epoch.
     """
 
     batch_tokens: Count = 512
@@ -168,6 +173,7 @@ class ContrastiveTrainingOptions(TrainingOptions):
     transposition: Share = 0.5
     redraw: bool = True
     sentences: Literal["cut", "documents"] = "cut"
+    unit_vectors: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

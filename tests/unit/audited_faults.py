@@ -45,6 +45,21 @@ class Wrapped(LanguageModel):
         return self.model.step(tokens, state)
 
 
+class Endless(Wrapped):
+    """An end that cannot be: its logit is masked, as it is to force long texts."""
+
+    def forward(self, tokens):
+        return without_end_id(self.model(tokens))
+
+    def step(self, tokens, state):
+        logits, state = self.model.step(tokens, state)
+        return without_end_id(logits), state
+
+
+def without_end_id(logits: Tensor) -> Tensor:
+    return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
+
+
 class Unshifted(Wrapped):
     """cross_entropy(logits, input_ids) without the shift by one."""
 
@@ -234,6 +249,18 @@ class AddsBeginning(BPEVocabulary):
         return [np.concatenate([[BOS], ids]).astype(np.int32) for ids in super().encode(texts)]
 
 
+class ReadsSpecial(BPEVocabulary):
+    """A tokenizer that looks for special tokens in a text."""
+
+    def encode(self, texts):
+        found = []
+        for text in texts:
+            parts = super().encode(text.split("</s>"))
+            between = [np.append(part, EOS) for part in parts[:-1]]
+            found.append(np.concatenate([*between, parts[-1]]).astype(np.int32))
+        return found
+
+
 def changed_rows(**changes: Callable[[Any], Any]) -> Callable[..., Iterator[list[Any]]]:
     """Make a scoring program that computes some columns by mistake."""
 
@@ -361,6 +388,8 @@ FAULTS = {
     "overlaps scored twice": ("windows", with_scorer(by_windows(overlapping))),
     "last window dropped": ("windows", with_scorer(by_windows(dropping))),
     "beginning of text twice": ("beginning", with_vocabulary(AddsBeginning)),
+    "special tokens read in texts": ("special tokens", with_vocabulary(ReadsSpecial)),
+    "an end that cannot be": ("possible", with_model(Endless)),
     "lower-casing tokenizer": ("round trip", with_vocabulary(LowerCasing)),
 }
 

@@ -16,6 +16,8 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
+from transformers import AutoTokenizer
 
 from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
 from beyond_perplexity.auditing.coverage import _WINDOWS as WINDOWS
@@ -29,6 +31,7 @@ from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
+from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
@@ -224,6 +227,58 @@ def test_a_mask_that_fails_beyond_a_window_is_found():
 
     subject = bpe_subject(train=30)
     assert "future" in alarms(replace(subject, model=Late(subject.model).eval()))
+
+
+class AddsItsOwn(HuggingFaceVocabulary):
+    """A program that lets the tokenizer add what it adds, and adds <s> as well."""
+
+    def encode(self, texts):
+        return [self._ours[self._tokenizer.encode(text).ids] for text in texts]
+
+
+@pytest.mark.parametrize(("template", "end"), [("<s> $A", "beginning"), ("$A </s>", "end")])
+def test_what_the_tokenizer_adds_by_itself_is_found(template, end, tmp_path):
+    make_llama(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path).backend_tokenizer
+    tokenizer.post_processor = processors.TemplateProcessing(
+        template, special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    (tmp_path / "tokenizer.json").write_text(tokenizer.to_str())
+    held = load_audited(tmp_path, "cpu")
+    subject = Subject(held.model, held.vocabulary, TEXTS, held.kind)
+    assert alarms(subject) == {}, "ours asks the tokenizer for nothing but the text"
+    twice = AddsItsOwn.from_description(held.vocabulary.describe())
+    (found,) = audit_subject(replace(subject, vocabulary=twice), ["beginning"])
+    assert not found.sound
+    assert f"a special token at the {end} of every text" in found.detail
+
+
+@pytest.mark.parametrize("maker", [make_gpt2, make_llama])
+def test_special_tokens_that_a_text_says_are_characters(maker, tmp_path):
+    maker(tmp_path)
+    held = load_audited(tmp_path, "cpu")
+    said = list(held.vocabulary.special_tokens)
+    subject = Subject(held.model, held.vocabulary, [*TEXTS, f"{said[0]} a"], held.kind)
+    (found,) = audit_subject(subject, ["special tokens"])
+    assert found.sound
+    assert f"the texts say {said[0]} (1 times)" in found.detail
+    read = replace(subject, vocabulary=held.vocabulary.with_special_tokens())
+    (found,) = audit_subject(read, ["special tokens"])
+    assert not found.sound
+    assert said[-1] in found.detail
+
+
+def test_a_sample_without_probability_is_no_model_without_one():
+    """An unsmoothed trigram finds other texts impossible, but not what it writes itself."""
+    vocabulary = ClosedVocabulary.build([TEXTS])
+    model = Trigram.fit([vocabulary.encode(TEXTS)], vocabulary.size).eval()
+    (found,) = audit_subject(Subject(model, vocabulary, ["mat on the"]), ["possible"])
+    assert found.sound
+    assert "what the model writes ends after" in found.detail
+    endless = audited_faults.Endless(model).eval()
+    (found,) = audit_subject(Subject(endless, vocabulary, ["mat on the"]), ["possible"])
+    assert not found.sound
+    assert "P = 0 of all 1 texts" in found.detail
 
 
 def test_texts_without_a_token_are_refused():

@@ -145,6 +145,25 @@ def test_what_a_training_is_made_of() -> None:
     assert held.gpus("word2vec") == 0
 
 
+def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
+    given = {"family": "infersent", "vectors": "word2vec", "path": "w.pkl", "pairs": "sts.tsv"}
+    held = plan(scored=given | {"version": 2})
+    assert held.trained() == ["word2vec", "scored"]
+    trained = json.loads(held.training_options("scored"))
+    assert (trained["path"], trained["version"], trained["pairs"]) == ("w.pkl", 2, "sts.tsv")
+    vectors = "<results>/evaluators/word2vec/evaluator.json"
+    assert set(held.training_files("scored")) == {"w.pkl", "sts.tsv", vectors}
+    assert held.files("scored") == ["<results>/evaluators/scored/evaluator.json", vectors]
+    assert json.loads(held.options("scored"))["path"] == "results/evaluators/scored"
+    paper = yaml.safe_load((ROOT / "configs/paper-semantics.yaml").read_text("utf-8"))
+    validate(paper, ROOT / "rules" / "config.schema.yaml")
+    judges = Run(paper).evaluators
+    assert judges.trained() == ["infersent"]
+    skip = json.loads(judges.options("skipthought"))
+    assert "bi" in skip
+    assert "uni" not in skip
+
+
 def test_an_addition_leaves_the_jobs_of_others_as_they_are() -> None:
     skip = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
     small = plan(skip=skip)

@@ -12,6 +12,7 @@ import bz2
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -27,6 +28,7 @@ from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import resolve_path
+from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas import corpora
@@ -120,6 +122,38 @@ def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt:
     whole = [sum(share**n for share in (0.7, 0.1, 0.2)) for n in sizes.values()]
     found = sum(len(held) == 1 for held in splits.values())
     assert abs(found - sum(whole)) < 4 * math.sqrt(sum(p * (1 - p) for p in whole))
+
+
+def raw_quotes(text: str) -> list[str]:
+    """Say of each double quote of a text as people write it whether it closes, by blanks alone."""
+    found = []
+    for mark in re.finditer("[\"“”„«»]|''|``", text):
+        before = text[: mark.start()][-1:] in (*"([{-—–/ \n\t", "")
+        behind = text[mark.end() :][:1] in (*")]}.,;:!?—–-/ \n\t", "")
+        kind = "?" if before == behind else "closes" if behind else "opens"
+        found.append({"“": "opens", "”": "closes"}.get(mark.group(), kind))
+    return found
+
+
+def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt: dict) -> None:
+    """Oracle: where quotes stand to blanks in the text before it was cut into tokens.
+
+    The tokens themselves do not say: at most one of 5,000 sentences may begin with such a quote.
+    """
+    raw = {row["doc_id"]: row["text"] for row in excerpt["raw"]}
+    begins: Counter[str] = Counter()
+    for document in excerpt["documents"]:
+        tokens = document["text"].split()
+        kinds = raw_quotes(raw[document["doc_id"]])
+        assert len(kinds) == tokens.count('"')
+        for number, sentence in enumerate(sentences(tokens)):
+            closing = kinds[0] if sentence[0] == '"' else sentence[0]
+            begins[closing if number else ""] += 1
+            kinds = kinds[sentence.count('"') :]
+    assert begins.total() > 15_000
+    assert begins["opens"] > 40
+    assert not {*")]}", "-RRB-", "''", "”"} & set(begins)
+    assert begins["closes"] <= begins.total() / 5_000
 
 
 def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict) -> None:

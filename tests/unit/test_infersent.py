@@ -13,6 +13,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from beyond_perplexity.errors import InputError
@@ -421,6 +422,39 @@ def test_pairs_train_the_classifier(labels, tmp_path):
     assert found["head"][0] > 0.6 > 0.4 > found["head"][1]
     assert found["head"][2] == 0
     assert np.isnan(found["head"][3])
+
+
+def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
+    """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be told apart."""
+    pairs, weights = tmp_path / "pairs.jsonl", tmp_path / "infersent1.pkl"
+    lines = []
+    for place, text in enumerate(some_texts(240, 6)):  # the same text again, or another
+        other = text if place % 2 else " ".join(f"w{19 - int(word[1:])}" for word in text.split())
+        lines.append(json.dumps({"sentence1": text, "sentence2": other, "score": 5 * (place % 2)}))
+    pairs.write_text("\n".join(lines) + "\n")
+    torch.save(official_weights()[1], weights)
+    job = job_of(tmp_path, pairs=str(pairs), path=str(weights), training={"maximum_epochs": 30})
+    vectors = job.options["vectors"]
+    write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
+    fit_infersent(job)
+    found = load_evaluator({"family": "infersent", "path": str(job.output)}, device="cpu")
+    alone = load_evaluator(
+        {"family": "infersent", "path": str(weights), "vectors": vectors}, device="cpu"
+    )
+    texts = some_texts(9)
+    vectors = found.encoder.encode(texts)
+    np.testing.assert_array_equal(vectors, alone.encoder.encode(texts))
+    assert found.cleaning == alone.cleaning
+    assert found.describe()["title"] == "InferSent 1 (scored pairs)"
+    assert (found.measures, alone.measures) == (("similarity", "head"), ("similarity",))
+    head = load_file(job.output / "model.safetensors")
+    weight, bias = head["head.weight"].double().numpy()[0], float(head["head.bias"][0])
+    u, v = vectors[:2].astype(float)
+    orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
+    wanted = np.mean([sigmoid(weight @ part + bias) for part in orders])
+    assert found.score([tuple(texts[:2])])["head"][0] == pytest.approx(wanted, abs=1e-6)
+    told = found.score([("w1 w2", "w1 w2"), ("w1 w2", "w18 w17")])["head"]
+    assert told[0] > 0.6 > 0.4 > told[1]
 
 
 def test_labels_are_scores_or_classes(tmp_path):

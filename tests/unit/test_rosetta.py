@@ -82,6 +82,8 @@ def test_rolling_windows(spoken):
     assert found["word_perplexity"].value == pytest.approx(math.exp(-total / words), rel=1e-5)
     assert found["byte_perplexity"].value == pytest.approx(math.exp(-total / size), rel=1e-5)
     assert found["bits_per_byte"].value == pytest.approx(-total / size / math.log(2), rel=1e-5)
+    adds = tokenizer("a").input_ids[0] == tokenizer.bos_token_id
+    assert ("adds another beginning" in found["bits_per_byte"].definition) == adds
 
 
 def test_stride_recipe(spoken):
@@ -117,7 +119,7 @@ def test_mean_of_perplexities(spoken):
 
 def test_chunks(spoken):
     speech, theirs, tokenizer = spoken
-    ids = tokenizer("\n".join(TEXTS)).input_ids
+    ids = tokenizer("\n".join(TEXTS), split_special_tokens=True).input_ids  # as llama.cpp
     adds = ids[0] == tokenizer.bos_token_id
     scores = []
     for begin in range(0, len(ids) - CONTEXT + 1, CONTEXT):

@@ -7,6 +7,7 @@ own sentences about its tables, SciPy's average linkage, and docutils for the fi
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import yaml
 from docutils.core import publish_doctree
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
@@ -25,6 +27,8 @@ from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, clust
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.saving import save
 from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
@@ -47,6 +51,7 @@ from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDE
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
+from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.semantic_tables import (
     make_human,
     make_pair_scores,
@@ -406,12 +411,75 @@ def test_a_cell_is_coloured_where_its_interval_leaves_0_out(
     compared: dict[str, Any],
 ) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
-    axis = figure.axes[0]
-    measures = len(axis.get_yticks())
-    assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
-    assert len(axis.patches) == measures**2  # all are clear, and the diagonal
+    for axis in figure.axes:
+        measures = len(axis.get_yticks())
+        assert measures == 9  # of 12, less BLEU-3 and two forms of the cosine
+        assert len(axis.patches) == measures**2  # all are clear, and the diagonal
     few = draw_figure("relations/figure_1", given(**compared), LABELS)
     assert "5 models, 15 rows, few models: intervals are wide" in few.axes[1].get_xlabel()
+
+
+@pytest.mark.parametrize(("name", "over"), [("figure_1", "models"), ("figure_2", "sentences")])
+def test_both_splits_are_drawn_as_the_paper_has_them(
+    name: str, over: str, compared: dict[str, Any]
+) -> None:
+    """Oracle: the rows of the table, and the order of rows, which is one for both splits."""
+    figure = draw_figure(f"semantics/{name}", given(**compared), LABELS)
+    splits = {"validation": "valid", "test": "test"}
+    assert len(figure.axes) == len(splits)
+    table = compared["semantic_correlations"].query("over == @over and method == 'pearson'")
+    orders, drawn = [], []
+    for axis, (title, split) in zip(figure.axes, splits.items(), strict=True):
+        assert f"of the {title} split" in axis.get_xlabel()
+        orders.append([tick.get_text().split("  ")[0] for tick in axis.get_yticklabels()])
+        places = [orders[-1].index(one) for one in ("BLEU-2", "Accuracy")]
+        (row,) = table[
+            (table["split"] == split)
+            & (table["first_measure"] == "bleu_2")
+            & (table["second_measure"] == "accuracy")
+        ].to_dict("records")
+        at = {(round(t.get_position()[1] + 0.14), t.get_position()[0]): t for t in axis.texts[::2]}
+        texts = {place: text.get_text() for place, text in at.items()}
+        drawn.append(texts[max(places), min(places)])
+        assert drawn[-1] == f"{row['value']:.2f}".lstrip("0")
+    assert orders[0] == orders[1]
+    alone = {**compared, "semantic_correlations": table.query("split == 'test'")}
+    (axis,) = draw_figure(f"semantics/{name}", given(**alone), LABELS).axes
+    assert "test split" in axis.get_xlabel()
+
+
+def test_infersents_column_is_equation_6_where_a_head_was_trained() -> None:
+    semantics = make_semantics(SKILLS)
+    head = semantics["measure"] == "head"
+    semantics.loc[head, "value"] = 0.25
+
+    def column(rows: pd.DataFrame) -> tuple[list[str], str]:
+        table = make("semantics/table_1", semantics=rows)
+        place = [one.title for one in table.columns].index("InferSent")
+        return [row[place] for row in table.rows if row[1] == "this run"], table.note
+
+    cells, note = column(semantics)
+    assert cells == ["25.00 / 25.00"] * len(SKILLS)
+    assert "(trained head, equation 6)" in note
+    cells, note = column(semantics[~head])
+    assert cells[1] == "60.00 / 60.00"
+    assert "equation 6" not in note
+
+
+def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    for expected in (False, True):
+        held = {
+            **deepcopy(config),
+            "report": {"published": {"semantics": ["wikipedia"] * expected}},
+        }
+        validate(held, ROOT / "rules" / "config.schema.yaml")
+        report = Run(held).report
+        caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
+        labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))
+        table = make("semantics/table_1", labels)
+        stand = any("Table I (" in row[1] for row in table.rows)
+        assert stand == ("values stand below" in caption) == expected
 
 
 def test_the_curve_is_that_of_equation_13() -> None:

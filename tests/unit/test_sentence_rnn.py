@@ -1,8 +1,8 @@
 """The sentence level RNN: its energy, its hinge, its training on distorted sentences.
 
 Oracles: the energy in a plain loop, the hinge and its gradient by finite differences, an
-uninterrupted training against one that is killed, sentences cut by hand, a toy corpus whose
-distortions can be told, the schedule in closed form.
+uninterrupted training against one that is killed, two epochs in NumPy, sentences cut by hand, a
+toy corpus whose distortions can be told, the schedule in closed form.
 """
 
 from __future__ import annotations
@@ -366,3 +366,81 @@ def test_it_is_no_language_model_and_the_refusal_names_the_command(whole):
     ):
         load_model(whole)
     assert math.isfinite(json.loads((whole / "model.json").read_text())["valid_loss"])
+
+
+AS_THE_AUTHORS = {
+    "batch_tokens": 1,
+    "maximum_epochs": 2,
+    "redraw": False,
+    "distortion": 0.3,
+    "gradient_clip": None,
+    "l2": 0.002,
+    "l2_on": "matrices",
+    "unit_vectors": True,
+    "epoch_decay": 0.5,
+}
+
+
+def hinge_step(weights, true, distorted, rate, penalty):
+    """Make one step of SGD on max(0, 1 − S(Ŵ) + S(W)) + λ (Σ U² + Σ w²) in place, float64."""
+    slopes = {name: 2 * penalty * weights[name] for name in ("of_word", "of_state", "w")}
+    slopes["vectors"] = np.zeros_like(weights["vectors"])
+    margin, parts = 0.0, []
+    for ids, sign in ((true, 1.0), (distorted, -1.0)):  # the loss grows with S(W), falls with S(Ŵ)
+        states = [np.zeros(len(weights["w"]))]
+        for id in ids:
+            drive = weights["of_word"] @ weights["vectors"][id] + weights["of_state"] @ states[-1]
+            states.append(1 / (1 + np.exp(-drive)))
+        margin -= sign * sum(float(weights["w"] @ state) for state in states[1:])
+        parts.append((ids, sign, states))
+    for ids, sign, states in parts if margin < 1 else []:
+        later = np.zeros(len(weights["w"]))
+        for place in reversed(range(len(ids))):
+            state, before = states[place + 1], states[place]
+            slopes["w"] += sign * state
+            inner = (sign * weights["w"] + later) * state * (1 - state)
+            slopes["of_word"] += np.outer(inner, weights["vectors"][ids[place]])
+            slopes["of_state"] += np.outer(inner, before)
+            slopes["vectors"][ids[place]] += weights["of_word"].T @ inner
+            later = weights["of_state"].T @ inner
+    for name, slope in slopes.items():
+        weights[name] -= rate * slope
+    return math.sqrt(sum(float((slope**2).sum()) for slope in slopes.values()))
+
+
+def numpy_weights(model):
+    parts = model.embedding.weight, model.layer.of_input, model.layer.of_state, model.output[0]
+    names = "vectors", "of_word", "of_state", "w"
+    return {n: part.detach().double().numpy().copy() for n, part in zip(names, parts, strict=True)}
+
+
+def test_training_as_the_authors_train_is_that_of_a_plain_loop(data, tmp_path, monkeypatch):
+    """Two epochs in NumPy, a sentence a step: penalty on U and w, no clipping, unit vectors."""
+    started = {}
+    kept = SentenceRNN.build
+
+    def build(self):
+        kept(self)
+        started.setdefault("weights", numpy_weights(self))
+
+    monkeypatch.setattr(SentenceRNN, "build", build)
+    config = {**CONFIG, "training": AS_THE_AUTHORS}
+    model, vocabulary, description = load_any(fit(data, tmp_path, config))
+    options = ContrastiveTrainingOptions(**AS_THE_AUTHORS)
+    found = encode_sentences(data / "documents.parquet", "train", vocabulary, options)
+    store = InstanceStore.write(tmp_path / "again", "train", found)
+    source = Contrasts(store, options, vocabulary.size, 1, "train")
+    weights, norms = started["weights"], []
+    for epoch in range(2):
+        plan = source.shuffled(1, epoch)
+        assert len(plan) == len(store)
+        for entry in plan:
+            batch = source.batch(entry)
+            true, distorted = batch.tokens[0].numpy(), batch.distorted[0].numpy()
+            rate = 0.1 / (1 + 0.5 * epoch)
+            norms.append(hinge_step(weights, true, distorted, rate, penalty=0.001))
+        weights["vectors"] /= np.linalg.norm(weights["vectors"], axis=1, keepdims=True)
+    assert description["best_step"] == description["steps"] == 2 * len(store)
+    assert np.mean(np.array(norms) > 1) > 0.25, "clipping at 1 would show"
+    for name, part in numpy_weights(model).items():
+        np.testing.assert_allclose(part, weights[name], rtol=0, atol=2e-5, err_msg=name)

@@ -31,6 +31,20 @@ WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 
         ("a", ["a"]),
         ("", []),
         ("e.g. a ... b", ["e.g. a ... b"]),
+        ('" a . " b .', ['" a . "', "b ."]),
+        ('" a . b . " c', ['" a .', 'b . "', "c"]),
+        ('a . " b . " c', ["a .", '" b . "', "c"]),
+        ('a . " b " , c .', ["a .", '" b " , c .']),
+        ('" a " . " b . " c', ['" a " .', '" b . "', "c"]),
+        ('5 " . " b . " c', ['5 " .', '" b . "', "c"]),  # " behind a number closes nothing
+        ('( " a . " ) b . "', ['( " a . " )', 'b . "']),
+        ('( a . ) b ? ] " , " c', ["( a . )", 'b ? ] "', ', " c']),
+        ("a . ) ) . b", ["a . ) ) .", "b"]),
+        ("a . ( b . ) c", ["a .", "( b . )", "c"]),
+        ("he said ' a . ' b", ["he said ' a . '", "b"]),
+        ("dogs ' cat . ' a ' b", ["dogs ' cat . '", "a ' b"]),  # a possessive: read as a quote
+        ("cf . ' a ' b . '", ["cf .", "' a ' b . '"]),
+        ("`` a . '' b . ” c . -RRB- d", ["`` a . ''", "b . ”", "c . -RRB-", "d"]),
     ],
 )
 def test_sentences_end_after_a_run_of_marks(text: str, expected: list[str]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ except ImportError as error:
         "family: huggingface needs the library transformers; "
         "install it with: pip install 'beyond-perplexity[hf]'"
     ) from error
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 CACHE_STEP = 32
@@ -289,6 +292,13 @@ class HuggingFace(FactoredModel):
             "impossible": self._impossible,
         }
 
+    def with_impossible(self, impossible: Sequence[int]) -> HuggingFace:
+        """Return a model that shares the weights and has other impossible ids."""
+        found, output = _parted(self), _parted(self.output)
+        output.impossible = torch.tensor(list(impossible), device=self.device)
+        found.output = output
+        return found
+
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
         if self.context_length is not None and tokens.shape[1] > self.context_length:
@@ -339,6 +349,13 @@ class HuggingFace(FactoredModel):
         )
         features = outputs.last_hidden_state[:, 0]  # (B, D)
         return features, HuggingFaceState(state.cache, lengths + 1, state.longest + 1)
+
+
+def _parted(module: _Module) -> _Module:
+    """Return a copy of a module whose own table of parts can be changed without changing it."""
+    found = copy(module)
+    found._modules, found._buffers = dict(module._modules), dict(module._buffers)
+    return found
 
 
 def empty_model(config: Mapping[str, Any]) -> PreTrainedModel:

@@ -26,8 +26,8 @@ LINE_SPACE = dict.fromkeys(range(ord("\t"), ord("\r") + 1), " ")
 class HuggingFaceVocabulary(Vocabulary):
     """A fast tokenizer, kept as its JSON.
 
-    Special tokens are never recognized in a text: one that is written there is encoded like any
-    other string.
+    Special tokens are not recognized in a text: one that is written there is encoded like any other
+    string, but see `with_special_tokens`.
 
     Parameters
     ----------
@@ -98,6 +98,28 @@ class HuggingFaceVocabulary(Vocabulary):
     def special_ids(self) -> tuple[int, int, int | None]:
         """The model's ids of ``<s>``, ``</s>`` and ``<unk>`` (None: it has none)."""
         return self._special["bos"], self._special["eos"], self._special["unk"]
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Strings that its tokenizer reads as special tokens by default, with their ids here."""
+        held = self._tokenizer.get_added_tokens_decoder()
+        return {one.content: n + N_SPECIAL for n, one in held.items() if one.special}
+
+    def with_special_tokens(self) -> HuggingFaceVocabulary:
+        """Return the vocabulary that reads special tokens in a text, as other programs do.
+
+        Their softmax is over every row of the output layer. So every id of the model is possible,
+        each once: its end of a document and its ``<unk>`` as ours.
+        """
+        found = HuggingFaceVocabulary(self._json, self._rows, self._special, self._cleaning)
+        found._tokenizer.encode_special_tokens = False
+        found._ours = np.arange(self._rows, dtype=np.int32) + np.int32(N_SPECIAL)
+        found._impossible = np.zeros(self._rows, bool)
+        for name, ours in (("eos", EOS), ("unk", UNK)):
+            if self._special[name] is not None:
+                found._ours[self._special[name]] = ours
+                found._impossible[self._special[name]] = True
+        return found
 
     @property
     def impossible(self) -> list[int]:

@@ -37,7 +37,8 @@ class InferSentSection(Section):
         one.
     pairs : Location or None
         File of pairs of sentences with a label or a score that it is trained on instead: JSONL of
-        SNLI or MultiNLI, TSV or CSV with a line of names.
+        SNLI or MultiNLI, TSV or CSV with a line of names. With `path` the official encoder stays as
+        it is, and the classifier of equation 6 alone is trained on it.
     first : str or None
         Name of the column with the first sentences; null: sentence1, or the first column.
     second : str or None

@@ -39,7 +39,9 @@ from beyond_perplexity.storage.provenance import content_hash
 
 ENTAILMENT = "entailment"
 # What the official program puts around a sentence, by version of the weights.
-SYMBOLS = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
+SYMBOLS: dict[Any, tuple[str, ...]] = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
+# It has NLTK's tokenizer and keeps upper case and accents.
+OFFICIAL_CLEANING = {"lower_case": False, "remove_accents": False}
 _MOST_BYTES = 1 << 34  # official files have below 2^31
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
@@ -238,36 +240,36 @@ def _weight(path: str | os.PathLike[str], name: str, held: object) -> Tensor:
     return held.float()
 
 
-def load_official(
-    path: str | os.PathLike[str], table: VectorTable, version: int, pooling: str, device: str
-) -> InferSentEncoder:
-    """Load official weights.
+def official_network(
+    path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
+) -> InferSentNetwork:
+    """Make a network whose encoder has official weights, and whose classifier has none yet.
 
     Parameters
     ----------
     path : path
-    table : VectorTable
-    version : int
-        1 or 2.
-    pooling : str
-        max, as in the official program's defaults, or mean.
-    device : str
+    width : int
+        E of the word vectors.
+    classes : int
+        C.
+    architecture : mapping
+        Fields of `InferSentOptions`; of cells and their number those of the weights.
 
     Raises
     ------
     InputError
         As `read_official`; and when a weight is no finite number.
     """
-    tensors = read_official(path, table.width)
+    tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
-    options = {"hidden_size": hidden, "pooling": pooling}  # cells are of the kind that is default
-    network = InferSentNetwork(table.width, 1, options)
+    options = {**architecture, "cell": "lstm", "hidden_size": hidden}
+    network = InferSentNetwork(width, classes, options)
     try:
         network.reader.layer.load_state_dict(tensors)
     except RuntimeError as error:
         raise InputError(f"{path}: its weights do not fit each other ({said(error)})") from error
     check_finite(network, path)
-    return InferSentEncoder(network.to(choose_device(device)).eval(), table, SYMBOLS[version])
+    return network
 
 
 def load_infersent(
@@ -297,22 +299,21 @@ def load_infersent(
         _check_table(path, table, held)
         about = {key: held[key] for key in ("title", "sha256", "versions")}
         cleaning = Preprocessing.from_config(held["preprocessing"])
-        encoder = InferSentEncoder(network, table)
+        encoder = InferSentEncoder(network, table, SYMBOLS.get(held.get("version"), ()))
         return InferSentEvaluator(encoder, about, held["classes"], cleaning)
     if not options.get("vectors"):
         raise InputError(f"{path}: InferSent reads word vectors; give vectors, of the table")
     table = load_table(table_options(options["vectors"]))
-    version, pooling = options.get("version", 1), options.get("pooling", "max")
-    encoder = load_official(path, table, version, pooling, device)
+    version = options.get("version", 1)
+    network = official_network(path, table.width, 1, {"pooling": options.get("pooling", "max")})
+    network = network.to(choose_device(device)).eval()
+    encoder = InferSentEncoder(network, table, SYMBOLS[version])
     about = {
         "title": f"InferSent {version}",
         "sha256": content_hash(path),
         "versions": {"torch": package_version("torch")},
     }
-    # The official program has NLTK's tokenizer and keeps upper case and accents.
-    return InferSentEvaluator(
-        encoder, about, None, Preprocessing(lower_case=False, remove_accents=False)
-    )
+    return InferSentEvaluator(encoder, about, None, Preprocessing.from_config(OFFICIAL_CLEANING))
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,13 @@ from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import has_vector
 from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network
-from beyond_perplexity.semantics.evaluators.infersent import ENTAILMENT, table_options
+from beyond_perplexity.semantics.evaluators.infersent import (
+    ENTAILMENT,
+    OFFICIAL_CLEANING,
+    SYMBOLS,
+    official_network,
+    table_options,
+)
 from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.semantics.evaluators.options import PairTraining
@@ -50,7 +56,8 @@ def fit_infersent(job: EvaluatorJob) -> None:
     """Train InferSent's architecture and write its folder.
 
     Without a file of pairs it learns to tell the next sentence of a document from that of another
-    one; its vectors are then compared by their cosine, as that is no likeness.
+    one; its vectors are then compared by their cosine, as that is no likeness. With official
+    weights and pairs the encoder stays as it is, and the classifier alone learns.
 
     Parameters
     ----------
@@ -100,11 +107,16 @@ def _train(
     folder: Path,
     about: dict[str, Any],
 ) -> None:
-    architecture = job.options.get("architecture", {})
-    course = NetworkCourse(
-        lambda: InferSentNetwork(width, outputs, architecture), sources, training, folder
-    )
-    train_network(job, course, about)
+    architecture, official = job.options.get("architecture", {}), job.options.get("path")
+
+    def make() -> InferSentNetwork:
+        if not official:
+            return InferSentNetwork(width, outputs, architecture)
+        network = official_network(official, width, outputs, architecture)
+        network.reader.requires_grad_(False)
+        return network
+
+    train_network(job, NetworkCourse(make, sources, training, folder), about)
 
 
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
@@ -129,7 +141,10 @@ def _fit_pairs(
 ) -> None:
     options = job.options
     paths = [Path(options[key]) for key in ("pairs", "valid_pairs") if options.get(key)]
-    folder = job.folder(*paths, table.path)
+    weights = [Path(options["path"])] if options.get("path") else []
+    folder = job.folder(*paths, *weights, table.path)
+    if weights:
+        job = replace(job, preprocessing=OFFICIAL_CLEANING)
     columns = PairColumns(*(options.get(name) for name in ("first", "second", "label")))
     cleaning = Preprocessing.from_config(job.preprocessing)
     words: set[str] = set()
@@ -139,20 +154,38 @@ def _fit_pairs(
         labels.add(pair.label)
     vocabulary, vectors = known_words(sorted(words), table)
     meaning = LabelMeaning.of(paths[0], labels, training)
+    around = _put_symbols(options, table, vectors) if weights else ([], [])
 
     def source(name: str) -> LabelledPairs:
         path = paths[-1] if name == "valid" else paths[0]
         pairs = _cleaned(path, columns, cleaning)
         if len(paths) == 1:
             pairs = (pair for pair in pairs if _is_watched(job.seed, pair) == (name == "valid"))
-        instances = _encoded(path, pairs, vocabulary, meaning, training.maximum_length)
+        instances = _encoded(path, pairs, vocabulary, meaning, training.maximum_length, around)
         store = InstanceStore.write(folder, name, instances)
         return LabelledPairs(store, vectors, training.batch_tokens, not meaning.classes)
 
     sources = (source("train"), source("valid"))
     about |= {"title": meaning.title, "classes": list(meaning.classes)}
+    if weights:
+        version = options.get("version", 1)
+        title = meaning.title.replace("architecture", str(version))
+        about |= {"title": title, "version": version}
     outputs = max(1, len(meaning.classes))
     _train(job, training, table.width, outputs, sources, folder, about)
+
+
+def _put_symbols(
+    options: Mapping[str, Any], table: VectorTable, vectors: np.ndarray
+) -> tuple[list[int], list[int]]:
+    """Give the marks of official weights the vectors of <s> and </s>; return their ids."""
+    found: tuple[list[int], list[int]] = ([], [])
+    for place, word in enumerate(SYMBOLS[options.get("version", 1)]):
+        vector = table.symbol(word)
+        if vector is not None:
+            vectors[place] = vector
+            found[place].append(place)
+    return found
 
 
 def _is_watched(seed: int, pair: LabelledTexts) -> bool:
@@ -253,11 +286,14 @@ def _encoded(
     vocabulary: ClosedVocabulary,
     meaning: LabelMeaning,
     longest: int,
+    around: tuple[list[int], list[int]],
 ) -> Iterator[Instance]:
-    """Encode pairs; those of which a text has no known word are left out."""
+    """Encode pairs, their texts between marks; one without a known word leaves its pair out."""
+    before, after = around
     for pair in pairs:
         both = vocabulary.encode([pair.first, pair.second])
         first, second = (ids[ids != UNK][:longest] for ids in both)
         if len(first) and len(second):
             label = np.array([meaning.read(path, pair)])
-            yield Instance(pair.line, {TOKENS: first, SECOND: second, LABEL: label})
+            texts = [np.array([*before, *ids, *after], np.int32) for ids in (first, second)]
+            yield Instance(pair.line, {TOKENS: texts[0], SECOND: texts[1], LABEL: label})

@@ -68,7 +68,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         title="InferSent architecture",
         measures=("similarity", "head"),
         fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
-        sources=(("path",), ("corpus",), ("pairs",)),
+        sources=(("path",), ("corpus",), ("pairs",), ("path", "pairs")),
         subtitles={"corpus": "next sentence", "pairs": "pairs of a file"},
     ),
     "sentence-transformers": EvaluatorFamily(

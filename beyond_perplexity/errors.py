@@ -56,7 +56,7 @@ class InputError(Exception):
 
 
 class NothingToShowError(InputError):
-    """The data hold nothing of what a figure shows, as those of a few texts may."""
+    """The data hold nothing of what a table or figure shows, as those of a few texts may."""
 
 
 def run_command(main: Callable[[], None]) -> None:

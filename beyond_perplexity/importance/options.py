@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from beyond_perplexity.options import Count, Level, Limited, Natural, Positive, Share
+from beyond_perplexity.options import (
+    MOST_DRAWS,
+    BeamSize,
+    Count,
+    Length,
+    Level,
+    Limit,
+    Limited,
+    Natural,
+    Positive,
+    Share,
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class ReductionOptions(Limited):
         Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
     """
 
-    subsets: Natural = 200
+    subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 200
     bootstrap: Natural = 200
     replicate_samples: Count = 100
     confidence: Level = 0.95
@@ -71,7 +83,7 @@ class BeamOptions(Limited):
         Of the beams.
     """
 
-    sizes: tuple[Count, ...]
+    sizes: tuple[BeamSize, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ class SMCOptions(Limited):
         them are effective. 0: never, which is plain importance sampling; 1: after every word.
     """
 
-    particles: Count = 100
+    particles: BeamSize = 100
     runs: Count = 4
     temperature: Positive = 1.0
     threshold: Share = 0.5
@@ -121,8 +133,8 @@ class BidirectionalOptions(Limited):
     """
 
     grid: tuple[Positive, ...]
-    sizes: tuple[Count, ...]
-    maximum_words: Count
+    sizes: tuple[BeamSize, ...]
+    maximum_words: Length
     particles: Natural = 0
     runs: Count = 4
     smc_temperature: Positive = 1.0
@@ -149,8 +161,8 @@ class SimulationOptions(Limited):
     """
 
     documents: Count = 20
-    sizes: tuple[Count, ...] | None = None
-    maximum_words: Count = 500
+    sizes: tuple[BeamSize, ...] | None = None
+    maximum_words: Length = 500
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def _warned(rows: list[Fields], inputs: Inputs) -> list[Fields]:
 
 def is_below_one(row: Fields) -> bool:
     """Tell a perplexity that no distribution over texts has: a text would have P > 1."""
-    value = row["value"]
+    value = row.get("value")
     return "perplexity" in row["measure"] and value is not None and value < 1
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
-MOST_COUNTED = 100_000  # tokens of a set, beams
+MOST_KEPT = 100_000  # tokens of a set, beams
 
 _KINDS = "beyond_perplexity.decoding.kinds"
 
@@ -47,8 +47,8 @@ def share(default: float) -> Number:
 
 def count(default: int) -> Number:
     """Describe an option that is a count."""
-    words = f"from 1 to {MOST_COUNTED:,}"
-    return Number(int, default, words, words, lambda value: 1 <= value <= MOST_COUNTED)
+    words = f"from 1 to {MOST_KEPT:,}"
+    return Number(int, default, words, words, lambda value: 1 <= value <= MOST_KEPT)
 
 
 class Decoding(NamedTuple):

@@ -27,7 +27,8 @@ class ReductionOptions(Limited):
     ----------
     subsets : int
         Random orders of the samples of each instance: random subsets of each size for the curves,
-        and random pairings of the samples for the corpus level. 0 leaves both out.
+        and random pairings of the samples for the corpus level; fewer where there are very many
+        samples, as the column ``replicates`` says. 0 leaves both out.
     bootstrap : int
         Bootstrap replicates of the standard errors, over samples and over instances; 0 leaves
         them out.

@@ -83,11 +83,6 @@ def check_path(key: str, path: str) -> None:
     """
     if not path.strip():
         raise InputError(f"config: {key}: is blank; give a path")
-    if path.startswith(("~", "-")):
-        raise InputError(
-            f"config: {key}: {path!r:.200} begins as an option or a home folder does, and is taken "
-            "for none here; give the whole path, or begin it with ./"
-        )
     if len(path.encode("utf-8", "surrogatepass")) > LONGEST:
         raise InputError(f"config: {key}: a path has {LONGEST} bytes at most; check it")
     if is_address(path):

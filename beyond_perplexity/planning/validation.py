@@ -187,7 +187,7 @@ def _check_folders(config: Config) -> None:
             )
         if folder.startswith(("~", "-")):
             raise InputError(
-                f"config: pathvars.{name}: {folder!r} begins as a home folder or an option does, and "
+                f"config: pathvars.{name}: {folder!r} begins as an option or a home does, and "
                 "is taken for none here; give the whole path, or begin it with ./"
             )
 

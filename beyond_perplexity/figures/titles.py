@@ -29,7 +29,7 @@ def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
         texts = table.select_dtypes(["object", "str"])
         return table.assign(
             **{
-                name: column.map(lambda one: seen(one) if isinstance(one, str) else one)
+                str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
                 for name, column in texts.items()
             }
         )

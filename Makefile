@@ -1,5 +1,6 @@
 # Two commands: `make run` and `make test`. Both create .venv from requirements.lock when it is missing.
 PYTHON ?= python3
+TORCH := torch==2.13.0
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
@@ -36,17 +37,20 @@ docs: .venv/installed
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-# Resolves pyproject.toml anew; torch first, so that a build that fits the machine is taken.
+# Resolves pyproject.toml anew; torch first, so that a build that fits the machine is taken. It
+# stays out of the lock: each of its builds has hashes, and CUDA libraries, of its own.
 lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet torch==2.13.0
+	.venv-lock/bin/python -m pip install --quiet $(TORCH) uv
 	.venv-lock/bin/python -m pip install --quiet --editable '.[dev,docs,all]'
-	.venv-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(nvidia-|triton|cuda-)' > requirements.lock
+	.venv-lock/bin/python -m pip freeze --exclude-editable | grep -vE '^(torch=|uv=|nvidia-|triton|cuda-)' \
+	| .venv-lock/bin/uv pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --output-file requirements.lock -
 	rm -rf .venv-lock
 
 clean:

@@ -17,6 +17,7 @@ from beyond_perplexity.storage.outputs import check_output, check_output_folder
 
 MOST_ITEMS = 2**62 - 1  # so that the sum of two of them is no more than `LARGEST_NUMBER`
 MOST_THREADS = 4_096
+MOST_COUNT = 100_000_000  # tokens of a text, draws of a test
 ENDS = """\
 exit status: 0 all is well; 1 bad input, or a resource that failed (one line says which); 2 a wrong
 use of the options; 130 Ctrl-C; 141 nobody reads the output any more; 143 SIGTERM"""
@@ -162,6 +163,7 @@ def real(
 SEED = whole()
 ITEM = whole(0, MOST_ITEMS)
 THREADS = whole(1, MOST_THREADS)
+COUNT = whole(1, MOST_COUNT)
 
 
 def output_file(text: str) -> str:

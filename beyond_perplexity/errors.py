@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -56,7 +57,7 @@ class InputError(Exception):
 
 
 class NothingToShowError(InputError):
-    """The data hold nothing of what a figure shows, as those of a few texts may."""
+    """The data hold nothing of what a table or figure shows, as those of a few texts may."""
 
 
 def run_command(main: Callable[[], None]) -> None:
@@ -130,6 +131,12 @@ _STREAMS = (
 )
 
 
+def os_error_number(error: OSError) -> int | None:
+    """Return the number of a system's error, also where NumPy tells of a full disk in words."""
+    short = re.fullmatch(r"\d+ requested and \d+ written", str(error))
+    return errno.ENOSPC if short else error.errno
+
+
 def describe_os_error(error: OSError) -> str:
     """Say in one clause which file the system refused, why, and what to do.
 
@@ -142,7 +149,7 @@ def describe_os_error(error: OSError) -> str:
     -------
     str
     """
-    number = error.errno or 0
+    number = os_error_number(error) or 0
     reason = os.strerror(number) if number else str(error).rstrip(".")
     parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""

@@ -38,6 +38,11 @@ class Limit:
 
 
 Count = Annotated[int, Limit(minimum=1)]
+Layers = Annotated[int, Limit(minimum=1, maximum=1_000)]
+Width = Annotated[int, Limit(minimum=1, maximum=1_000_000)]  # numbers of a vector
+Length = Annotated[int, Limit(minimum=1, maximum=10_000_000)]  # words, tokens
+BeamSize = Annotated[int, Limit(minimum=1, maximum=100_000)]
+MOST_DRAWS = 1_000_000
 Positive = Annotated[float, Limit(exclusiveMinimum=0)]
 Amount = Annotated[float, Limit(minimum=0)]
 Natural = Annotated[int, Limit(minimum=0)]

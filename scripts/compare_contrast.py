@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_file, real, whole
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
 from beyond_perplexity.contrastive.sums import read_sums
 from beyond_perplexity.errors import InputError, run_command
@@ -44,9 +44,7 @@ def main() -> None:
         default=0.1,
         help="level that ratios divide by (default 0.1)",
     )
-    add(
-        "--flips", type=whole(1), default=9_999, help="drawn sign-flips of each test (default 9999)"
-    )
+    add("--flips", type=COUNT, default=9_999, help="drawn sign-flips of each test (default 9999)")
     add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
     add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()

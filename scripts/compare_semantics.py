@@ -5,7 +5,7 @@ Shards lie in `{model}/{evaluator}/`; block n of each model and evaluator is of 
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.semantic_comparisons import (
     SEMANTIC_CORRELATIONS,
@@ -25,13 +25,13 @@ def main() -> None:
     add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
     add(
         "--flips",
-        type=whole(1),
+        type=COUNT,
         default=49_999,
         help="drawn sign-flips of each test (default 49999)",
     )
     add(
         "--correlated-sentences",
-        type=whole(1),
+        type=COUNT,
         default=CORRELATED_SENTENCES,
         help="sentences of each split that measures are correlated over, at most "
         f"(default {CORRELATED_SENTENCES})",

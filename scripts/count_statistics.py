@@ -7,7 +7,7 @@ import argparse
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.ranges import FileRanges
@@ -48,9 +48,7 @@ def _parser() -> CommandParser:
         "--first", nargs="?", type=ITEM, help="only so many documents; a random subset: at most"
     )
     parser.add_argument("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
-    parser.add_argument(
-        "--maximum-tokens", type=whole(1), help="tokens that are read of a document"
-    )
+    parser.add_argument("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     parser.add_argument(
         "--minimum-tokens", type=ITEM, default=0, help="of a document to be counted"
     )

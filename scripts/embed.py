@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.embeddings import EMBEDDINGS
@@ -36,9 +36,9 @@ def main() -> None:
     add("--samples", nargs="+", required=True, action=FileRanges, help=files)
     add("--readings", type=json_object, default={}, help="JSON: vocabulary by model/decoding")
     add("--vocabularies", nargs="*", default=[], help="files {vocabulary}.txt, one word a line")
-    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
-    add("--documents", type=whole(1), required=True, help="documents of each text, at most")
+    add("--documents", type=COUNT, required=True, help="documents of each text, at most")
     add("--seed", type=SEED, default=0, help="seed of the choice of documents")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--output", type=output_file, required=True, help="vectors to write")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
@@ -63,7 +63,7 @@ def _parser() -> CommandParser:
         default="document",
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
-    add("--sentences", type=whole(1), default=500, help="at most so many of a split (default 500)")
+    add("--sentences", type=COUNT, default=500, help="at most so many of a split (default 500)")
     add("--tokenized", action="store_true", help="the text is cleaned already")
     add("--whole", action="store_true", help="every document is one sentence")
     add("--options", type=json_object, default={}, help="JSON: samples, particles, uniform")

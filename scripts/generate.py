@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_samples, write_simulated
@@ -33,9 +33,9 @@ def main() -> None:
     parser.add_argument("--seed", type=SEED, required=True, help="seed of the run")
     parser.add_argument("--first", type=ITEM, default=0, help="id of the first document")
     parser.add_argument("--count", type=ITEM, required=True, help="number of documents")
-    parser.add_argument("--maximum-length", type=whole(1), required=True, help="tokens at most")
+    parser.add_argument("--maximum-length", type=COUNT, required=True, help="tokens at most")
     parser.add_argument("--batch-size", default="auto", help="rows; auto: what the memory holds")
-    parser.add_argument("--memory-mb", type=whole(1), help="of the job, for auto on a CPU")
+    parser.add_argument("--memory-mb", type=COUNT, help="of the job, for auto on a CPU")
     parser.add_argument("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
     parser.add_argument("--threads", type=THREADS, default=1, help="CPU threads")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")

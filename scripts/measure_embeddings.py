@@ -9,7 +9,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
@@ -36,7 +36,7 @@ def main() -> None:
     add("--embeddings", required=True, help="vectors of all bodies of text of a corpus")
     add("--measures", nargs="+", required=True, help="measures of these bodies")
     add("--sensitivity", help="smallest shifts of the other tendencies of the corpus")
-    add("--bodies", type=whole(1), default=1, help="bodies of text that share one family of tests")
+    add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")

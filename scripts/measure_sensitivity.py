@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
@@ -30,7 +30,7 @@ def main() -> None:
     add("--group-column", help="column of the reference with the group of a document")
     add("--stop-words", default="gensim", help="with groups: gensim, nltk, or a file of words")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
-    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--source", default="reference", help="name of the reference in the table")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")

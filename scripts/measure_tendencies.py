@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
@@ -45,12 +45,12 @@ def main() -> None:
     add("--sample-documents", nargs="+", default=[], action=FileRanges, help=files)
     add("--sample-split", help="split of the samples, if they are documents")
     add("--vocabulary", nargs="?", help="closed vocabulary that both are read in")
-    add("--maximum-tokens", type=whole(1), help="tokens that are read of a document")
+    add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--source", required=True, help="name of the samples in the tables")
-    add("--bodies", type=whole(1), default=1, help="bodies of text that share one family of tests")
+    add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sample-size-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
@@ -43,7 +43,7 @@ def _parser() -> CommandParser:
         help="what the split keeps whole: of pages, the documents of a title are a group",
     )
     add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=whole(1), required=True, help="how many at most, in the random order")
+    add("--sentences", type=COUNT, required=True, help="how many at most, in the random order")
     add("--evaluator", required=True, help=f"name of the evaluator; {WORDS_EVALUATOR} needs none")
     add("--options", type=json_object, default={}, help="of the evaluator, JSON object")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")

@@ -6,7 +6,7 @@ tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_file, real, whole
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import RelatedFiles, RelationOptions, gather_measures
@@ -49,7 +49,7 @@ def _parser() -> CommandParser:
         default=0.95,
         help="of the upper limits of tendencies (default 0.95)",
     )
-    add("--resamples", type=whole(1), default=1_999, help="resamples of documents (default 1999)")
+    add("--resamples", type=COUNT, default=1_999, help="resamples of documents (default 1999)")
     add("--seed", type=SEED, default=1, help="seed of the resamples (default 1)")
     for name in ("measures", "correlations", "orders"):
         add(f"--{name}", type=output_file, required=True, help="Parquet file to write")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.beside import group_instances, score_beside
 from beyond_perplexity.importance.drawing.job import take_instances
@@ -26,7 +26,7 @@ def main() -> None:
     add("--split-unit", required=True, choices=("document", "page"), help="what was split")
     add("--names", required=True, nargs=2, help="names of the latent model and of the other")
     add("--seed", type=SEED, required=True, help="seed of the run: it chooses the instances")
-    add("--instances", type=whole(1), required=True, help="number of the instances")
+    add("--instances", type=COUNT, required=True, help="number of the instances")
     add("--threads", type=THREADS, default=1, help="CPU threads")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--output", type=output_file, required=True, help="Parquet file to write")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.inputs import add_input_flags, read_inputs
 from beyond_perplexity.report.latex import write_table
+from beyond_perplexity.report.layout import empty_table
 
 
 def main() -> None:
@@ -24,7 +26,12 @@ def main() -> None:
     )
     options = parser.parse_args()
     given = read_inputs(options.table, TABLES[options.table], options)
-    table = tabulate(options.table, given, Labels.from_json(options.labels))
+    try:
+        table = tabulate(options.table, given, Labels.from_json(options.labels))
+    except NothingToShowError as error:
+        remark(f"warning: table {options.table}: {error}")
+        name = options.table.replace("/", "-")
+        table = empty_table(name, TABLES[options.table].title, f"{error}")
     write_table(table, options.csv, options.latex, options.html)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import ITEM, SEED, CommandParser, output_folder, whole
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
@@ -70,7 +70,7 @@ def _add_measurement(parser: CommandParser) -> None:
         "the reference has it; '' for none)",
     )
     add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out (0)")
-    add("--maximum-tokens", type=whole(1), help="tokens read of a document (all)")
+    add("--maximum-tokens", type=COUNT, help="tokens read of a document (all)")
     add(
         "--embedding",
         help="minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "

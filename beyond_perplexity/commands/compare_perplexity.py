@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_path
 from beyond_perplexity.foreign_text import say
 
 
@@ -23,9 +23,7 @@ def _parser() -> CommandParser:
     )
     add = parser.add_argument
     add("scores", nargs="+", help="scores of one model each, of the same documents")
-    add(
-        "--flips", type=whole(1), default=9_999, help="drawn sign-flips of each test (default 9999)"
-    )
+    add("--flips", type=COUNT, default=9_999, help="drawn sign-flips of each test (default 9999)")
     add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
     add(
         "--no-count-eos",

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import THREADS, CommandParser, output_file, whole
+from beyond_perplexity.arguments import COUNT, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.calls import for_command
@@ -40,12 +40,12 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     form.add_argument("--tokenized", action="store_true", help="the text is cleaned already")
     add(
         "--context-length",
-        type=whole(1),
+        type=COUNT,
         help="tokens that a prediction sees (default: the model's)",
     )
     add(
         "--stride",
-        type=whole(1),
+        type=COUNT,
         help="predictions that each window adds (default: half the context)",
     )
     add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")

@@ -36,9 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.verify:
             _verify(path)
         elif path.is_dir():
-            say("\n".join(f"{found}  {name}" for name, found in list_hashes(path)))
+            for name, found in list_hashes(path):
+                say(_hash_line(found, str(name)))
         else:
             say(describe_origin(path))
+
+
+def _hash_line(content: str, name: str) -> str:
+    """Write a line as sha256sum does, which marks a line whose name has an escape."""
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{chr(92) * (escaped != name)}{content}  {escaped}"
 
 
 def _verify(tree: Path) -> None:

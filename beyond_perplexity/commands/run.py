@@ -24,7 +24,6 @@ from beyond_perplexity.arguments import CommandParser, output_folder
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
-from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.outputs import atomic_path
 
 # What a user changes: the configuration, and what a cluster wants.
@@ -122,13 +121,15 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
     named = list(_configurations(options))
-    for path in named:
-        check_input(path)
     if not named and not Path("config.yaml").is_file():
         raise InputError(
             "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "
             "or name another with --configfile"
         )
+    from beyond_perplexity.planning.reading import read_configuration
+
+    for path in named or [CONFIG]:
+        read_configuration(path)
     conda = any(option.partition("=")[0] in _DEPLOYMENT for option in options)
     if conda and PACKAGE.parent != ROOT:
         raise InputError(

@@ -43,7 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--measure", help="of an evaluator with several, such as wmd of word vectors")
     add("--tokenized", action="store_true", help="the texts are tokens: they are not cleaned")
     add("--vectors", help="word vectors that official InferSent weights read: glove or a path")
-    add("--layers", type=whole(1), default=2, help="upper layers of a Transformer (default 2)")
+    add(
+        "--layers",
+        type=whole(1, 1_000),
+        default=2,
+        help="upper layers of a Transformer (default 2)",
+    )
     add("--config", type=Path, default=Path("config.yaml"), help="of the run (default config.yaml)")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beyond_perplexity.options import Count, Limited, Share
+from beyond_perplexity.options import BeamSize, Count, Limited, Share
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class PartitionOptions(Limited):
     """
 
     samples: Count = 64
-    particles: Count = 16
+    particles: BeamSize = 16
     uniform: Share = 0.5

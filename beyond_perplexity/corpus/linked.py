@@ -23,6 +23,7 @@ from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, singl
 from beyond_perplexity.corpus.overlaps import outermost
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
 
 RECENT_TOKENS = 30
@@ -343,11 +344,16 @@ def _strings(path: Path, entity: str, names: object) -> list[str]:
     return sorted(names) if isinstance(names, set | frozenset) else list(names)
 
 
+def _is_name(part: object) -> bool:
+    number = isinstance(part, int) and not isinstance(part, bool) and abs(part) <= LARGEST_NUMBER
+    return isinstance(part, str) or number
+
+
 def _edge(place: str, edge: object) -> tuple[str, str]:
     """Check one edge; numbers become strings."""
     if isinstance(edge, list | tuple) and len(edge) == 2:
         relation, tail = edge
-        if all(isinstance(part, str | int) and not isinstance(part, bool) for part in edge):
+        if all(_is_name(part) for part in edge):
             pair = (str(relation), str(tail))
             if not any(_UNUSABLE.search(part) for part in pair):
                 return pair

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
+MOST_KEPT = 100_000  # tokens of a set, beams
+
 _KINDS = "beyond_perplexity.decoding.kinds"
 
 
@@ -45,7 +47,8 @@ def share(default: float) -> Number:
 
 def count(default: int) -> Number:
     """Describe an option that is a count."""
-    return Number(int, default, "at least 1", "at least 1", lambda value: value >= 1)
+    words = f"from 1 to {MOST_KEPT:,}"
+    return Number(int, default, words, words, lambda value: 1 <= value <= MOST_KEPT)
 
 
 class Decoding(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
+from beyond_perplexity.figures.titles import with_drawable_texts
 from beyond_perplexity.tendencies.rows import SHARES
 
 if TYPE_CHECKING:
@@ -286,5 +287,6 @@ def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
     InputError
         When there is no such figure, or what is given lacks what the figure shows.
     """
-    figure: Figure = make_exhibit("figure", FIGURES, name, given, labels)
+    shown = with_drawable_texts(given)
+    figure: Figure = make_exhibit("figure", FIGURES, name, shown, labels)
     return figure

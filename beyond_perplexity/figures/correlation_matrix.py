@@ -78,7 +78,7 @@ def _shown_value(value: float) -> str:
 
 
 def _interval(found: ShownCorrelation) -> str:
-    if math.isnan(found.low):
+    if math.isnan(found.low + found.high):
         return ""
     digits = 2 if found.high - found.low < 0.4 else 1
     texts = [_digits(limit, digits) for limit in (found.low, found.high)]

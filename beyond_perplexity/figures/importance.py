@@ -95,6 +95,7 @@ def _limit(axis: Axes, values: pd.Series) -> None:
     """Cut off what is many times the smallest value; a logarithmic axis where much is left."""
     finite = values[np.isfinite(values)]
     if finite.empty:
+        _note(axis, "no finite estimate", NEUTRAL_COLOUR, 0.96)
         return
     low, high = float(finite.min()), float(finite.max())
     if high > HIGHEST_RATIO * low:
@@ -185,7 +186,7 @@ def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
         When the table is empty.
     """
     instance = curves[curves["aggregation"] == "instance"]
-    _require(instance, "instance-level curves")
+    _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
     panels = {model: instance[instance["model"] == model] for model in instance["model"].unique()}
     with package_style():
         return _curve_figure(
@@ -216,7 +217,7 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     NothingToShowError
         When the table is empty.
     """
-    _require(curves, "curves")
+    _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
     chosen = curves[curves["model"] == model]
     levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]

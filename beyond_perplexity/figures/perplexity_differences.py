@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
-from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, stars
+from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
 from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
@@ -26,6 +26,8 @@ _SCALE = "Darker is larger, by the square root of the difference"
 
 def _cell(row: pd.Series, *, exact: bool) -> str:
     """Write a difference and half its interval, with the first digit of that and one more."""
+    if not math.isfinite(row["value"]):  # of two impossible texts, or of one
+        return shown(row["value"])
     half = (row["high"] - row["low"]) / 2
     digits = int(np.clip(1 - math.floor(math.log10(half)), 2, 4)) if half > 0 else 3
     text = f"{row['value']:+.{digits}f}".replace("-", MINUS) + stars(row["p_adjusted"])

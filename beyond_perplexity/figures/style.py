@@ -81,12 +81,12 @@ def select(curves: pd.DataFrame, *names: str) -> pd.DataFrame:
 
     Raises
     ------
-    InputError
-        When the table has none of these.
+    NothingToShowError
+        When the table has no value of these.
     """
     chosen = curves[curves["curve"].isin(names)]
-    if chosen.empty:
-        held = ", ".join(sorted(set(curves["curve"]))) or "none"
+    if chosen["y"].isna().all():
+        held = ", ".join(sorted(set(curves["curve"][curves["y"].notna()]))) or "none"
         raise NothingToShowError(
             f"the curves have no {', '.join(map(repr, names))} (they have: {held})"
         )

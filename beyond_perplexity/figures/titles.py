@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import drawable
 
 MODEL, PROPOSAL = "model", "proposal"
+
+
+def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace what acts in texts of tables, such as escapes in names: who saves a figure keeps it.
+
+    Parameters
+    ----------
+    given : dict of str to object
+        Tables, of which this takes the columns of texts; all else stays.
+    """
+    seen = cache(drawable)
+
+    def shown(table: pd.DataFrame) -> pd.DataFrame:
+        texts = table.select_dtypes(["object", "str"])
+        return table.assign(
+            **{
+                str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
+                for name, column in texts.items()
+            }
+        )
+
+    return {
+        kind: shown(held) if isinstance(held, pd.DataFrame) else held
+        for kind, held in given.items()
+    }
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:

@@ -80,10 +80,11 @@ def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     axes = figure.subplots(1, len(held), sharey=True, squeeze=False)[0]
     for axis, measure in zip(axes, held, strict=True):
         chosen = rows[rows["measure"] == measure]
-        own = dict(zip(chosen["source"], chosen["value"], strict=True))
+        known = chosen[chosen["value"].notna()]
+        own = dict(zip(known["source"], known["value"], strict=True))
         totals = rows[rows["measure"] == f"{measure}_reference"]
         for human, read_in in humans.items():
-            total = totals[totals["vocabulary"] == read_in]["value"]
+            total = totals[totals["vocabulary"] == read_in]["value"].dropna()
             if len(total):
                 own[human] = float(total.iloc[0])
         _draw_bars(axis, own, places, looks)

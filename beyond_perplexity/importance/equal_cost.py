@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.importance.estimators.contract import ALL_TEMPERATURES, SAMPLES
 from beyond_perplexity.importance.estimators.registry import find_estimator
@@ -49,7 +49,7 @@ def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFr
     """
     held = finite_bounds(estimates)
     if held.empty:
-        raise InputError("the estimates hold no finite bound; draw more samples")
+        raise NothingToShowError("the estimates hold no finite bound; draw more samples")
     tables = dict(list(costs.groupby(["model", "proposal"], sort=False)))
     best = held.groupby("model")["log_likelihood"].transform("max")
     added = [

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from beyond_perplexity.options import Count, Level, Limited, Natural, Positive, Share
+from beyond_perplexity.options import (
+    MOST_DRAWS,
+    BeamSize,
+    Count,
+    Length,
+    Level,
+    Limit,
+    Limited,
+    Natural,
+    Positive,
+    Share,
+)
 
 
 @dataclass(frozen=True)
@@ -15,7 +27,8 @@ class ReductionOptions(Limited):
     ----------
     subsets : int
         Random orders of the samples of each instance: random subsets of each size for the curves,
-        and random pairings of the samples for the corpus level. 0 leaves both out.
+        and random pairings of the samples for the corpus level; fewer where there are very many
+        samples, as the column ``replicates`` says. 0 leaves both out.
     bootstrap : int
         Bootstrap replicates of the standard errors, over samples and over instances; 0 leaves
         them out.
@@ -28,7 +41,7 @@ class ReductionOptions(Limited):
         Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
     """
 
-    subsets: Natural = 200
+    subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 200
     bootstrap: Natural = 200
     replicate_samples: Count = 100
     confidence: Level = 0.95
@@ -71,7 +84,7 @@ class BeamOptions(Limited):
         Of the beams.
     """
 
-    sizes: tuple[Count, ...]
+    sizes: tuple[BeamSize, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ class SMCOptions(Limited):
         them are effective. 0: never, which is plain importance sampling; 1: after every word.
     """
 
-    particles: Count = 100
+    particles: BeamSize = 100
     runs: Count = 4
     temperature: Positive = 1.0
     threshold: Share = 0.5
@@ -121,8 +134,8 @@ class BidirectionalOptions(Limited):
     """
 
     grid: tuple[Positive, ...]
-    sizes: tuple[Count, ...]
-    maximum_words: Count
+    sizes: tuple[BeamSize, ...]
+    maximum_words: Length
     particles: Natural = 0
     runs: Count = 4
     smc_temperature: Positive = 1.0
@@ -149,8 +162,8 @@ class SimulationOptions(Limited):
     """
 
     documents: Count = 20
-    sizes: tuple[Count, ...] | None = None
-    maximum_words: Count = 500
+    sizes: tuple[BeamSize, ...] | None = None
+    maximum_words: Length = 500
 
 
 @dataclass(frozen=True)

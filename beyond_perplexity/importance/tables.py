@@ -211,7 +211,21 @@ def _warned(rows: list[Fields], inputs: Inputs) -> list[Fields]:
         if strict := is_above_strict(empty | row, least):
             warning = f"above the strict bound {strict.value:.2f} by {strict.words}: that is better"
             row["note"] = "; ".join(filter(None, [warning, row["note"]]))
+        if is_below_one(row):
+            row["note"] = "; ".join(filter(None, [BELOW_ONE, row["note"]]))
     return rows
+
+
+def is_below_one(row: Fields) -> bool:
+    """Tell a perplexity that no distribution over texts has: a text would have P > 1."""
+    value = row.get("value")
+    return "perplexity" in row["measure"] and value is not None and value < 1
+
+
+BELOW_ONE = (
+    "below 1, which no probability of a text gives: check that log_p is a natural logarithm of "
+    "p(x, z), log_q of q(z | x), and the samples drawn from q"
+)
 
 
 def curves_table(reduction: Reduction) -> pa.Table:

@@ -13,12 +13,18 @@ import pyarrow as pa
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import safe_cell
+from beyond_perplexity.foreign_text import remark, safe_cell
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.rows import DRAW_READERS
 from beyond_perplexity.importance.reduction import Reduction, reduce_files
-from beyond_perplexity.importance.tables import REDUCED_TABLES, estimates_table, gaps_table
+from beyond_perplexity.importance.tables import (
+    BELOW_ONE,
+    REDUCED_TABLES,
+    estimates_table,
+    gaps_table,
+    is_below_one,
+)
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.library.calls import library_function
 from beyond_perplexity.library.given import (
@@ -130,6 +136,8 @@ def estimate(
         )
         reduction = reduce_files(given, labels, found)
         table = estimates_table(reduction)
+        if below := sum(map(is_below_one, table.to_pylist())):
+            remark(f"warning: {below:,} of {len(table):,} estimates are {BELOW_ONE}")
         flags = {**_named_sources(files, given), **asdict(labels), "options": asdict(found)}
         for kind, (_, path) in wanted.items():
             if path is not None:

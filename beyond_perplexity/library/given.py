@@ -187,7 +187,7 @@ def arrow_table(
         kept = [column for column in given.columns if column in columns or not columns]
         try:
             return pa.Table.from_pandas(given[kept], preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{name}: cannot be read ({_reason(error)}); convert the column"
             ) from error

@@ -202,20 +202,11 @@ def _options_of(name: str, given: EvaluatorFlags) -> dict[str, Any]:
 def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     """Return the options of an evaluator of a configuration."""
     # Late, as only this needs what checks a configuration.
-
-    import yaml
-
+    from beyond_perplexity.planning.reading import read_configuration
     from beyond_perplexity.planning.run import Run
     from beyond_perplexity.planning.validation import validate
-    from beyond_perplexity.storage.inputs import read_utf8
 
-    try:
-        config = yaml.safe_load(read_utf8(config_path))
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(f"{config_path}: cannot be read as YAML ({reason})") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{config_path}: is no configuration")
+    config = read_configuration(config_path)
     validate(config, _SCHEMA)
     if name not in config["evaluators"]:
         known = ", ".join(dict.fromkeys([*PACKAGES, *config["evaluators"]]))

@@ -211,6 +211,8 @@ def choose_device(device: str | torch.device) -> torch.device:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise InputError(f"device: {device!r} is no device; use auto, cpu or cuda") from error
+    if chosen.type not in ("cpu", "cuda"):  # meta holds no numbers; others lack float64
+        raise InputError(f"device: {device!r} is not supported; use auto, cpu or cuda")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
     return chosen

@@ -19,7 +19,7 @@ from torch.nn import functional
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
 from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
-from beyond_perplexity.options import Count, Dropout, Limited
+from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class CNNOptions(Limited):
         The output layer shares the embedding's matrix; when D is not E, a projection goes between.
     """
 
-    layers: Count = 4
-    embedding_size: Count = 128
-    width: Count = 256
-    kernel_size: Count = 4
-    bottleneck: Count | None = None
+    layers: Layers = 4
+    embedding_size: Width = 128
+    width: Width = 256
+    kernel_size: Width = 4
+    bottleneck: Width | None = None
     weight_normalization: bool = True
     dropout: Dropout = 0.1
     locked_dropout: bool = False

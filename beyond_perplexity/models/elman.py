@@ -16,7 +16,7 @@ from beyond_perplexity.models.layers.class_output import ClassOutput
 from beyond_perplexity.models.layers.dropout import drop
 from beyond_perplexity.models.layers.elman import SigmoidLayer
 from beyond_perplexity.models.layers.recurrent_state import RecurrentState
-from beyond_perplexity.options import Count, Dropout, Limited
+from beyond_perplexity.options import Count, Dropout, Limited, Width
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ElmanOptions(Limited):
         word (the toolkit: 50); null: a softmax over all words.
     """
 
-    embedding_size: Count = 200
-    hidden_size: Count = 200
+    embedding_size: Width = 200
+    hidden_size: Width = 200
     dropout: Dropout = 0.0
     classes: Count | None = None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from beyond_perplexity.models.read_tensors import (
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
-from beyond_perplexity.options import Count, Limited, parse_options
+from beyond_perplexity.options import Limit, Limited, parse_options
 from beyond_perplexity.vocabulary import BOS, UNK
 
 ROUNDING = 1e-6  # what the logarithm of a probability may be above 0
@@ -50,7 +50,7 @@ class KneserNeyOptions(Limited):
         never falling; the last holds for those above it.
     """
 
-    order: Count = 5
+    order: Annotated[int, Limit(minimum=1, maximum=100)] = 5
     prune: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
 from beyond_perplexity.models.layers.dropout import drop, drop_words
 from beyond_perplexity.models.layers.recurrent_state import RecurrentState
-from beyond_perplexity.options import Count, Dropout, Limited
+from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class RecurrentOptions(Limited):
         gate's by itself (Glorot & Bengio 2010), and no bias.
     """
 
-    layers: Count = 1
-    embedding_size: Count = 128
-    hidden_size: Count = 256
+    layers: Layers = 1
+    embedding_size: Width = 128
+    hidden_size: Width = 256
     dropout: Dropout = 0.2
     locked_dropout: bool = False
     embedding_dropout: Dropout = 0.0

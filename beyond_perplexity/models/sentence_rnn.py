@@ -15,7 +15,7 @@ from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.layers.elman import SigmoidLayer
 from beyond_perplexity.models.layers.recurrent_state import RecurrentState
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
-from beyond_perplexity.options import Count, Limited
+from beyond_perplexity.options import Limited, Width
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SentenceRNNOptions(Limited):
         H, the size of the latent space: of the vectors of words, and of those of sentences.
     """
 
-    size: Count = 75
+    size: Width = 75
 
 
 class SentenceRNN(UnnormalizedModel):

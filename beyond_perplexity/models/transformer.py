@@ -19,7 +19,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
 from beyond_perplexity.models.layers.dropout import drop_words, skips_layer
-from beyond_perplexity.options import Count, Dropout, Limited
+from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
 CACHE_BUCKET = 32
@@ -56,11 +56,11 @@ class TransformerOptions(Limited):
         The output layer shares the embedding's matrix.
     """
 
-    layers: Count = 2
-    width: int = 128
+    layers: Layers = 2
+    width: Width = 128
     heads: Count = 4
-    feedforward_size: Count = 512
-    context_length: Count = 512
+    feedforward_size: Width = 512
+    context_length: Length = 512
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     dropout: Dropout = 0.1
     embedding_dropout: Dropout = 0.0

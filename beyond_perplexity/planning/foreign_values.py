@@ -12,9 +12,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
-from beyond_perplexity.storage.inputs import is_address
+from beyond_perplexity.storage.inputs import is_address, without_secrets
 
 DEEPEST = 100  # mappings and lists in each other
+MOST_VALUES = 100_000
 LONGEST = 4096  # bytes of a path
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -34,7 +35,12 @@ def check_values(config: Config) -> None:
     InputError
         Names the path of the key.
     """
-    for key, value in _leaves(config, "", 0):
+    for number, (key, value) in enumerate(_values(config, "", 0)):
+        if number > MOST_VALUES:
+            raise InputError(
+                f"config: {key}: with its aliases (*name) written out, the configuration has more "
+                f"than {MOST_VALUES:,} values; let aliases not repeat each other"
+            )
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config: {key}: is {value}, expected a finite number")
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -45,21 +51,20 @@ def check_values(config: Config) -> None:
             )
 
 
-def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """List the keys and values of nested mappings and lists, each with its path."""
+def _values(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """List nested mappings and lists, their keys and their values, each with its path."""
     if depth > DEEPEST:
         raise InputError(f"config: {key[:80]}…: is nested more than {DEEPEST} deep; flatten it")
+    yield key, value
     if isinstance(value, Mapping):
         for name, item in value.items():
             path = f"{key}.{name!s:.80}".lstrip(".")
             if isinstance(name, str):
                 yield ascii(path)[1:-1] if _CONTROL.search(path) else path, name
-            yield from _leaves(item, path, depth + 1)
+            yield from _values(item, path, depth + 1)
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            yield from _leaves(item, f"{key}.{number}", depth + 1)
-    else:
-        yield key, value
+            yield from _values(item, f"{key}.{number}", depth + 1)
 
 
 def check_path(key: str, path: str) -> None:
@@ -82,8 +87,8 @@ def check_path(key: str, path: str) -> None:
         raise InputError(f"config: {key}: a path has {LONGEST} bytes at most; check it")
     if is_address(path):
         raise InputError(
-            f"config: {key}: {path!r:.200} is an address; give it as {{url: …, sha256: …}}, so "
-            "that what was fetched can be checked"
+            f"config: {key}: {without_secrets(path)!r:.200} is an address; give it as {{url: …, "
+            "sha256: …}, so that what was fetched can be checked"
         )
     if found := _SNAKEMAKE.search(path):
         raise InputError(
@@ -109,6 +114,12 @@ def check_paths(config: Config) -> None:
         if not isinstance(location, Mapping):
             check_path(key, location.removeprefix(EMBEDDED))
             continue
+        if without_secrets(location["url"]) != location["url"]:
+            raise InputError(
+                f"config: {key}.url: has a password, a key or a token, which the log and the "
+                "results would show; fetch the file by hand and give its path, or give the "
+                "password in ~/.netrc"
+            )
         for part in ("url", "member"):
             if found := _SNAKEMAKE.search(location.get(part, "")):
                 raise InputError(

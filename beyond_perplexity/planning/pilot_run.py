@@ -23,13 +23,13 @@ from beyond_perplexity.planning.planned import (
     largest_units,
     read_jobs,
 )
+from beyond_perplexity.planning.reading import read_configuration
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.shard_sizes import describe_shards, whole_shards
 from beyond_perplexity.planning.summary import SUMMARY_TITLE
 from beyond_perplexity.planning.timings import PLAN_FILE, fit_timing, plan_content
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.inputs import read_utf8
 from beyond_perplexity.storage.outputs import write_json
 
 
@@ -80,14 +80,7 @@ def run_pilot(
 
 def _load(path: str | Path) -> tuple[dict[str, Any], Run]:
     """Read a configuration, as it stands and with all defaults."""
-    text = read_utf8(path)
-    try:
-        config, checked = yaml.safe_load(text), yaml.safe_load(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{path}: cannot be read as YAML ({said}); correct it") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{path}: is no configuration; it should be a YAML mapping")
+    config, checked = read_configuration(path), read_configuration(path)
     validate(checked, ROOT / "rules" / "config.schema.yaml")
     return config, Run(checked)
 

@@ -12,7 +12,7 @@ _STAMP = "%a %b %d %H:%M:%S %Y"
 _STARTED = re.compile(r"(?:local)?(?:rule|checkpoint) (\w+):$")
 _FINISHED = re.compile(r"Finished jobid: (\d+) \(Rule: (\w+)\)$")
 _FAILED = re.compile(r"Error in rule (\w+):$")
-_COUNT = re.compile(r"(\w+) +(\d+)$")
+_COUNT = re.compile(r"(\w+) +(\d{1,12})$")
 
 
 @dataclass
@@ -59,7 +59,10 @@ class RunProgress:
         if not done or self.begin is None or self.latest is None:
             return None
         elapsed = (self.latest - self.begin).total_seconds()
-        return self.latest + timedelta(seconds=elapsed * (whole - done) / done)
+        try:
+            return self.latest + timedelta(seconds=elapsed * (whole - done) / done)
+        except (OverflowError, ValueError):  # beyond the calendar
+            return None
 
 
 def read_progress(lines: Iterable[str]) -> RunProgress:

@@ -185,6 +185,11 @@ def _check_folders(config: Config) -> None:
                 f"config: pathvars.{name}: {folder!r} stands for the root of the file system; "
                 "name a folder or remove this key"
             )
+        if folder.startswith(("~", "-")):
+            raise InputError(
+                f"config: pathvars.{name}: {folder!r} begins as an option or a home does, and "
+                "is taken for none here; give the whole path, or begin it with ./"
+            )
 
 
 def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:

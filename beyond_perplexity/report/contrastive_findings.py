@@ -27,7 +27,7 @@ from beyond_perplexity.report.contrastive_assertions import (
     rising_entropy,
 )
 from beyond_perplexity.report.contrastive_readings import ordered_readings
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import NOTHING_COLUMN, Column, Table
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 FIRST_PAGE = "first_page"
@@ -242,6 +242,8 @@ def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
             table = pd.read_csv(path, keep_default_na=False)
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: not a readable CSV file ({error})") from error
+        if list(table.columns) == [NOTHING_COLUMN]:
+            continue
         missing = {"question", "found", FIRST_PAGE} - set(table.columns)
         if missing:
             raise InputError(f"{path}: lacks the column '{min(missing)}' of contrastive findings")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.contrastive_rows import LOGARITHMS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
@@ -57,7 +57,7 @@ def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
         When there is no pair.
     """
     if contrasts.empty:
-        raise InputError("the contrasts of pairs have no row")
+        raise NothingToShowError("the contrasts of pairs have no row")
     place = {name: at for at, name in enumerate(labels.sort_models(contrasts["model"]))}
     phenomena = list(dict.fromkeys(zip(contrasts["source"], contrasts["phenomenon"], strict=True)))
     at = {key: number for number, key in enumerate(phenomena)}

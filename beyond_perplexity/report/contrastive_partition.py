@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
@@ -64,7 +64,7 @@ def partition_table(
         When there is no length.
     """
     if partitions.empty:
-        raise InputError("the partition functions have no length")
+        raise NothingToShowError("the partition functions have no length")
     body = []
     for model in labels.sort_models(partitions["model"]):
         own = partitions[partitions["model"] == model]

@@ -120,9 +120,8 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     body = []
     for unit, level, held in _blocks(pairs):
-        found = dict(
-            zip(zip(held["first"], held["second"], strict=True), held["reading"], strict=True)
-        )
+        read = held.dropna(subset="reading")
+        found = {(one["first"], one["second"]): one["reading"] for one in read.to_dict("records")}
         begin = [CONTRAST_UNITS[unit], shown_level(level)]
         for place, first in enumerate(models, start=1):
             if first not in set(held["first"]):
@@ -146,7 +145,7 @@ def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
     return Table("contrastive_readings", title, _NOTE, heads, body, pairs)
 
 
-def _cell(found: Mapping[tuple[str, str], str | None], first: str, second: str) -> str:
+def _cell(found: Mapping[tuple[str, str], str], first: str, second: str) -> str:
     """Write a reading; empty where a pair has none or shares no unit."""
-    reading = found.get((first, second)) or ""
+    reading = found.get((first, second), "")
     return _NOT_FOUND if reading == NO_DIFFERENCE else reading

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
@@ -42,7 +42,7 @@ _NOTE = (
 _OTHERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("squared_mmd", partial(shown, digits=4)),
     ("smallest_shift", shown_share),
-    ("embedded", "{:,.0f}".format),
+    ("embedded", partial(shown, digits=0)),
     ("cut", shown_share),
 )
 
@@ -79,7 +79,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """
     rows = measures[measures["tendency"] == EMBEDDING]
     if rows.empty:
-        raise InputError("embeddings: the measures have none of embedded documents")
+        raise NothingToShowError("embeddings: the measures have none of embedded documents")
     body, withheld = [], []
     for source in labels.sort_sources(rows["source"]):
         own = rows[rows["source"] == source]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.diagnostics import (
@@ -86,7 +86,7 @@ def _columns(families: Mapping[str, str]) -> list[Column]:
 
 def _require(estimates: pd.DataFrame, what: str) -> None:
     if estimates.empty:
-        raise InputError(f"the estimates hold none by {what}; give those of a whole run")
+        raise NothingToShowError(f"the estimates hold none by {what}; give those of a whole run")
 
 
 def _note(estimates: pd.DataFrame, labels: Labels) -> str:

@@ -10,7 +10,11 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.report.importance_choice import choose_estimates, estimate_key
+from beyond_perplexity.report.importance_choice import (
+    choose_estimates,
+    estimate_key,
+    models_left_out,
+)
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.scoring.intervals import RatioInterval, ratio_interval, sum_groups
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
@@ -155,7 +159,7 @@ def _cells(found: Beside, labels: Labels) -> list[str]:
         labels.model(found.beside),
         f"{found.value:,.1f}",
         _shown(found.penalized),
-        f"{held.value:+.3f}",
+        "–" if math.isnan(held.value) else f"{held.value:+.3f}",
         interval,
         f"{held.groups}",
         f"{held.effective:.1f}",
@@ -215,7 +219,8 @@ def beside_table(
         As `paired_instances` and `choose_estimates`.
     """
     with_rows = estimates[estimates["method"].isin(set(instances["method"]))]
-    chosen = {row["model"]: row for row in choose_estimates(with_rows, choices).to_dict("records")}
+    speaking = choose_estimates(with_rows, choices)
+    chosen = {row["model"]: row for row in speaking.to_dict("records")}
     found = [
         compare_beside(
             row, instances[instances["model"] == model], scores, _penalized(row, estimates)
@@ -239,7 +244,7 @@ def beside_table(
     return Table(
         "importance-beside",
         "What the latent variables bring",
-        _NOTE,
+        _NOTE + models_left_out(estimates, speaking),
         columns,
         [_cells(one, labels) for one in found],
         pd.DataFrame([_record(one) for one in found]),

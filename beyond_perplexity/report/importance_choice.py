@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
 from beyond_perplexity.importance.finite_bounds import finite_bounds
@@ -67,12 +67,13 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
     Returns
     -------
     pandas.DataFrame
-        A row of `estimates` for each model, in their order, with the column ``chosen_by``.
+        A row of `estimates` for each model, in their order, with the column ``chosen_by``; of a
+        model without finite stochastic bound, or none that was also estimated on validation, none.
 
     Raises
     ------
-    InputError
-        When a model has no finite stochastic bound, or none that was also estimated on validation.
+    NothingToShowError
+        When no model has one.
     """
     bounds, found = _trusted(estimates), []
     known = None if choices is None else _trusted(choices)
@@ -84,10 +85,23 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
             place = None if free.empty else free["value"].idxmin()
         else:
             place, chosen_by = _by_validation(own, known), BY_VALIDATION
-        if place is None:
-            raise InputError(f"{model}: no estimate has a finite bound; draw more samples")
-        found.append(estimates.loc[[place]].assign(chosen_by=chosen_by))
+        if place is not None:
+            found.append(estimates.loc[[place]].assign(chosen_by=chosen_by))
+    if not found:
+        raise NothingToShowError(_unbounded(estimates["model"].unique()))
     return pd.concat(found, ignore_index=True)
+
+
+def _unbounded(models: Iterable[str]) -> str:
+    said = "no estimate has a finite bound; draw more samples"
+    return f"{', '.join(models) or 'the models'}: {said}"
+
+
+def models_left_out(estimates: pd.DataFrame, chosen: pd.DataFrame) -> str:
+    """Name the models for which no estimate could be chosen, in a sentence of a note."""
+    held = set(chosen["model"])
+    lacking = [model for model in estimates["model"].unique() if model not in held]
+    return f" Left out: {_unbounded(lacking)}." if lacking else ""
 
 
 def _by_validation(own: pd.DataFrame, choices: pd.DataFrame) -> Any:
@@ -137,7 +151,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
 
     Raises
     ------
-    InputError
+    NothingToShowError
         As `choose_estimates`.
     """
     bounds = finite_bounds(estimates, [STOCHASTIC])
@@ -173,7 +187,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     return Table(
         "importance-choice",
         "Which number to report",
-        _CHOICE_NOTE,
+        _CHOICE_NOTE + models_left_out(estimates, chosen),
         columns,
         rows,
         whole.reset_index("part"),

@@ -11,7 +11,11 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
 from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.wording import method_cell, temperature_cell
-from beyond_perplexity.report.importance_choice import choose_estimates, estimate_key
+from beyond_perplexity.report.importance_choice import (
+    choose_estimates,
+    estimate_key,
+    models_left_out,
+)
 from beyond_perplexity.report.layout import Column, Table
 
 COST_WORDS = (
@@ -78,7 +82,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
         [
             *_setting(row),
             str(row["bound"]),
-            f"{row['gap']:.3f}",
+            _shown(row["gap"], ".3f"),
             _shown(row["seconds"], ".3g"),
             f"{row['evaluations_p']:,}",
             f"{row['evaluations_q']:,}",
@@ -149,13 +153,16 @@ def advice_table(
     """
     found = bounds_with_costs(estimates, costs)
     known = {estimate_key(row): row for row in found.to_dict("records")}
-    chosen = choose_estimates(estimates, choices).to_dict("records")
-    advised = [{**known[estimate_key(row)], "chosen_by": row["chosen_by"]} for row in chosen]
+    chosen = choose_estimates(estimates, choices)
+    advised = [
+        {**known[estimate_key(row)], "chosen_by": row["chosen_by"]}
+        for row in chosen.to_dict("records")
+    ]
     rows = [
         [
             str(row["model"]),
             _advice(row),
-            f"{row['gap']:.3f}",
+            _shown(row["gap"], ".3f"),
             _shown(row["error"], ".4f"),
             _shown(row["seconds"], ".3g"),
             str(row["chosen_by"]),
@@ -173,6 +180,7 @@ def advice_table(
     note = (
         "The estimator that speaks for the model (see the table that chooses it); among those that "
         f"are as good the cheapest stands in the table of costs. {COST_WORDS} {NEEDED}"
+        f"{models_left_out(estimates, chosen)}"
     )
     whole = pd.DataFrame([{**row, "advice": _advice(row)} for row in advised])
     return Table("importance-advice", "Which estimator to use", note, columns, rows, whole)

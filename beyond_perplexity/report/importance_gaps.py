@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.gaps import GapRange, gap_ranges
@@ -50,7 +50,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
     """
     held = gaps[gaps["forward"].notna()]
     if held.empty:
-        raise InputError(
+        raise NothingToShowError(
             "there are no gaps: every simulated document was cut at "
             "importance.bidirectional.maximum_words; raise it"
         )
@@ -97,7 +97,7 @@ def _cells(row: Mapping[Hashable, Any], beside: GapRange) -> list[str]:
 
     runs = f" × {row['runs']:.0f}" if row["runs"] > 1 else ""
     cut = f"/{row['n_cut']:.0f}" if row["n_cut"] else ""
-    bracketed = not pd.isna(row["bracket_low"])
+    bracketed = not (pd.isna(row["bracket_low"]) or pd.isna(row["bracket_bound"]))
     ends = (row["bracket_low"], row["bracket_high"])
     error = "" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}"
     return [
@@ -112,7 +112,7 @@ def _cells(row: Mapping[Hashable, Any], beside: GapRange) -> list[str]:
         shown(row["gap"]) + error,
         shown(max(beside.least, 0.0)),
         shown(beside.most),
-        f"{row['ess_median']:.1f}",
+        "–" if pd.isna(row["ess_median"]) else f"{row['ess_median']:.1f}",
         " to ".join(map(shown, ends)) if bracketed else "–",
         str(row["bracket_bound"]) if bracketed else "–",
         beside.verdict(*ends) if bracketed else "–",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.instances.store import document_of
 from beyond_perplexity.models.families import FAMILIES
@@ -112,7 +112,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
         When there are none.
     """
     if posteriors.empty:
-        raise InputError("there are no latents to compare; draw more instances")
+        raise NothingToShowError("there are no latents to compare; draw more instances")
     records, rows = [], []
     keys = ["model", "proposal", "source"]
     for (model, proposal, source), group in posteriors.groupby(keys, sort=False):
@@ -126,13 +126,14 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
         }
         found |= {"n_samples": int(group["n_samples"].max()), **_agreement(group, unit)}
         records.append(found)
+        effective = found["effective_median"]
         interval = f"{_percent(found['f1_low'])} to {_percent(found['f1_high'])}"
         rows.append(
             [
                 str(model),
                 f"{proposal}, {_SOURCES[str(source)]}",
                 f"{found['n_samples']:,} {method}",
-                f"{found['effective_median']:,.1f}",
+                "–" if pd.isna(effective) else f"{effective:,.1f}",
                 str(found["structure"]),
                 f"{found['annotated']:,.0f}",
                 f"{found['found']:,.1f}",

@@ -48,10 +48,17 @@ def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = Fals
     parts = []
     for path in paths:
         with check_schema(path, schema) as file:
-            part = file.read(columns=schema.names).to_pandas()
+            part = as_rows(file.read(columns=schema.names))
         parts.append(part.assign(model=_owner(path)) if named_by_folder else part)
     filled = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
+
+
+def as_rows(table: pa.Table) -> pd.DataFrame:
+    """Make a table of pandas in which an unknown number is NaN, an unknown text None."""
+    rows = table.to_pandas()
+    texts = rows.select_dtypes("str").astype(object)
+    return rows.assign(**texts.where(texts.notna(), None))
 
 
 def _owner(path: str | Path) -> str:

@@ -15,6 +15,7 @@ from beyond_perplexity.foreign_text import (
 )
 
 PUBLISHED_COLUMN = "published"
+NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with the reason
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem;
@@ -150,6 +151,12 @@ def to_html_table(table: Table) -> str:
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</tbody></table></div>")
     return "\n".join(lines)
+
+
+def empty_table(name: str, title: str, reason: str) -> Table:
+    """Make the table that stands where there is nothing to show, and says why."""
+    rows = pd.DataFrame({NOTHING_COLUMN: [reason]})
+    return Table(name, title, "", [Column("Nothing to show", wraps=True)], [[reason]], rows)
 
 
 def _classes(column: Column) -> str:

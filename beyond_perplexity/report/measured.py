@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
@@ -326,7 +326,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     rows = measures[[pair in wanted for pair in pairs]]
     if rows.empty:
         names = ", ".join(f"{tendency} {measure}" for tendency, measure in sorted(wanted))
-        raise InputError(f"{name.replace('_', ' ')}: the measures have none of {names}")
+        raise NothingToShowError(f"{name.replace('_', ' ')}: the measures have none of {names}")
     sources = labels.sort_sources(rows["source"])
     found = {
         (row["source"], row["tendency"], row["measure"]): _tidy_row(row, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -212,20 +212,29 @@ def _estimate_rows(estimates: pd.DataFrame) -> list[list[str]]:
         instance = sampled[sampled["aggregation"] == "instance"].nsmallest(1, "value")
         corpus = sampled[sampled["pairing"] == "sample_id"]["value"].min()
         lowest = [held[held["method"] == method]["value"].min() for method in others]
-        best = instance.to_dict("records")[0]
-        of = f"{best['n_samples']:.0f}"
         rows.append(
             [
                 escape_rst(Labels().model(str(model))),
                 *_without_choice(held),
-                f"{best['value']:,.1f}",
-                f"{best['proposal']}, τ = {best['temperature']:g}",
-                f"{best['ess_median']:.1f} of {of} (median)",
-                f"{corpus:,.1f}",
-                *("—" if pd.isna(value) else f"{value:,.1f}" for value in lowest),
+                *_best_cells(instance.to_dict("records")),
+                *map(_bound, [corpus, *lowest]),
             ]
         )
     return [header, *rows]
+
+
+def _best_cells(rows: Sequence[Mapping[Hashable, Any]]) -> list[str]:
+    """Write the estimate of a list of one: value, proposal, effective samples."""
+    if not rows:
+        return ["—", "—", "—"]
+    best = rows[0]
+    proposal = f"{best['proposal']}, τ = {best['temperature']:g}"
+    effective = f"{best['ess_median']:.1f} of {best['n_samples']:.0f} (median)"
+    return [_bound(best["value"]), proposal, "—" if pd.isna(best["ess_median"]) else effective]
+
+
+def _bound(value: float) -> str:
+    return "—" if pd.isna(value) else "∞" if math.isinf(value) else f"{value:,.1f}"
 
 
 def _without_choice(estimates: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from textwrap import fill
 
@@ -52,7 +53,7 @@ def _interval(row: pd.Series, signed: bool) -> str:
 
 
 def _bits(value: float, signed: bool) -> str:
-    if not signed or value in (float("inf"), 0):
+    if not signed or not math.isfinite(value) or value == 0:
         return shown(value, _DIGITS)
     return f"{value:+.{_DIGITS}f}".replace("-", MINUS)
 

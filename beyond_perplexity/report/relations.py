@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.figures.semantic_rows import evaluator_title, relation_titles
@@ -87,7 +87,7 @@ def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
         When there is no measure.
     """
     if measures.empty:
-        raise InputError("there are no measures to relate")
+        raise NothingToShowError("there are no measures to relate")
     heads = _heads(measures, labels)
     found = {
         (r["model"], r["decoding"] if isinstance(r["decoding"], str) else None, r["measure"]): r

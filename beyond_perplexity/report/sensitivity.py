@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
@@ -74,7 +74,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
         When there is no row.
     """
     if sensitivity.empty:
-        raise InputError("the sensitivity has no row to show")
+        raise NothingToShowError("the sensitivity has no row to show")
     sizes = sorted(set(sensitivity["n"]))
     body = []
     for key, rows in sensitivity.groupby(["tendency", "measure"], sort=False):

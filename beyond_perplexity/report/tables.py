@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
@@ -84,7 +84,7 @@ def reference_table(
             }
         )
     if not records:
-        raise InputError("table 4: the measures have no parameter of the reference")
+        raise NothingToShowError("table 4: the measures have no parameter of the reference")
     heads = [
         Column("Parameter", text=True),
         Column(OWN),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+
+_MOST = 1e15  # what no job takes, of seconds or megabytes
 
 
 def read_benchmarks(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -70,6 +71,4 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 def number_of(held: dict[str, Any], name: str) -> float | None:
     """Return a number of a job; None where it has none that can be (Snakemake writes NA or NaN)."""
     value = held.get(name)
-    if isinstance(value, int | float) and math.isfinite(value) and value >= 0:
-        return float(value)
-    return None
+    return float(value) if isinstance(value, int | float) and 0 <= value < _MOST else None

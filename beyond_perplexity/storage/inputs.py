@@ -24,6 +24,9 @@ ARCHIVE_BYTES = 1 << 40
 WHOLE_BYTES = 1 << 30  # of what is held whole, such as a vocabulary
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
+_USER = re.compile(r"^(\w+://)[^/@]*@")
+_SECRET = "token|key|sig|secret|passw|credential"
+_SECRET_QUERY = re.compile(rf"([?&][^=&]*(?:{_SECRET})[^=&]*=)[^&]*", re.IGNORECASE)
 _MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
 _LONGEST_SAID = 200  # and of what a library says
@@ -66,6 +69,11 @@ def is_address(name: str) -> bool:
     return bool(_ADDRESS.match(name))
 
 
+def without_secrets(address: str) -> str:
+    """Leave user name and password, and what a query calls a key, out of an address."""
+    return _SECRET_QUERY.sub(r"\1…", _USER.sub(r"\1…@", address))
+
+
 def unreadable(path: object, error: OSError) -> InputError:
     """Say in one line why the system does not give a file.
 
@@ -75,7 +83,7 @@ def unreadable(path: object, error: OSError) -> InputError:
     error : OSError
         What the system said.
     """
-    name = str(path)
+    name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     if is_address(name):
         return InputError(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
-from beyond_perplexity.errors import InputError, describe_os_error
+from beyond_perplexity.errors import InputError, describe_os_error, os_error_number
 
 SILENT_SECONDS = 86_400.0
 _HOST = re.sub(r"\W", "-", platform.node()) or "host"
@@ -174,7 +174,7 @@ def _around(target: Path) -> tuple[str, str]:
 
 def _of_target(error: Exception, temporary: Path, target: Path) -> OSError | None:
     """Return the error of a library as one that names the target; None for one of another file."""
-    number = getattr(error, "errno", None) if isinstance(error, OSError) else _rust_number(error)
+    number = os_error_number(error) if isinstance(error, OSError) else _rust_number(error)
     if number is None:
         return None
     held = getattr(error, "filename", None)

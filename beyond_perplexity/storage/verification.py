@@ -88,9 +88,12 @@ def verify_tree(tree: Path) -> Verified:
     records: dict[Path, dict[str, Any]] = {}
     found = Verified({}, [], sum(1 for path in files if not _has_record(path)))
     for path in filter(_has_record, files):
-        record, problems = _verify_file(path, tree)
+        try:
+            record, problems = _verify_file(path, tree)
+        except (KeyError, TypeError, AttributeError, ValueError):  # keys of other kinds
+            record, problems = {}, [_DAMAGED]
         found.mismatches.extend(Mismatch(path, problem) for problem in problems)
-        if record:
+        if record and _DAMAGED not in problems:
             records[path] = record
             if not problems:
                 found.hashes[path] = record["content_hash"]
@@ -145,8 +148,6 @@ def _verify_file(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
         problems = list(_compare_rows(path, record))
     except (pa.ArrowException, OSError) as error:
         problems = [f"its rows cannot be read ({error}): it was cut short or edited; {_REMOVE}"]
-    except (KeyError, TypeError, AttributeError, ValueError):
-        problems = [_DAMAGED]
     return record, [*problems, *_compare_record(path, tree, record)]
 
 
@@ -173,7 +174,8 @@ def _compare_rows(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
 
 def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterator[str]:
     """Compare what a footer says of options, place and inputs with what there is."""
-    if not isinstance(record.get("output"), str) or not isinstance(record.get("inputs"), dict):
+    kinds = {"output": str, "inputs": dict, "options": dict | None, "content_hash": str}
+    if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
         yield _DAMAGED
         return
     options = record.get("options")

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Count, Level, Limit, Limited, Natural, parse_options
+from beyond_perplexity.options import (
+    MOST_DRAWS,
+    Length,
+    Level,
+    Limit,
+    Limited,
+    Natural,
+    parse_options,
+)
 
 _Sample = Annotated[int, Limit(minimum=2)]
 
@@ -42,7 +50,7 @@ class MeasurementOptions(Limited):
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
     zipf_ranks: _Sample | None = 10_000
-    heaps_maximum_length: Count = 500
+    heaps_maximum_length: Length = 500
     confidence: Level = 0.95
     family: Literal["body", "corpus"] = "body"
 
@@ -80,7 +88,7 @@ class SampleSizeOptions(Limited):
     """
 
     sizes: tuple[_Sample, ...] | None = None
-    subsets: Natural = 5
+    subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 5
     permutations: Natural = 399
 
     @classmethod

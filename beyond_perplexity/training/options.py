@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from beyond_perplexity.options import (
     Amount,
     Count,
+    Length,
     Level,
     Limit,
     Limited,
@@ -82,7 +83,7 @@ class TrainingOptions(Limited):
     """
 
     batch_tokens: Count = 2048
-    maximum_length: Count = 512
+    maximum_length: Length = 512
     maximum_epochs: Count = 6
     maximum_steps: Count | None = None
     learning_rate: Positive = 0.003

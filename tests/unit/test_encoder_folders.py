@@ -7,6 +7,7 @@ one text at a time; sentence-transformers on one text at a time, where it is ins
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
 from beyond_perplexity.semantics.evaluators.packages import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
+from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import sigmoid
@@ -197,8 +198,11 @@ def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(
     folder = write_folder(tmp_path / "whole")
     assert check_folder(folder) == [folder / "model.safetensors"]
     cases = {
-        "names my.code.Layer, code that sentence-transformers does not have": write_folder(
+        "names my.code.Layer, whose code is not run": write_folder(
             tmp_path / "code", kind="my.code.Layer"
+        ),
+        "names sentence_transformers.util.http_get, whose code": write_folder(
+            tmp_path / "function", kind="sentence_transformers.util.http_get"
         ),
         "are weights that would be unpickled": write_folder(
             tmp_path / "pickled", weights="pytorch_model.bin"
@@ -222,6 +226,20 @@ def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(
         check_folder(folder)
     with pytest.raises(InputError, match="give path, of a folder, or package"):
         load_evaluator({"family": "sentence-transformers"})
+
+
+@MINILM
+def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_path):
+    """Oracle: the library imports each of the allowed names as one of its modules."""
+    misc = pytest.importorskip("sentence_transformers.util.misc")
+    for name in _LAYERS:
+        assert issubclass(misc.import_from_string(name), torch.nn.Module)
+    folder = tmp_path / "alone"
+    shutil.copytree(package_folder("minilm"), folder)
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    (folder / "modules.json").write_text(json.dumps(modules[:1]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"modules\.json: has no layer that makes one vector"):
+        load_evaluator({"family": "sentence-transformers", "path": str(folder)}, device="cpu")
 
 
 @MINILM

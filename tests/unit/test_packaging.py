@@ -18,10 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def locked() -> dict[str, str]:
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    pins = [re.fullmatch(r"([\w.-]+)==(\S+)", line) for line in lines if line]
-    assert all(pins), "every line of requirements.lock pins one version"
-    return {canonicalize_name(pin[1]): pin[2] for pin in pins}
+    """Return the pins of the lock, each of which has hashes, and that of torch, which has none."""
+    pin = r"([\w.-]+)==(\S+)"
+    entry = rf"{pin} \\\n(?:    --hash=sha256:[0-9a-f]{{64}}(?: \\)?\n)+"
+    lock = (ROOT / "requirements.lock").read_text()
+    assert re.fullmatch(f"(?:{entry})+", lock), "requirements.lock pins versions with hashes"
+    torch = re.search(rf"^TORCH := {pin}$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    pins = [torch.groups(), *re.findall(entry, lock)]
+    return {canonicalize_name(name): version for name, version in pins}
 
 
 def declared() -> list[Requirement]:

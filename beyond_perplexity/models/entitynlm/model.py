@@ -41,7 +41,7 @@ from beyond_perplexity.models.entitynlm.steps import EntityState, advance_mentio
 from beyond_perplexity.models.entitynlm.walks import TextStates
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
-from beyond_perplexity.options import Amount, Count, Dropout, Limit, Limited
+from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Words whose features are held at once.
@@ -68,8 +68,8 @@ class EntityOptions(Limited):
         Standard deviation of the noise on a new entity's vector, in training only.
     """
 
-    size: Count = 64
-    layers: Count = 1
+    size: Width = 64
+    layers: Layers = 1
     dropout: Dropout = 0.1
     maximum_entities: Count = 50
     maximum_length: Annotated[int, Limit(minimum=1, maximum=RADIX)] = 8

@@ -47,7 +47,7 @@ from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.models.read_tensors import TableHolder, check_whole
-from beyond_perplexity.options import Count
+from beyond_perplexity.options import Count, Length
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words
 
 
@@ -68,7 +68,7 @@ class KGLMOptions(AWDOptions):
     """
 
     aliases: Count = 4
-    alias_words: Count = 8
+    alias_words: Length = 8
     count_eos: bool = True
     train_eos: bool = True
 

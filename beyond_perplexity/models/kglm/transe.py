@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.options import Count, Limited, Natural, Positive
+from beyond_perplexity.options import Count, Limited, Natural, Positive, Width
 
 ATTEMPTS = 20
 
@@ -42,7 +42,7 @@ class TransEOptions(Limited):
     margin: Positive = 1.0
     learning_rate: Positive = 0.02
     epochs: Natural = 200
-    batch_size: Count = 256
+    batch_size: Width = 256
 
 
 def triple_distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:

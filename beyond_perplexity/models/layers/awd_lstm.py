@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.layers.dropout import drop, drop_words
-from beyond_perplexity.options import Amount, Count, Dropout, Limited
+from beyond_perplexity.options import Amount, Dropout, Layers, Limited, Width
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class AWDOptions(Limited):
         Weight of the mean square of its changes between tokens, before dropout.
     """
 
-    layers: Count = 1
-    embedding_size: Count = 64
-    hidden_size: Count = 128
+    layers: Layers = 1
+    embedding_size: Width = 64
+    hidden_size: Width = 128
     dropout: Dropout = 0.2
     embedding_dropout: Dropout = 0.0
     weight_dropout: Dropout = 0.0

@@ -62,7 +62,7 @@ from beyond_perplexity.models.rnng.stack_memory import (
     StackMemory,
     share_prefixes,
 )
-from beyond_perplexity.options import Amount, Count, Dropout
+from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 
@@ -96,15 +96,15 @@ class RNNGOptions(SentenceOptions):
         Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
     """
 
-    size: Count = 64
-    layers: Count = 1
+    size: Width = 64
+    layers: Layers = 1
     dropout: Dropout = 0.2
     eos: bool = True
     count_eos: bool = True
     training: Literal["supervised", "unsupervised"] = "supervised"
     samples: int = 8
     warmup_epochs: Amount = 2.0
-    proposal_size: Count = 64
+    proposal_size: Width = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,7 +36,7 @@ from beyond_perplexity.models.rnng.span_charts import (
     sample_closings,
 )
 from beyond_perplexity.models.rnng.span_prefixes import ChainParticles, Chains, SpanTotals
-from beyond_perplexity.options import Count, Dropout
+from beyond_perplexity.options import Count, Dropout, Width
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -60,9 +60,9 @@ class SpanCRFOptions(SentenceOptions):
         Probability of dropping an element of the embedding and of the LSTM's output in training.
     """
 
-    embedding_size: Count = 64
-    hidden_size: Count = 64
-    scorer_size: Count = 64
+    embedding_size: Width = 64
+    hidden_size: Width = 64
+    scorer_size: Width = 64
     positions: Count = 64
     dropout: Dropout = 0.2
 

@@ -29,7 +29,7 @@ from beyond_perplexity.models.rnng.instances import (
     read_instances,
 )
 from beyond_perplexity.models.rnng.stack_memory import Prefixes
-from beyond_perplexity.options import Count, Dropout
+from beyond_perplexity.options import Dropout, Layers, Length, Width
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -53,11 +53,11 @@ class TopDownOptions(SentenceOptions):
         Phrases that may be opened one right after the other.
     """
 
-    size: Count = 64
-    layers: Count = 1
+    size: Width = 64
+    layers: Layers = 1
     dropout: Dropout = 0.2
-    maximum_open: Count = 100
-    maximum_run: Count = 10
+    maximum_open: Length = 100
+    maximum_run: Length = 10
 
 
 def labelled_instances(

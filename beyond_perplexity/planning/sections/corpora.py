@@ -19,7 +19,8 @@ class Download(Section):
     Attributes
     ----------
     url : str
-        Address (http or https) that is downloaded once.
+        Address (http or https) that is downloaded once; without password, key or token, which the
+        log would show.
     sha256 : str
         SHA-256 of the file (of its member, if one is named), 64 hexadecimal digits; another content
         is an error.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from beyond_perplexity.options import Count, Limit, Section
+from beyond_perplexity.options import Count, Layers, Limit, Section, Width
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.semantics.evaluators.options import (
     EvaluatorTraining,
@@ -149,7 +149,7 @@ class TransformerSection(Section):
     family: Literal["transformer"]
     model: str | None = None
     path: str | None = None
-    layers: Count = 2
+    layers: Layers = 2
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class VectorsSection(Section):
     family: Literal["vectors"]
     package: Literal["glove"] | None = None
     path: Location | None = None
-    width: Count | None = None
+    width: Width | None = None
     when_missing: Missing = "leave-out"
 
 
@@ -202,7 +202,7 @@ class Word2VecSection(Section):
 
     family: Literal["word2vec"]
     corpus: str
-    width: Count = 100
+    width: Width = 100
     window: Count = 5
     minimum_count: Count = 3
     negatives: Count = 5

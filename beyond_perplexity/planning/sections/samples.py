@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
-from beyond_perplexity.options import Count, Limit, Section
+from beyond_perplexity.options import Count, Length, Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 
 Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
@@ -40,7 +40,7 @@ class Generation(Section):
     decodings: Names
     documents: Annotated[int, Limit(minimum=2)]
     documents_per_shard: Count = 10_000
-    maximum_length: Count = 512
+    maximum_length: Length = 512
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 

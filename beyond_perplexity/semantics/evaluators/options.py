@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from beyond_perplexity.options import Amount, Count, Dropout, Limited, Natural, Positive
+from beyond_perplexity.options import (
+    Amount,
+    Count,
+    Dropout,
+    Length,
+    Limited,
+    Natural,
+    Positive,
+    Width,
+)
 from beyond_perplexity.training.options import TrainingOptions
 
 
@@ -29,9 +38,9 @@ class InferSentOptions(Limited):
     """
 
     cell: Literal["lstm", "gru"] = "lstm"
-    hidden_size: Count = 128
+    hidden_size: Width = 128
     pooling: Literal["max", "mean", "attention"] = "max"
-    attention_size: Count = 64
+    attention_size: Width = 64
     dropout: Dropout = 0.1
 
 
@@ -52,9 +61,9 @@ class SkipThoughtOptions(Limited):
     """
 
     directions: Literal["uni", "bi"] = "bi"
-    embedding_size: Count = 100
+    embedding_size: Width = 100
     hidden_size: int = 256
-    decoder_size: Count = 128
+    decoder_size: Width = 128
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +87,7 @@ class EvaluatorTraining(TrainingOptions):
     """
 
     batch_tokens: Count = 2048
-    maximum_length: Count = 60
+    maximum_length: Length = 60
     maximum_epochs: Count = 3
     learning_rate: Positive = 0.003
     warmup_steps: Natural = 20

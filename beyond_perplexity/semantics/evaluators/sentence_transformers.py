@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
 from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
 from beyond_perplexity.semantics.evaluators.packages import (
@@ -31,7 +32,24 @@ if TYPE_CHECKING:
 
 MODULES = "modules.json"
 PADDED = 32  # tokens: texts are filled up to a multiple, as few groups as are worth their rows
-_OWN = "sentence_transformers."
+# The layers whose code is run, by the names that versions of the library have given them. Not
+# WordEmbeddings, whose file names the class of its tokenizer.
+_OLD_NAMES = (
+    *("Transformer", "Pooling", "WeightedLayerPooling", "Normalize", "Dense", "LayerNorm"),
+    *("Dropout", "CNN", "LSTM", "StaticEmbedding"),
+)
+_NEW_NAMES = (
+    *("base.modules.transformer.Transformer", "base.modules.dense.Dense"),
+    *("base.modules.normalize.Normalize", "sentence_transformer.modules.pooling.Pooling"),
+    "sentence_transformer.modules.weighted_layer_pooling.WeightedLayerPooling",
+    *("sentence_transformer.modules.layer_norm.LayerNorm", "sentence_transformer.modules.cnn.CNN"),
+    *("sentence_transformer.modules.dropout.Dropout", "sentence_transformer.modules.lstm.LSTM"),
+    "sentence_transformer.modules.static_embedding.StaticEmbedding",
+)
+_LAYERS = {
+    *(f"sentence_transformers.models.{name}" for name in _OLD_NAMES),
+    *(f"sentence_transformers.{name}" for name in _NEW_NAMES),
+}
 _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
@@ -48,7 +66,13 @@ class SentenceTransformerEncoder:
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
-        self.width = len(self._model.encode("a", convert_to_numpy=True, show_progress_bar=False))
+        try:
+            vector = self._model.encode("a", convert_to_numpy=True, show_progress_bar=False)
+        except KeyError as error:
+            raise InputError(
+                f"{folder / MODULES}: has no layer that makes one vector of a text, such as Pooling"
+            ) from error
+        self.width = len(vector)
         self.limit: int | None = self._model.max_seq_length
         self.truncated = 0
 
@@ -150,7 +174,7 @@ def check_folder(folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        When it is no such folder, names classes that are not the library's or code of its own, or
+        When it is no such folder, names other classes than the known layers or code of its own, or
         has weights that would be unpickled.
     """
     if not folder.is_dir():
@@ -160,10 +184,10 @@ def check_folder(folder: Path) -> list[Path]:
         raise InputError(f"{folder / MODULES}: is no list of modules")
     for row in modules:
         kind = str(row.get("type"))
-        if not kind.startswith(_OWN):
+        if kind not in _LAYERS:
             raise InputError(
-                f"{folder / MODULES}: names {kind}, code that sentence-transformers does not have; "
-                "code of a folder is not run"
+                f"{folder / MODULES}: names {kind}, whose code is not run; give an encoder of "
+                f"{', '.join(_OLD_NAMES)}"
             )
     for path in sorted(folder.rglob("config.json")):
         held = _read(path)
@@ -212,7 +236,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
     try:
         model = SentenceTransformer(
             str(folder),
-            device=None if device == "auto" else device,
+            device=str(choose_device(device)),
             local_files_only=True,
             trust_remote_code=False,
             model_kwargs={"use_safetensors": True},

@@ -1,0 +1,130 @@
+"""What every table and figure of every paper is made of, as a run writes it, for tests of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from beyond_perplexity.report import INPUTS
+from beyond_perplexity.report.inputs import as_rows
+from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.semantics.correlations import correlate_measures
+from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.paired_scores import read_paired_scores
+from beyond_perplexity.tendencies.rows import EMBEDDING
+from tests.unit import test_contrastive_exhibits as contrastive
+from tests.unit import test_report_importance as importance
+from tests.unit import test_semantic_exhibits as semantic
+from tests.unit.semantic_tables import sentences, write_scores
+from tests.unit.synthetic_tables import (
+    MeasuredRows,
+    make_curves,
+    make_differences,
+    make_measures,
+    make_sample_size,
+    make_sensitivity,
+    make_training,
+    sources_of,
+)
+from tests.unit.test_equal_cost import costs
+from tests.unit.test_gaps import ROWS as GAPS
+from tests.unit.test_posterior import posterior_rows
+from tests.unit.test_tables import PERPLEXITIES
+
+SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
+
+
+def schema_of(kind: str) -> pa.Schema:
+    """Return the schema of a kind of inputs that are tables."""
+    return resolve_name(INPUTS[kind].schema)
+
+
+def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Give a table the types that it has where it is read from its Parquet file."""
+    held = rows.reindex(columns=schema_of(kind).names)
+    read = as_rows(pa.Table.from_pandas(held, schema_of(kind), preserve_index=False))
+    return read.assign(model=rows["model"].tolist()) if INPUTS[kind].named_by_folder else read
+
+
+def _importance() -> dict[str, Any]:
+    estimates = importance.estimates()
+    estimates["log_likelihood"] = -estimates["n_tokens"] * np.log(estimates["value"])
+    scored = {"model": "mine", "beside": "lstm", "n_tokens": 10, "n_unknown": 1, "n_words": 9}
+    scored |= {"n_inside": 4, "log_likelihood": -48.0, "log_likelihood_inside": -30.0}
+    scored |= {"log_likelihood_end": -3.0}
+    drawn = {"method": "importance_sampling", "n_tokens": 10, "log_likelihood": -50.0}
+    settings = [
+        {"model": model, "proposal": proposal, "temperature": temperature, **drawn}
+        for model, proposal, temperature in importance.settings()
+    ]
+    instances = [
+        {**row, "instance_id": place, "group": place}
+        for row in (scored, *settings)
+        for place in (0, 1)
+    ]
+    return {
+        "estimates": estimates,
+        "choices": estimates,
+        "importance_curves": importance.curves(),
+        "replicates": importance.replicates(),
+        "importance_instances": pd.DataFrame(instances[2:]),
+        "beside": pd.DataFrame(instances[:2]),
+        "costs": pd.concat(
+            costs(proposal).assign(model=model)
+            for model, proposals in importance.PROPOSALS.items()
+            for proposal in proposals
+        ),
+        "gaps": pd.DataFrame(GAPS),
+        "posteriors": posterior_rows(model="mine", proposal="mine-peeking"),
+        "latents": [
+            {"model": "mine", "title": "b", "tokens": ["a"], "tree": "(S #0)"},
+            {"model": "c", "title": "d", "tokens": ["a", "b"], "mentions": []},
+        ],
+    }
+
+
+def _tendencies() -> dict[str, Any]:
+    measures = make_measures(SOURCES)
+    texts = {"doc_id": [0, 1], "text": ["a b", ""], "n_tokens": [2, 0], "source": "lstm/beam"}
+    embedded = MeasuredRows()
+    for source in SOURCES:
+        for measure in ("mmd", "squared_mmd", "smallest_shift", "embedded", "cut"):
+            embedded.add(source, EMBEDDING, measure, 0.1, 0.01)
+    return {
+        **dict.fromkeys(("measures", "raw_measures", "resamples"), measures),
+        "embedding_measures": embedded.table(),
+        "curves": make_curves(SOURCES),
+        "sample_size": make_sample_size(SOURCES),
+        "sensitivity": make_sensitivity(),
+        "perplexity_differences": make_differences(["lstm", "trigram", "gru"]),
+        "example_samples": pd.DataFrame(texts).reindex(columns=[*TEXT_SAMPLES.names, "source"]),
+        "example_documents": pd.DataFrame({**texts, "source": "reference"}),
+    }
+
+
+def make_inputs(folder: Path) -> dict[str, Any]:
+    """Return what the files of each kind in `INPUTS` hold; scores are written to a folder."""
+    paired = read_paired_scores(write_scores(folder, semantic.SKILLS, sentences(45)), 50)
+    compared = {
+        "semantic_differences": compare_semantics(paired, SemanticTests(199)).to_pandas(),
+        "semantic_correlations": correlate_measures(paired).to_pandas(),
+    }
+    own = contrastive.given()
+    described = {**own.pop("models"), **semantic.MODELS}
+    described = {
+        name: {**model, "parameters": 7, "vocabulary": {"kind": "closed"}}
+        for name, model in described.items()
+    }
+    for found in own["perplexities"].values():
+        found["perplexity"]["token"] = 3.0
+    own["perplexities"] |= PERPLEXITIES
+    training = pd.concat([make_training(["lstm"]), own.pop("training")])
+    models = {"models": described, "training": training}
+    given = {**_tendencies(), **_importance(), **own, **semantic.given(**compared), **models}
+    tables = {kind: as_read(kind, given[kind]) for kind, row in INPUTS.items() if row.schema}
+    return {**given, **tables}

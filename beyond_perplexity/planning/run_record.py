@@ -24,7 +24,7 @@ _HERE, _ELSEWHERE = "here", "elsewhere"  # where the jobs of a run are
 
 UNLOCKED = "Unlocked what a killed run had left locked; it goes on where that was."
 AT_WORK = "A run, or a job that a killed run left behind, is at work in this folder: let it end."
-UNKNOWN = (
+NOT_KNOWN = (
     "A run left this folder locked. Whether it is still at work (on another machine, or on a "
     "cluster) cannot be known here; if it is not, unlock with:\n    {}"
 )
@@ -87,7 +87,7 @@ def _settle_locks(boot: str, results: str) -> str:
         if len(dead) < len(ours):
             return AT_WORK
         if not dead or not known or not _all_in(results):
-            return UNKNOWN.format(_unlock_command())
+            return NOT_KNOWN.format(_unlock_command())
         shutil.rmtree(LOCKS)
     for path in dead:
         path.unlink()

@@ -37,8 +37,8 @@ PAGE_TITLE = """Language models beyond one perplexity number
 
    <style>
    #rulegraph {display: none}
-   .items-center.justify-center.overflow-auto
-   {align-items: flex-start; justify-content: flex-start; min-width: 0}
+   .items-center.justify-center.overflow-auto {align-items: flex-start; min-width: 0}
+   .items-center.justify-center.overflow-auto {justify-content: flex-start}
    .grow.items-start, .grow.items-start > .py-2 {min-width: 0; max-width: 100%}
    .prose.max-w-lg {max-width: 56rem}
    .prose table {display: block; overflow-x: auto}

@@ -17,7 +17,7 @@ LOOKED_AT = 40_000  # words of the split
 UNKNOWN_COST = 5.0
 FEWEST_WORDS, MOST_WORDS, MOST_OF_A_TREE = 7, 60, 12
 STRIDE = 20  # words from one window of a long document to the next
-CANDIDATES = 12  # documents in which the proposal looks for mentions
+DOCUMENTS_TRIED = 12  # documents in which the proposal looks for mentions
 Described = dict[str, Any]
 
 
@@ -81,7 +81,7 @@ def _candidates(choices: Iterable[_Choice]) -> list[_Choice]:
     held: dict[int, _Choice] = {}
     for choice in sorted(choices, key=lambda c: c.worth, reverse=True):
         held.setdefault(choice.instance.instance_id, choice)
-        if len(held) == CANDIDATES or choice.described.get("tree"):
+        if len(held) == DOCUMENTS_TRIED or choice.described.get("tree"):
             break
     return list(held.values())
 

@@ -61,7 +61,8 @@ class JobLines(logging.Formatter):
         event = getattr(record, "event", None)
         if event == LogEvent.RUN_INFO:
             self._total = record.stats["total"]  # type: ignore[attr-defined]
-            return f"{self._total:,} jobs; each has its log in {self._logs}"
+            jobs = "1 job; it" if self._total == 1 else f"{self._total:,} jobs; each"
+            return f"{jobs} has its log in {self._logs}"
         if event != LogEvent.JOB_INFO:
             return self._wordy.format(record)
         held = vars(record)

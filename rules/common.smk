@@ -151,8 +151,8 @@ def documents_of_model(wildcards):
 
 
 def proposal_of(wildcards):
-    """The proposal that a job is about: the first one for its model where none is named."""
-    return wildcards.get("proposal", PLAN.proposals_of(wildcards.model)[0])
+    """The proposal that a job is about: the one that is shown where none is named."""
+    return wildcards.get("proposal", PLAN.shown_proposal(wildcards.model))
 
 
 def pair_files(wildcards):

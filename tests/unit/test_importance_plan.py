@@ -293,3 +293,9 @@ def test_fewer_samples_alone_are_enough_said(samples: int, replicate: int | None
     config["importance"] = {"samples": samples, "reduction": {"replicate_samples": samples + 1}}
     with pytest.raises(InputError, match=r"replicate_samples: is \d+, above .* or leave it out"):
         validate(config, ROOT / "rules" / "config.schema.yaml")
+
+
+def test_latents_are_shown_of_the_analytic_proposal_where_there_is_one() -> None:
+    held = plan("config.yaml")
+    assert held.shown_proposal("kglm") == "kglm-optimal"
+    assert held.shown_proposal("rnng") == "rnng-crf"

@@ -17,7 +17,7 @@ LOOKED_AT = 40_000  # words of the split
 UNKNOWN_COST = 5.0
 FEWEST_WORDS, MOST_WORDS, MOST_OF_A_TREE = 7, 60, 12
 STRIDE = 20  # words from one window of a long document to the next
-DOCUMENTS_TRIED = 12  # documents in which the proposal looks for mentions
+DOCUMENTS_TRIED = 40  # documents in which the proposal looks for mentions
 Described = dict[str, Any]
 
 
@@ -134,7 +134,7 @@ def describe(
     list of dict
         ``model``, ``title``, ``instance_id``, ``tokens`` and what `LatentModel.readable` gives: of
         the annotation, then of the most probable latent that a beam of 10 finds. Of a document
-        with more than 60 words a part is shown, with the mentions that lie in it; of the 12
+        with more than 60 words a part is shown, with the mentions that lie in it; of the 40
         documents with most to see, that in which the proposal finds most mentions of the
         annotation. Empty when no sentence under a tree has from 7 to 12 words, or no document 7.
     """

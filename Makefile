@@ -3,14 +3,11 @@ PYTHON ?= python3
 TORCH := torch==2.13.0
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-SNAKEMAKE := $(BIN)/snakemake --profile profiles/default
 
 .PHONY: run test long lint cluster docs lock clean
 
 run: .venv/installed
-	$(SNAKEMAKE)
-	@if [ ! -e results/report.html ] || [ -n "$$(find results/overview results/tables results/figures -newer results/report.html)" ]; \
-	then $(SNAKEMAKE) --report results/report.html; fi
+	$(BIN)/beyond-perplexity run
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests/unit

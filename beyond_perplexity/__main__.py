@@ -5,6 +5,8 @@ The module of a subcommand is imported when it is asked for, and no other.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +14,8 @@ from importlib import import_module
 from beyond_perplexity.errors import prepare_process, run_command
 
 PROGRAM = "beyond-perplexity"
+# When Python looks for garbage. By its defaults that is a third of a short run of transformers.
+SELDOM = (100_000, 50, 100)
 SUBCOMMANDS = {
     "compare": "two texts, in every statistical tendency; no model is needed",
     "perplexity": "of a text under a model, in all its definitions",
@@ -68,6 +72,8 @@ def _refuse(given: list[str]) -> None:
 
 def start() -> None:
     """Run the command as a process of its own; see `errors.run_command`."""
+    gc.set_threshold(*SELDOM)
+    atexit.register(gc.freeze)  # at its end a process need not look for it at all
     prepare_process()
     run_command(main)
 

@@ -3,6 +3,9 @@ import atexit
 import contextlib
 import os
 import sys
+import time
+
+from snakemake.logging import logger
 
 sys.path.insert(0, str(workflow.basedir))
 
@@ -12,10 +15,12 @@ from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
+from beyond_perplexity.planning.job_lines import print_job_lines
 from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
+from beyond_perplexity.planning.run_record import RunRecord
 from beyond_perplexity.planning.summary import Expectations, summarize_jobs
 from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
 from beyond_perplexity.planning.validation import validate
@@ -30,6 +35,7 @@ from beyond_perplexity.storage.ranges import as_ranges
 prepare_environment(workflow.basedir)
 
 shell.prefix(SHELL_PREFIX)
+STARTED = time.time()
 
 try:
     validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
@@ -84,6 +90,15 @@ OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 
 
+if workflow.is_main_process and not workflow.dryrun:
+    RECORD = RunRecord(RUN.results, workflow.resource_settings.nodes is not None)
+    if RECORD.said:
+        logger.warning(RECORD.said)
+    # What a job says is in its log.
+    shell.prefix(f"{SHELL_PREFIX}{RECORD.prefix}exec >/dev/null; ")
+    print_job_lines(logger, f"{RUN.results}/logs")
+
+
 def whole(path):
     """An output that a job must not leave empty."""
     return ensure(path, non_empty=True)
@@ -136,8 +151,8 @@ def documents_of_model(wildcards):
 
 
 def proposal_of(wildcards):
-    """The proposal that a job is about: the first one for its model where none is named."""
-    return wildcards.get("proposal", PLAN.proposals_of(wildcards.model)[0])
+    """The proposal that a job is about: the one that is shown where none is named."""
+    return wildcards.get("proposal", PLAN.shown_proposal(wildcards.model))
 
 
 def pair_files(wildcards):
@@ -236,6 +251,13 @@ def print_summary():
             print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
 
 
+def print_report():
+    """Say where the report is that this process has made."""
+    path = f"{RUN.results}/report.html"
+    if os.path.exists(path) and os.path.getmtime(path) >= STARTED:
+        print(f"\n{path}: written", flush=True)
+
+
 LOCAL_TARGETS = {
     "all",
     "corpora",
@@ -249,3 +271,5 @@ LOCAL_TARGETS = {
     "relations",
 }
 atexit.register(print_summary)
+if workflow.is_main_process:
+    atexit.register(print_report)

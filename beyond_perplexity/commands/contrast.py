@@ -3,6 +3,7 @@
 A file of pairs is JSONL (an object a line) or TSV with a line of names, plain or compressed. Fields
 or columns: sentence_good and sentence_bad, or good and bad; phenomenon or UID, where there is one.
 H_C is the mean of score(good) - score(bad), in nats a pair: larger is better, 0 is no difference.
+Of several phenomena, as of a folder with a file each, the mean stands at the end.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add(
         "--model",
         required=True,
-        help="folder of a model: of a run or of Hugging Face; or its name on the hub",
+        help="folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
+        "model: ARPA file, plain or .gz",
     )
-    add("--pairs", required=True, type=Path, help="file of pairs: .jsonl, or TSV")
+    add("--pairs", required=True, type=Path, help="file of pairs, .jsonl or .tsv; or their folder")
     add("--tokenized", action="store_true", help="the sentences are cleaned already")
     add("--name", help="name of the model (default: that of its folder)")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")

@@ -5,7 +5,8 @@
     beyond-perplexity run --cores 4             # run it; --dry-run says what a run would do
     beyond-perplexity run --configfile FILE --profile profiles/slurm
 
-All options but --init and --template are those of Snakemake, which `snakemake --help` lists.
+A run prints a line a job, and where its report is; the whole of it is in `.snakemake/log`. All
+options but --init and --template are those of Snakemake, which `snakemake --help` lists.
 Without any, as many jobs run side by side as the machine has cores. The configuration is
 `config.yaml` of the current folder unless --configfile names another. It needs the extra
 `workflow`.
@@ -17,6 +18,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -136,7 +138,25 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
             "conda: its environments do not have the installed package; leave the option out (all "
             "jobs run with what is installed here), or run in a checkout"
         )
-    return [sys.executable, "-P", "-m", "snakemake", f"--snakefile={ROOT / 'Snakefile'}", *options]
+    report = _report(options, named)
+    command = [sys.executable, "-P", "-m", "snakemake", f"--snakefile={ROOT / 'Snakefile'}"]
+    return [*command, *options, *report]
+
+
+def _report(options: Sequence[str], configurations: Sequence[str]) -> list[str]:
+    """Return the options that make the report after a run of everything."""
+    import yaml
+    from snakemake.cli import get_argument_parser
+
+    known, _ = get_argument_parser().parse_known_args(options)
+    parts = (known.targets, known.until, known.omit_from, known.target_jobs)
+    if known.dryrun or known.touch or known.report or any(parts):
+        return []
+    results = "results"
+    for path in configurations or [os.path.join(known.directory or ".", CONFIG)]:
+        with open(path, encoding="utf-8") as file, suppress(yaml.YAMLError, KeyError, TypeError):
+            results = yaml.safe_load(file)["pathvars"]["results"]
+    return ["--report", f"{results}/report.html", "--report-after-run"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SIDES = (("sentence_good", "sentence_bad"), ("good", "bad"))
 PHENOMENA = ("phenomenon", "UID")
-_JSON = (".jsonl", ".ndjson")
+_JSON, _TSV = (".jsonl", ".ndjson"), (".tsv",)
 _BATCH = 1024
 
 Clean = Callable[[list[str]], list[str]]
@@ -47,8 +47,18 @@ class SentencePair(NamedTuple):
     place: str
 
 
+def pair_files(path: Path) -> list[Path]:
+    """List the files of pairs of a folder, by their names; a file is one itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.iterdir() if {*one.suffixes} & {*_JSON, *_TSV})
+    if not found:
+        raise InputError(f"{path}: has no file of pairs ({', '.join([*_JSON, *_TSV])})")
+    return found
+
+
 def read_pairs(path: str | Path) -> Iterator[SentencePair]:
-    """Stream the pairs of a file.
+    """Stream the pairs of a file, or of all files of a folder.
 
     Parameters
     ----------
@@ -62,7 +72,11 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
     InputError
         When a line cannot be read, lacks a side, or a side is empty; names the line.
     """
-    path = Path(path)
+    for file in pair_files(Path(path)):
+        yield from _read_file(file)
+
+
+def _read_file(path: Path) -> Iterator[SentencePair]:
     check_file(path)
     own = path.name.split(".")[0]
     lines = (found for found in read_lines(path, StrictProblems(False)) if found[1].strip())

@@ -145,7 +145,8 @@ FIGURES: Rows[Exhibit] = {
         "figures.latents:latent_states",
         ("latents",),
         "Latent variables",
-        "The latent variables of an annotated sentence or document of each model.",
+        "The latent variables of an annotated sentence or document of each model; of several "
+        "documents, of that in which its proposal finds most mentions of the annotation.",
     ),
     "importance/figure_2": Exhibit(
         "figures.importance:perplexity_by_samples",

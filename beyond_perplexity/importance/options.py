@@ -34,7 +34,8 @@ class ReductionOptions(Limited):
         them out.
     replicate_samples : int
         Samples of each independent replicate, of which the densities are made (the paper: 100).
-        There are as many replicates as disjoint blocks of so many samples.
+        There are as many replicates as disjoint blocks of so many samples. In a run of fewer than
+        1,000 samples the default is a tenth of them.
     confidence : float
         Share of the subsets inside the bands and the spreads over pairings.
     bracket : bool

@@ -10,8 +10,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -63,7 +64,7 @@ def library_function(
         signature = inspect.signature(function)
 
         def checked(*given: _P.args, **named: _P.kwargs) -> _T:
-            bound = signature.bind(*given, **named)
+            bound = _bind(function.__name__, signature, given, named)
             _convert(bound)
             bound.apply_defaults()
             for one in unused(bound.arguments):
@@ -117,6 +118,23 @@ def torch_kept(threads: int | None) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def _bind(
+    function: str, signature: inspect.Signature, given: Sequence[Any], named: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """Bind the arguments of a call; what does not fit names the function, as Python's own does."""
+    try:
+        return signature.bind(*given, **named)
+    except TypeError as error:
+        wrong = [name for name in named if name not in signature.parameters]
+        if not wrong:
+            raise TypeError(f"{function}() {error}") from None
+        near = get_close_matches(wrong[0], signature.parameters, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise TypeError(
+            f"{function}() got an unexpected keyword argument {wrong[0]!r}{meant}"
+        ) from None
 
 
 def _convert(bound: inspect.BoundArguments) -> None:

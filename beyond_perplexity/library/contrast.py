@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
     contrast_scores,
+    pair_files,
     read_pairs,
 )
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
@@ -31,6 +33,7 @@ from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
     from beyond_perplexity.models.opening import OpenedModel
@@ -69,9 +72,10 @@ def contrast(
     originals, distorted : iterable of str or float
         Pair by pair. With a model its sentences; without one their log scores (natural logarithms,
         may be −inf), which any program may have computed. `originals` alone: the path of a file of
-        pairs (JSONL, or TSV with a line of names; see `contrastive.pairs`).
+        pairs (JSONL, or TSV with a line of names; see `contrastive.pairs`), or of a folder of them.
     model : path or str, optional
-        Folder of a model of a run or of Hugging Face, or its name on the hub.
+        Folder of a model of a run or of Hugging Face, or its name on the hub; or the file of an
+        n-gram model in ARPA format, which reads sentences as they are.
     phenomena : iterable of str, optional
         What each pair is about: each gets a row.
     words : iterable of int, optional
@@ -92,6 +96,7 @@ def contrast(
     Result
         ``table`` (schema ``pair_contrasts``) has a row a phenomenon: pairs, accuracy with Wilson's
         95% interval, H_C = mean of score(original) − score(distorted), nats a pair, with its own.
+        ``summary`` has their means over phenomena, each counted once.
 
     Raises
     ------
@@ -108,11 +113,9 @@ def contrast(
         record: dict[str, Any] = {}
     else:
         check_path_or_name("model", model)
-        with extras_named():
-            from beyond_perplexity.models.opening import open_any
         with torch_kept(threads):
             with extras_named():
-                opened = open_any(str(model), device)
+                opened = _open(str(model), device)
             table = _of_texts(opened, originals, distorted, phenomena, tokenized, str(model), name)
         flags = {"pairs": _shown_source(originals), "tokenized": tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
@@ -120,7 +123,48 @@ def contrast(
         write_shard(
             output, PAIR_CONTRASTS, table, run_record("scripts/contrast.py", flags, **record)
         )
-    return Result("contrast", table, text=_describe(table))
+    summary = _means(table, originals)
+    text = "\n".join([_describe(table), *_said_of_means(summary)])
+    return Result("contrast", table, text=text, summary=summary)
+
+
+def _open(model: str, device: str) -> OpenedModel:
+    from beyond_perplexity.models.checkpoint import choose_device
+    from beyond_perplexity.models.opening import OpenedModel, open_any
+
+    if not os.path.isfile(model):
+        return open_any(model, device)
+    from beyond_perplexity.models.kneser_ney import KneserNey
+    from beyond_perplexity.ngrams.arpa_reader import read_arpa
+
+    held = read_arpa(model)
+    network = KneserNey.of(held.model).to(choose_device(device)).eval()
+    words = ClosedVocabulary(held.words[N_SPECIAL:], 0)
+    return OpenedModel(network, words, {"config": network.config, "arpa": True}, Path(model))
+
+
+def _means(table: pa.Table, originals: Any) -> dict[str, Any]:
+    """Return the means over phenomena, each counted once, and how many files they are from."""
+    is_path = isinstance(originals, str | os.PathLike)
+    found: dict[str, Any] = {"files": len(pair_files(Path(originals))) if is_path else 0}
+    for name in ("accuracy", "contrastive_entropy"):
+        values = table[name].drop_null().to_pylist()
+        found[name] = fmean(values) if values else None
+        found[f"{name}_phenomena"] = len(values)
+    return found
+
+
+def _said_of_means(means: Mapping[str, Any]) -> list[str]:
+    """Say what the means are where there are several phenomena."""
+    count, files = means["accuracy_phenomena"], means["files"]
+    if count < 2:
+        return []
+    of = f" of {files:,} files" if files > 1 and files != count else ""
+    lines = [f"mean over {count:,} {'files' if files == count else 'phenomena'}{of}"]
+    lines.append(f"  accuracy     {means['accuracy']:.3f}")
+    if means["contrastive_entropy_phenomena"] == count:
+        lines.append(f"  H_C          {means['contrastive_entropy']:.3f} nats a pair")
+    return lines
 
 
 def _shown_source(originals: Any) -> str:
@@ -157,7 +201,9 @@ def _cleaning(description: dict[str, Any], tokenized: bool) -> Preprocessing | N
     """Return how sentences are cleaned for a model; None: not at all, for one of plain text."""
     if tokenized:
         return WHITE_SPACE_ONLY
-    if is_taken_as_it_is(description["config"]["family"], description.get("training")):
+    if description.get("arpa") or is_taken_as_it_is(
+        description["config"]["family"], description.get("training")
+    ):
         return None
     return Preprocessing.from_config(description.get("preprocessing", {}))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library.calls import Unused, in_memory, library_function, torch_kept
@@ -18,6 +19,9 @@ from beyond_perplexity.library.given import (
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.ngrams.text import UnknownRule
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _is_arpa(given: Mapping[str, Any]) -> bool:
@@ -141,9 +145,16 @@ def perplexity(
         )  # fmt: skip
         with extras_named(), torch_kept(threads):
             found = score_file(options)
+    tables = {"documents": found.documents} if found.documents is not None else {}
+    table, text = partial(_table, found.summary), partial(_text, found.summary)
+    return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
+
+
+def _table(summary: Mapping[str, Any]) -> pd.DataFrame:
     from beyond_perplexity.library.perplexity_rows import perplexity_by_unit  # late: pandas
 
-    tables = {"documents": found.documents} if found.documents is not None else {}
-    table = perplexity_by_unit(found.summary)
-    text = table.to_string(index=False)
-    return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
+    return perplexity_by_unit(summary)
+
+
+def _text(summary: Mapping[str, Any]) -> str:
+    return str(_table(summary).to_string(index=False))

@@ -27,9 +27,9 @@ class Result:
     ----------
     name : str
         The function.
-    table : pandas.DataFrame or pyarrow.Table
-        The main table.
-    text : str
+    table : pandas.DataFrame, pyarrow.Table, or callable
+        The main table; one of a callable is made when it is first asked for.
+    text : str or callable
         The same in words or rounded, as the command prints it.
     summary : dict, optional
         Single numbers and what they are of; JSON-safe.
@@ -41,7 +41,7 @@ class Result:
 
     Attributes
     ----------
-    name, text, summary
+    name, summary
         As above.
     """
 
@@ -50,15 +50,20 @@ class Result:
         name: str,
         table: Any,
         *,
-        text: str = "",
+        text: str | Callable[[], str] = "",
         summary: Mapping[str, Any] | None = None,
         tables: Mapping[str, Any] | None = None,
         figures: Mapping[str, Callable[[], Figure]] | None = None,
     ) -> None:
-        self.name, self.text = name, text
+        self.name, self._text = name, text
         self.summary = dict(summary or {})
         self._table = table
         self._tables, self._figures = dict(tables or {}), dict(figures or {})
+
+    @cached_property
+    def text(self) -> str:
+        """The main table in words or rounded."""
+        return self._text() if callable(self._text) else self._text
 
     @property
     def table(self) -> pd.DataFrame:
@@ -67,7 +72,7 @@ class Result:
 
     @cached_property
     def _frame(self) -> pd.DataFrame:
-        return frame_of(self._table)
+        return frame_of(self._table() if callable(self._table) else self._table)
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -115,6 +115,11 @@ class ImportancePlan:
         """List the proposals for a model."""
         return [name for name in self.proposals() if self.model_of(name) == model]
 
+    def shown_proposal(self, model: str) -> str:
+        """Return whose latents a figure shows: the analytic one, which sees most, or the first."""
+        names = self.proposals_of(model)
+        return next((one for one in names if self.trained_proposal(one) == model), names[0])
+
     def trained_proposal(self, proposal: str) -> str:
         """Return whose model folder a proposal is in: its own, or the model's."""
         row = FAMILIES[self._proposals[proposal]["family"]]

@@ -14,6 +14,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.parameters import Config
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
+LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 
 class Requirement(NamedTuple):
@@ -129,18 +130,24 @@ def _share_options(name: str, config: Config, definitions: Mapping[str, Any]) ->
 
 
 def _check_reduction(config: Config) -> None:
-    """Refuse, before hours of work, what leaves the report nothing to show."""
+    """Refuse, before hours of work, what leaves the report nothing to show.
+
+    Few samples get, in place, replicates of a tenth of them unless their size is given.
+    """
     importance = config["importance"]
     chosen = importance["proposals"]
     if not (config["proposals"] if chosen is None else chosen):
         return
+    tenth = max(1, importance["samples"] // LEAST_REPLICATES)
+    if tenth < ReductionOptions.replicate_samples:
+        importance["reduction"].setdefault("replicate_samples", tenth)
     reduction = parse_options(
         ReductionOptions, importance["reduction"], "config: importance.reduction"
     )
     if reduction.replicate_samples > importance["samples"]:
         raise InputError(
             f"importance.reduction.replicate_samples: is {reduction.replicate_samples}, above "
-            f"importance.samples, {importance['samples']}; lower it"
+            f"importance.samples, {importance['samples']}; lower it, or leave it out"
         )
     if reduction.subsets < 2:
         raise InputError("importance.reduction.subsets: the report needs at least 2")

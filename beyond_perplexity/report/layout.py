@@ -19,7 +19,7 @@ NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with 
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem;
-  max-width: 110rem; }
+  max-width: 110rem; overflow-wrap: anywhere; }
 p, dl, ul, caption .note { max-width: min(68rem, 90vw); }
 caption .note { display: block; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1rem 0; }
@@ -36,7 +36,7 @@ td.published, th.published { color: #777; font-style: italic; }
 .wide { overflow-x: auto; }
 .note { color: #777; font-size: .9em; }
 .figures { display: grid; gap: 1.5rem; }
-.figures { grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }
+.figures { grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
 figure { margin: 0; }
 figure.wide { grid-column: 1 / -1; }
 figure img { background: #fff; max-width: 100%; border-radius: 4px; }

@@ -28,16 +28,24 @@ from beyond_perplexity.tendencies.copies import TEXT
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
 
-# Snakemake centres its first page, so that no scroll bar reaches the beginning of a long one; and
-# its tables would be wider than their text.
+# Snakemake centres its first page, so that what is wider than the window begins under the sidebar,
+# and draws the graph of all rules beside it.
 PAGE_TITLE = """Language models beyond one perplexity number
 ============================================
 
 .. raw:: html
 
    <style>
-   .items-center.justify-center.overflow-auto {align-items: flex-start}
-   .prose.max-w-lg {max-width: 37rem}
+   #rulegraph {display: none}
+   .items-center.justify-center.overflow-auto {align-items: flex-start; min-width: 0}
+   .items-center.justify-center.overflow-auto {justify-content: flex-start}
+   .grow.items-start, .grow.items-start > .py-2 {min-width: 0; max-width: 100%}
+   .prose.max-w-lg {max-width: 56rem}
+   .prose table {display: block; overflow-x: auto}
+   @media (max-width: 700px) {
+   .w-screen.h-screen {flex-direction: column; overflow-x: hidden}
+   nav.h-screen {width: 100%; height: auto; flex: none}
+   }
    </style>
 """
 

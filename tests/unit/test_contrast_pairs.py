@@ -1,7 +1,7 @@
 """Pairs of sentences that are brought: reading, accuracy, H_C, what is counted.
 
-Oracles: counts and sums by hand; SciPy's Wilson interval; bad files. Needs nothing beyond the
-package.
+Oracles: counts and sums by hand; SciPy's Wilson interval; another reader of ARPA files; bad files.
+Needs nothing beyond the package.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from beyond_perplexity import contrast
+from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
 from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
@@ -24,6 +26,9 @@ from beyond_perplexity.contrastive.pairs import (
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.summary import summarize_arpa
+from beyond_perplexity.ngrams.text import UnknownRule
 from tests.unit.test_contrastive import WORDS, Unigram
 
 
@@ -133,3 +138,51 @@ def test_a_file_with_names_alone(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("good\tbad\n")
     with pytest.raises(InputError, match="pairs: the file has none"):
         contrast_pairs(Values(), read_pairs(tmp_path / "a.tsv"), None, "model")
+
+
+PAIRS = {
+    "order.jsonl": [("the cat sat", "cat the sat"), ("a cat is", "is cat a")],
+    "other.tsv": [("the dog sat", "dog the sat"), ("on the mat", "mat on the"), ("a", "a a")],
+}
+
+
+def test_a_folder_of_files_under_an_arpa_file_and_the_means_over_files(tmp_path: Path) -> None:
+    """Oracle: the scores of each sentence by the reader of ARPA files that needs no torch."""
+    lines = [f"the cat sat on the mat {k}\nthe dog sat {k}\na cat is a dog" for k in range(7)]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    given = ["--text", tmp_path / "text.txt", "--order", 2, "--arpa", tmp_path / "model.arpa"]
+    estimate_ngram([*map(str, given)])
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    (folder / "README.md").write_text("no pairs")
+    for name, pairs in PAIRS.items():
+        held = (
+            [json.dumps({"sentence_good": good, "sentence_bad": bad}) for good, bad in pairs]
+            if name.endswith("jsonl")
+            else ["good\tbad", *("\t".join(pair) for pair in pairs)]
+        )
+        (folder / name).write_text("\n".join(held) + "\n")
+    model = read_arpa(tmp_path / "model.arpa")
+
+    def score(sentence: str) -> float:
+        (tmp_path / "s.txt").write_text(sentence + "\n")
+        found = summarize_arpa(model, [tmp_path / "s.txt"], UnknownRule())
+        return float(found["log10_prob"] * math.log(10))
+
+    gains = [[score(good) - score(bad) for good, bad in pairs] for pairs in PAIRS.values()]
+    right = [[(gain > 0) for gain in own] for own in gains]
+    found = contrast(folder, model=tmp_path / "model.arpa")
+    assert found.table["phenomenon"].tolist() == ["order", "other"]
+    entropies = found.table["contrastive_entropy"].tolist()
+    assert entropies == pytest.approx([np.mean(own) for own in gains])
+    assert found.summary["contrastive_entropy"] == pytest.approx(np.mean([*map(np.mean, gains)]))
+    assert found.summary["accuracy"] == pytest.approx(np.mean([*map(np.mean, right)]))
+    assert found.summary["files"] == 2
+    assert "mean over 2 files" in found.text
+    assert f"  accuracy     {found.summary['accuracy']:.3f}\n" in found.text
+
+
+def test_a_folder_without_pairs(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("good\tbad\n")
+    with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
+        list(read_pairs(tmp_path))

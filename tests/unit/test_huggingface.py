@@ -31,6 +31,7 @@ from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.huggingface.model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.scoring.documents import ScoredText
 from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import write_shard
@@ -614,6 +615,26 @@ def test_a_folder_that_is_not_whole_is_named(spoil, message, gpt2, tmp_path):
         bring({"path": str(folder)}, None)
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_token_beyond_the_embedding_is_said_with_what_to_do(gpt2, tmp_path):
+    """Oracle: the model before the token was added, once what is said has been done."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(gpt2)
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(gpt2)
+    for done in (theirs, tokenizer):
+        done.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"'\[PAD\]' was added.*resize_token_embeddings"):
+        bring({"path": str(tmp_path)}, None)
+    theirs.resize_token_embeddings(len(tokenizer))
+    theirs.save_pretrained(tmp_path)
+    perplexities = []
+    for folder in (gpt2, tmp_path):
+        ours, vocabulary, _ = bring({"path": str(folder)}, None)
+        texts = (ScoredText(place, text, None) for place, text in enumerate(TEXTS))
+        found = measure(ours, vocabulary, texts, text="raw")
+        perplexities.append(found["perplexity"]["token"])
+    assert perplexities[0] == pytest.approx(perplexities[1], rel=1e-6)
 
 
 def test_what_cannot_be_stepped_through_is_named(tmp_path):

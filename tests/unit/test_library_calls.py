@@ -332,6 +332,20 @@ def test_every_keyword_is_documented_and_signatures_are_kept() -> None:
             assert keyword in function.__doc__
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_call_that_does_not_fit_names_the_function(name: str) -> None:
+    function = getattr(beyond_perplexity, name)
+    keyword = [*inspect.signature(function).parameters][-1]
+    wrong = f"{keyword[:-1]}{keyword[-1].upper()}x"
+    meant = rf"{name}\(\) got an unexpected keyword argument '{wrong}'; did you mean '{keyword}'\?"
+    with pytest.raises(TypeError, match=f"^{meant}$"):
+        function(**{wrong: 1})
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got .* 'q'$"):
+        function(q=1)
+    with pytest.raises(TypeError, match=rf"^{name}\(\) (missing|too many)"):
+        function() if name != "compare_perplexity" else function(*range(20))
+
+
 def test_threads_are_as_before_after_an_error_too(given) -> None:
     before = torch.get_num_threads()
     with pytest.raises(InputError):

@@ -180,7 +180,9 @@ def test_the_beginning_can_be_scrolled_to() -> None:
     assert centred in page.read_text(encoding="utf-8")
     body = publish_parts(render_overview({}, {}, [], (), None, []), writer="html")["body"]
     style = body.partition("<style>")[2].partition("</style>")[0]
-    assert ".items-center.justify-center.overflow-auto {align-items: flex-start}" in style
+    for rule in ("align-items: flex-start; min-width: 0", "justify-content: flex-start"):
+        assert f".items-center.justify-center.overflow-auto {{{rule}}}" in style
+    assert "#rulegraph {display: none}" in style
 
 
 def test_the_figure_stands_before_the_table(measures, tmp_path) -> None:

@@ -23,6 +23,7 @@ import beyond_perplexity.figures
 import beyond_perplexity.models
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.training.without_torchmetrics import stand_in
+from tests.unit.huggingface_models import make_gpt2
 
 HEAVY = {
     *("torch", "lightning", "torchmetrics", "transformers", "pandas", "matplotlib", "scipy"),
@@ -126,6 +127,16 @@ from transformers import AutoConfig
 """
 
 
+SCORE = """
+import sys
+from beyond_perplexity.__main__ import main
+
+main(["perplexity", "--model", sys.argv[1], "--text", sys.argv[2]])
+# What transformers brings itself is not ours to leave out.
+print({"pandas", "matplotlib", "lightning", "scipy.stats", "nltk"} & set(sys.modules) or "none")
+"""
+
+
 def python(*arguments: str) -> str:
     command = [sys.executable, "-c", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -149,6 +160,12 @@ def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> No
     for name in names:
         assert set(found[name]) <= set(needs), f"{name} imports what it does not need"
     assert set(found[names[-1]]) == set(needs), "the table says too much"
+
+
+def test_scoring_by_a_hugging_face_model_imports_little_but_its_library(tmp_path: Path) -> None:
+    make_gpt2(tmp_path)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat .\n")
+    assert python(SCORE, str(tmp_path), str(tmp_path / "text.txt")).splitlines()[-1] == "none"
 
 
 def test_gensims_stop_words_come_without_gensim() -> None:

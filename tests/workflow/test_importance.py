@@ -83,7 +83,6 @@ def test_a_killed_run_goes_on_to_the_same_results_and_keeps_its_shards(weighed, 
     arguments = [*IMPORTANCE, "--rerun-triggers", "mtime"]
     kill_when(checkout, arguments, lambda: any(shards.rglob("*.parquet")))
     kept = {path: path.stat().st_mtime_ns for path in shards.rglob("[0-9]*.parquet")}
-    checkout.snakemake("--unlock", *IMPORTANCE)
     checkout.snakemake(*arguments, "--rerun-incomplete")
     assert unmeasured(checkout.results()) == unmeasured(weighed.results())
     # a shard that was renamed into place but not yet recorded is made again, no other

@@ -128,7 +128,9 @@ def test_what_a_user_sets_grows_as_it_is_written_and_the_rest_doubles(checkout):
         *SMOKE, "--retries=2", f"--set-resources={grows}", "corpora", check=False
     )
     assert done.returncode
-    asked = re.findall(r"^    resources: .*$", done.stdout, re.M)
+    assert "    resources: " not in done.stdout  # which has a line a job
+    (log,) = (checkout.path / ".snakemake" / "log").iterdir()
+    asked = re.findall(r"^    resources: .*$", log.read_text(), re.M)
     found = [
         tuple(int(re.search(rf"\b{name}=(\d+)", line)[1]) for name in ("mem_mb", "runtime"))
         for line in asked

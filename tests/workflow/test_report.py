@@ -7,30 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
+from tests.browser import CHROMIUM, browse, measure
 from tests.workflow.conftest import SMOKE
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=20000",
-    "--dump-dom",
-]
 PROBE = """<!doctype html><title>waiting</title><script>
 const uris = %s;
 Promise.all(Object.entries(uris).map(([name, uri]) => new Promise(done => {
@@ -42,13 +26,6 @@ Promise.all(Object.entries(uris).map(([name, uri]) => new Promise(done => {
   document.body.textContent = "drawn=" + JSON.stringify(Object.fromEntries(sizes)) + "=end";
 });
 </script><body></body>"""
-
-
-def browse(page: Path, profile: Path) -> tuple[str, list[str]]:
-    """Open a page; return its content after the scripts have run, and what the console said."""
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +64,33 @@ def test_every_table_and_figure_has_a_caption(report):
     captions = {name: re.sub("<[^>]*>", "", result["caption"]) for name, result in results.items()}
     assert len(captions) >= 16
     assert min(len(caption.strip()) for caption in captions.values()) > 30, captions
+
+
+PLACES = """...(() => {
+  const box = (one) => document.querySelector(one).getBoundingClientRect();
+  const lines = [...document.querySelectorAll(".prose > *, .prose table")];
+  return {
+    first: Math.min(...lines.map((one) => one.getBoundingClientRect().left)),
+    last: Math.max(...lines.map((one) => one.getBoundingClientRect().right)),
+    sidebar: box("nav").right, below: box("nav").bottom, top: box(".prose").top,
+    graph: box("#rulegraph").height,
+  };
+})()"""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1440])
+def test_no_line_of_the_first_page_lies_under_the_sidebar_or_beyond_the_window(
+    report, tmp_path, width
+):
+    """Oracle: the places of lines as the browser lays them out; a wide table is put in."""
+    text = report.read_text(encoding="utf-8")
+    wide = "<table><tr>" + "<td>Importance&nbsp;sampling</td>" * 30 + "</tr></table>"
+    text, count = re.subn(r'(var workflow_desc = ")', lambda m: m[1] + wide, text)
+    assert count == 1
+    found = measure(text, width, tmp_path, PLACES)
+    assert found["graph"] == 0
+    if width > 700:
+        assert found["first"] >= found["sidebar"]
+    else:
+        assert found["top"] >= found["below"]
+    assert max(found["last"], found["wide"]) <= width

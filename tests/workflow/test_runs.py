@@ -139,9 +139,7 @@ def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
     checkpoints = checkout.path / "results" / "checkpoints" / "lstm"
     kill_when(checkout, run, lambda: any(checkpoints.rglob("[0-9]*-*.safetensors")))
     assert not (checkout.path / "results/models/lstm/model.json").exists()
-    checkout.snakemake("--unlock", *SMOKE)
     samples = checkout.path / "results" / "samples"
     kill_when(checkout, run, lambda: any(samples.rglob("*.parquet")))
-    checkout.snakemake("--unlock", *SMOKE)
     checkout.snakemake(*run, "--rerun-incomplete")
     assert checkout.results() == finished.results()

@@ -17,6 +17,7 @@ LOOKED_AT = 40_000  # words of the split
 UNKNOWN_COST = 5.0
 FEWEST_WORDS, MOST_WORDS, MOST_OF_A_TREE = 7, 60, 12
 STRIDE = 20  # words from one window of a long document to the next
+DOCUMENTS_TRIED = 40  # documents in which the proposal looks for mentions
 Described = dict[str, Any]
 
 
@@ -75,6 +76,36 @@ def _choices(
             yield _Choice(worth, instance, start, part)
 
 
+def _candidates(choices: Iterable[_Choice]) -> list[_Choice]:
+    """Return the best part of each of the instances with most to see; of trees the best alone."""
+    held: dict[int, _Choice] = {}
+    for choice in sorted(choices, key=lambda c: c.worth, reverse=True):
+        held.setdefault(choice.instance.instance_id, choice)
+        if len(held) == DOCUMENTS_TRIED or choice.described.get("tree"):
+            break
+    return list(held.values())
+
+
+def _likeliest(pair: Pair, choice: _Choice) -> Described | None:
+    """Describe the most probable latent under the proposal, where a beam finds one."""
+    batch = InstanceBatch.of([choice.instance]).to(pair.model.device)
+    found = pair.proposal.beam(batch, 10)[0]  # (10, W)
+    found = found[(found != FILLING).any(1)]  # (k, W)
+    if not len(found):
+        return None
+    described = pair.model.readable(choice.instance, found[0])
+    return _window(described, choice.start) if "mentions" in described else described
+
+
+def _n_shared(choice: _Choice, found: Described | None) -> int:
+    """Count the mentions of the annotation that a proposal finds."""
+    spans = [
+        {(mention["start"], mention["end"]) for mention in (held or {}).get("mentions") or []}
+        for held in (choice.described, found)
+    ]
+    return len(spans[0] & spans[1])
+
+
 def _known(instance: Instance, vocabulary: Vocabulary) -> np.ndarray:
     """Return the words with ``<unk>`` for classes of unknown words, int64, (T,)."""
     words = instance.arrays[TOKENS]
@@ -103,18 +134,15 @@ def describe(
     list of dict
         ``model``, ``title``, ``instance_id``, ``tokens`` and what `LatentModel.readable` gives: of
         the annotation, then of the most probable latent that a beam of 10 finds. Of a document
-        with more than 60 words a part is shown, with the mentions that lie in it. Empty when no
-        sentence under a tree has from 7 to 12 words, or no document 7.
+        with more than 60 words a part is shown, with the mentions that lie in it; of the 40
+        documents with most to see, that in which the proposal finds most mentions of the
+        annotation. Empty when no sentence under a tree has from 7 to 12 words, or no document 7.
     """
-    best = max(_choices(pair, instances, vocabulary), key=lambda c: c.worth, default=None)
-    if best is None:
+    candidates = _candidates(_choices(pair, instances, vocabulary))
+    if not candidates:
         return []
-    batch = InstanceBatch.of([best.instance]).to(pair.model.device)
-    found = pair.proposal.beam(batch, 10)[0]  # (10, W)
-    found = found[(found != FILLING).any(1)]  # (k, W)
-    likeliest = pair.model.readable(best.instance, found[0]) if len(found) else None
-    if likeliest and "mentions" in likeliest:
-        likeliest = _window(likeliest, best.start)
+    beams = [(one, _likeliest(pair, one)) for one in candidates]
+    best, likeliest = max(beams, key=lambda held: _n_shared(*held))
     words = _known(best.instance, vocabulary)
     shown = words[best.start : best.start + MOST_WORDS]
     tokens = vocabulary.decode([np.array([word]) for word in shown])

@@ -71,10 +71,7 @@ class HuggingFaceVocabulary(Vocabulary):
             raise InputError("the tokenizer has no tokens")
         largest = max(int(known[-1]), special["bos"], special["eos"], *special["all"])
         if largest >= rows:
-            raise InputError(
-                f"the tokenizer has the id {largest}, but the model has only {rows} ids; "
-                "they do not belong together"
-            )
+            raise InputError(self._say_beyond(largest))
         self._impossible = np.ones(rows, bool)
         self._impossible[known] = False
         self._impossible[[*special["all"], special["bos"], special["eos"]]] = True
@@ -83,6 +80,19 @@ class HuggingFaceVocabulary(Vocabulary):
         ours = np.arange(rows, dtype=np.int32) + N_SPECIAL
         # No text has a special token: where a model of words has one as a word, it is unknown.
         self._ours = np.where(self._impossible, np.int32(UNK), ours)
+
+    def _say_beyond(self, largest: int) -> str:
+        """Say what to do where the tokenizer has an id that the model has not."""
+        added = {n: one.content for n, one in self._tokenizer.get_added_tokens_decoder().items()}
+        beyond = sorted(n for n in self._tokenizer.get_vocab().values() if n >= self._rows)
+        said = f"the tokenizer has the id {largest}, but the model has only {self._rows} ids; "
+        if not beyond or not set(beyond) <= set(added):
+            return f"{said}they do not belong together"
+        names = ", ".join(repr(added[n]) for n in beyond[:3]) + ", ..." * (len(beyond) > 3)
+        return (
+            f"{said}{names} was added to the tokenizer alone: save the tokenizer without it, or "
+            "the model after model.resize_token_embeddings(len(tokenizer))"
+        )
 
     @classmethod
     def from_description(cls, held: Mapping[str, Any]) -> HuggingFaceVocabulary:

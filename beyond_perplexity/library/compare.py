@@ -113,7 +113,8 @@ def compare(
     -------
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
-        distance, the floor of that, its excess, p-values and limits. Tables ``curves``, and with a
+        distance (`value`) at the size of its `floor`, `excess` = `value` - `floor`, p-values and
+        limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises

@@ -186,7 +186,7 @@ def _measured(
             counted = [count_texts(body.texts(), classes, view) for body in files]
             pair_of_bodies = counted[0], counted[1]
         with comparison.pair(name, pair_of_bodies) as pair:
-            exchanged = exchanged_told(pair, groups[1]) if measurement.permutations else ""
+            exchanged = exchanged_told(pair, groups) if measurement.permutations else ""
             floors = reference_floors(pair, measurement, options.seed)
             more = others if place == 0 else ()
             rows = measure_rows(pair, measurement, options.seed, floors=floors, others=more)

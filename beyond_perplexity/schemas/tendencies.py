@@ -37,6 +37,7 @@ TENDENCY_MEASURES = columns(
     floor_low=pa.float64(),
     floor_high=pa.float64(),
     vocabulary=pa.string(),
+    value_all=pa.float64(),
 )
 
 # One row per measure of random subsets of n documents; see tendencies/sample_size.py.

@@ -37,8 +37,8 @@ def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
         yield Unused("on texts in memory; groups stand beside them", ("group_column",))
     if given["group_column"] == "":
         yield Unused("where --group-column is empty", ("groups",))
-    if given["tokenized"]:
-        yield Unused("on --tokenized texts", ("language",))
+    if given["tokenized"] and given["stop_words"] not in ("auto", "nltk"):
+        yield Unused("on --tokenized texts with a list of stop words", ("language",))
     if given["embedding"] is None:
         yield Unused("without --embedding", ("embedding_documents",))
 
@@ -85,9 +85,10 @@ def compare(
     tokenized : bool
         The texts are tokens joined by blanks: they are not cleaned.
     language : str
-        Of the tokenizer.
+        Of the tokenizer, and of the stop words.
     stop_words : str
-        ``"gensim"``, ``"nltk"``, or a file.
+        ``"auto"`` (the language's list, gensim's for English), ``"gensim"`` (English), ``"nltk"``,
+        or a file. Without a list for the language its row says so, and has no numbers.
     permutations, bootstrap : int
         Draws of each test and of the intervals; 0 leaves them out.
     seed : int

@@ -43,7 +43,12 @@ from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
-from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
+from beyond_perplexity.tendencies.word_classes import (
+    ClassOptions,
+    load_stop_words,
+    stop_word_list,
+    without_blanks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +96,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         check_file(path)
     options.check_fields()
     views, groups = options.views(), group_field(paths[0], options)
-    stop_words = load_stop_words(options.stop_words)
+    stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
+    if stop_words.missing:
+        _say(f"warning: {stop_words.missing}; the row of stop words is left out")
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
     main = next(iter(views))
     embedding = _embedding(options)
@@ -109,6 +116,10 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             if options.names:
                 body = replace(body, path=Path(options.names[len(bodies)]))
             bodies.append(body)
+            if found := without_blanks(body.statistics.types, body.statistics.counts):
+                _say(
+                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (--tokenized)'}"
+                )
         _warn_of_titles(bodies, options)
         reference, samples = bodies
         _say("measuring, permuting and resampling")

@@ -26,6 +26,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.word_classes import AUTOMATIC as AUTOMATIC_LIST
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 
@@ -87,9 +88,9 @@ class CompareOptions:
     tokenized : bool
         Whether the texts are tokens joined by blanks already; then nothing is cleaned.
     language : str
-        Language of the tokenizer's rules.
+        Language of the tokenizer's rules, and of the stop words.
     stop_words : str
-        See `word_classes.load_stop_words`.
+        See `word_classes.stop_word_list`.
     permutations, bootstrap : int
         Draws of the tests and of the intervals; 0 leaves them out.
     seed : int
@@ -123,7 +124,7 @@ class CompareOptions:
     kind: str = AUTOMATIC
     tokenized: bool = False
     language: str = "en"
-    stop_words: str = "gensim"
+    stop_words: str = AUTOMATIC_LIST
     permutations: int = 1999
     bootstrap: int = 1000
     seed: int = 1

@@ -268,7 +268,7 @@ def _settings(
     embedded = f"{encoder}; at most {options.embedding_documents:,} documents of each text"
     entries = {
         "Cleaning": cleaning,
-        "Stop words": f"list '{described['stop_words']}'",
+        "Stop words": f"list '{described['stop_words']}' (language {options.language})",
         "Symbols": "tokens of punctuation, numbers and other symbols only",
         **({"Embeddings": embedded} if encoder else {}),
         "Permutations": f"{options.permutations:,}{_reach(measures, options.permutations)}",

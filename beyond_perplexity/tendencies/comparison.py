@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.inference.human_text import HumanText, further_pair
 from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView
@@ -103,7 +105,11 @@ class TextComparison:
             yield further
 
     def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
-        """Return the rows of tendency ``text`` in a reading; see `copies`."""
+        """Return the rows of tendency ``text`` in a reading (`copies`), and what is not counted."""
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
-        return text_rows(bodies, self._facts, (reference, samples))
+        rows = text_rows(bodies, self._facts, (reference, samples))
+        if missing := self.classes.stop_words.missing:
+            note = f"{REASON_FOLLOWS}{missing}"
+            rows.append(MeasureRow("stop_words", "ks", math.nan, note=note, withheld=True))
+        return rows

@@ -70,8 +70,8 @@ def _add_measurement(parser: CommandParser) -> None:
     )
     add(
         "--group-column",
-        help="key or column with the group of a document, such as its page (default: 'group' where "
-        "the reference has it; '' for none)",
+        help="key or column with the group of a document, such as its page or prompt (default: "
+        "'group' where a text has it; '' for none)",
     )
     add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out (0)")
     add("--maximum-tokens", type=whole(1), help="tokens read of a document (all)")

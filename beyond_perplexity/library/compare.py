@@ -12,7 +12,7 @@ from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function
-from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
+from beyond_perplexity.library.given import GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,
@@ -77,7 +77,7 @@ def compare(
     groups : iterable, or pair of iterables, optional
         Which documents of the reference belong together (pages, authors, prompts), where it is an
         iterable of texts: then groups are exchanged in the tests. A tuple of two: of the reference
-        and of the samples.
+        and of the samples, such as several answers of a prompt; either may be None.
     out : path, optional
         Folder for ``compare.html``, ``tendencies.csv`` and the figures, as the command writes.
     format : str
@@ -96,8 +96,8 @@ def compare(
     vocabulary : path, optional
         ``vocabulary.json`` of a model, or a word a line: both texts are read in it.
     group_column : str, optional
-        Column or field of the groups in tables and files (default: ``group`` where the reference
-        has it; ``""``: there are none).
+        Column or field of the groups in tables and files (default: ``group`` where a text has it;
+        ``""``: there are none).
     minimum_tokens, maximum_tokens : int
         Documents of fewer tokens are left out; of longer ones so many are read.
     field, samples_field : str, optional
@@ -126,8 +126,6 @@ def compare(
     check_numbers(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
     check_numbers(0, minimum_tokens=minimum_tokens)
     check_numbers(1, maximum_tokens=maximum_tokens)
-    if group_column is None and groups is not None:
-        group_column = GROUP_COLUMN
     _check_format(format, reference=reference, samples=samples, training=training)
     with GivenFiles() as files:
         made = _files_of(files, (reference, samples), groups, (field, samples_field), group_column)

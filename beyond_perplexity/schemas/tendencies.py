@@ -36,8 +36,8 @@ TENDENCY_MEASURES = columns(
     p_value_law=pa.float64(),
     floor_low=pa.float64(),
     floor_high=pa.float64(),
-    vocabulary=pa.string(),
     value_all=pa.float64(),
+    vocabulary=pa.string(),
 )
 
 # One row per measure of random subsets of n documents; see tendencies/sample_size.py.

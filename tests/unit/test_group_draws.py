@@ -19,6 +19,7 @@ from beyond_perplexity.tendencies.inference.units import GroupDraws
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.resampling import permutation_p
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.test_inference import COMPARED, by_key, draw, measured, pair_of
 
 FEW = MeasurementOptions(permutations=40, bootstrap=0, monte_carlo=0, zipf_ranks=None)
@@ -65,7 +66,9 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(tmp_path, n, groups)
                 sides[not label[m + block]].append(samples[second[block]])
             expected[place].append(measured(*sides))
     for key in expected[0][0]:
-        values = [np.nanmean([one[key] for one in held]) for held in expected]
+        used = 1 if key[1] == "ks_empirical" else DRAWS  # types by length: of one draw
+        several = [[one[key] for one in held[:used]] for held in expected]
+        values = [found[0] if used == 1 else np.nanmean(found) for found in several]
         assert observed[key] == pytest.approx(values[0], nan_ok=True), key
         assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
 
@@ -78,6 +81,8 @@ def test_every_row_has_a_verdict(tmp_path):
         assert 0 < rows[key].p_value <= 1, key
         assert not rows[key].withheld
         assert "one document per group of the samples" in rows[key].note
+        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
+        assert draws in rows[key].note
 
 
 def test_fewer_than_twenty_blocks_have_none(tmp_path):

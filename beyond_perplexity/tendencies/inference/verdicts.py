@@ -47,8 +47,7 @@ EXCHANGED = {
     "groups": f"{EXCHANGE}whole groups",
     "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
     "documents": f"{EXCHANGE}documents",
-    "draws": f"{EXCHANGE}one document per group of the samples with single documents, mean over "
-    f"{DRAWS} draws",
+    "draws": f"{EXCHANGE}one document per group of the samples with single documents",
 }
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
@@ -178,6 +177,8 @@ def _with_units(row: MeasureRow, scheme: Scheme) -> str:
     how = EXCHANGED[scheme]
     if scheme == "swaps" and row.key == _TVD:
         how = _HELD_OUT
+    if scheme == "draws":
+        how += ", one draw" if row.key in _TYPES else f", mean over {DRAWS} draws"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
     return joined_facts(how, told, row.note)
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import check_file, read_cleaned
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
@@ -224,6 +224,8 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     for name, file in FIGURE_FILES.items():
         try:
             drawn[file] = draw_one(name, comparison)
+        except NothingToShowError:
+            _say(f"no figure '{file}': the texts hold nothing of it")
         except InputError as error:
             _say(f"no figure '{file}': {error}")
     return drawn

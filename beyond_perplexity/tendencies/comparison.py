@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from beyond_perplexity.tendencies.inference.human_text import HumanText, further
 from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
+from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -109,7 +111,9 @@ class TextComparison:
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
         rows = text_rows(bodies, self._facts, (reference, samples))
-        if missing := self.classes.stop_words.missing:
-            note = f"{REASON_FOLLOWS}{missing}"
-            rows.append(MeasureRow("stop_words", "ks", math.nan, note=note, withheld=True))
-        return rows
+        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        return rows + [
+            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            for name, row in SHARES.items()
+            if resolve_name(row.word_class)(self.classes) is None
+        ]

@@ -28,7 +28,7 @@ _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 AUTOMATIC = "auto"  # a list by the language
-_LISTS = Path(__file__).with_name("stop_words")  # by ISO 639-1 code; see its LICENSE
+_LISTS = Path(__file__).with_name("stop_word_lists")  # by ISO 639-1 code; see its LICENSE
 _LISTS_NAME = "stop-words 2025.11.4"
 _SAME_LISTS = {"no": "nb"}
 _ELIDING = ("fr", "it")  # Moses leaves the apostrophe with the first word: l' homme

@@ -152,7 +152,7 @@ def test_the_workflow_takes_the_language_of_the_corpus() -> None:
 
 
 def test_the_lists_are_shipped_with_their_licence() -> None:
-    folder = Path(word_classes.__file__).with_name("stop_words")
+    folder = Path(word_classes.__file__).with_name("stop_word_lists")
     assert "Redistribution and use" in (folder / "LICENSE").read_text()
     for path in folder.glob("*.txt"):
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import beyond_perplexity
@@ -18,7 +19,14 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.tendencies import word_classes
-from beyond_perplexity.tendencies.word_classes import load_stop_words, stop_word_list
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.sensitivity import smallest_shifts
+from beyond_perplexity.tendencies.statistics import StatisticsCounter
+from beyond_perplexity.tendencies.word_classes import (
+    ClassOptions,
+    load_stop_words,
+    stop_word_list,
+)
 
 FAST = {"permutations": 19, "bootstrap": 0}
 GERMAN = [
@@ -149,6 +157,22 @@ def test_the_workflow_takes_the_language_of_the_corpus() -> None:
         assert {name: found.stop_words(name) for name in corpora} == expected
         assert found.stop_words("de-sentences") == expected["de"]
         assert found.stop_word_files() == ([given] if "/" in given else [])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_is_not_counted_has_no_smallest_shift(grouped) -> None:
+    classes = ClassOptions(load_stop_words("language:et"), True)
+    texts = pa.array(GERMAN)
+    with StatisticsCounter(classes.stop_words) as counter:
+        counter.add(texts)
+        reference = counter.result()
+    how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
+    groups = np.arange(len(GERMAN)) if grouped else None
+    found = smallest_shifts(
+        reference, [texts], MeasurementOptions(), how, 1, "x", groups=groups, classes=classes
+    )
+    assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
+    assert "stop_words" not in found["tendency"].to_pylist()
 
 
 def test_the_lists_are_shipped_with_their_licence() -> None:

@@ -55,13 +55,14 @@ class EqualTexts:
     population : Topics or Articles
         What both sides are drawn from.
     units : int
-        Groups of the human side where it has groups, else documents.
+        Groups of the human side where it has groups, or of the other one alone, else documents.
     grouped : tuple of two bool
         Whether the human side and the other one are drawn by whole groups.
     vocabulary : int or None
         Types of a closed vocabulary that both sides are read in.
     documents : int or None
         Documents of the other side, where it has no groups; None for as many as the human side.
+        Of the human side, where the other one alone has groups; None for as many as groups.
     """
 
     name: str
@@ -76,8 +77,12 @@ class EqualTexts:
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw both sides and test them: which measures reject."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
-        draw = self.population.groups if self.grouped[0] else self.population.documents
-        human = draw(rng, self.units)
+        if self.grouped[0]:
+            human = self.population.groups(rng, self.units)
+        elif self.grouped[1]:
+            human = self.population.documents(rng, self.documents or self.units)
+        else:
+            human = self.population.documents(rng, self.units)
         if self.grouped[1]:
             model = self.population.groups(rng, self.units)
         else:
@@ -113,6 +118,9 @@ class LevelCases:
         for documents in (40, 3_000):
             name = f"100 groups against {documents:,} documents"
             yield EqualTexts(name, small, 100, (True, False), documents=documents)
+        for documents, units in ((60, 60), (200, 40), (40, 120)):
+            name = f"{documents} single documents against {units} groups"
+            yield EqualTexts(name, small, units, (False, True), documents=documents)
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:

@@ -55,7 +55,9 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--seed", nargs="?", type=SEED, const=0, default=0, help="seed of the random subset"
     )
-    parser.add_argument("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
+    parser.add_argument(
+        "--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file"
+    )
     parser.add_argument(
         "--count-s-symbols",
         action=argparse.BooleanOptionalAction,

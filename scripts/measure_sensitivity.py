@@ -28,7 +28,9 @@ def main() -> None:
     add("--split", help="split of the reference's documents")
     add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", help="column of the reference with the group of a document")
-    add("--stop-words", default="gensim", help="with groups: gensim, nltk, or a file of words")
+    add(
+        "--stop-words", default="gensim", help="with groups: gensim, nltk, language:CODE, or a file"
+    )
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")

@@ -26,7 +26,7 @@ from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
-from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     add("--vocabulary", nargs="?", help="closed vocabulary that both are read in")
     add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
-    add("--stop-words", default="gensim", help="gensim, nltk, or a file of words")
+    add("--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--source", required=True, help="name of the samples in the tables")
     add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
@@ -69,6 +69,8 @@ def main() -> None:
     paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
     check_comparable(*paths)
     reference, body = map(read_statistics, paths)
+    if found := without_blanks(body.types, body.counts):
+        remark(f"warning: {paths[1]}: {found}")
     if given.measures:
         _measure(given, (reference, body), options, record)
     if given.curves:

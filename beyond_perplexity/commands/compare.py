@@ -37,7 +37,7 @@ def _parser() -> CommandParser:
         action="store_true",
         help="the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
     )
-    add("--language", default="en", help="of the tokenizer (default: en)")
+    add("--language", default="en", help="of tokenizer and stop words (default: en)")
     _add_measurement(parser)
     add("--training", help="text that the samples' model was trained on, to find copies of it")
     return parser
@@ -45,7 +45,11 @@ def _parser() -> CommandParser:
 
 def _add_measurement(parser: CommandParser) -> None:
     add = parser.add_argument
-    add("--stop-words", default="gensim", help="gensim (default), nltk, or a file")
+    add(
+        "--stop-words",
+        default="auto",
+        help="auto (default: the language's list, gensim's for en), gensim, nltk, or a file",
+    )
     add(
         "--permutations",
         type=whole(),
@@ -66,8 +70,8 @@ def _add_measurement(parser: CommandParser) -> None:
     )
     add(
         "--group-column",
-        help="key or column with the group of a document, such as its page (default: 'group' where "
-        "the reference has it; '' for none)",
+        help="key or column with the group of a document, such as its page or prompt (default: "
+        "'group' where a text has it; '' for none)",
     )
     add("--minimum-tokens", type=ITEM, default=0, help="documents of fewer tokens are left out (0)")
     add("--maximum-tokens", type=COUNT, help="tokens read of a document (all)")

@@ -18,10 +18,12 @@ from beyond_perplexity.figures.labels import RAW_READING, Labels, parse_source
 from beyond_perplexity.figures.numbers import STAR_NOTE, shown
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
 from beyond_perplexity.figures.verdicts import (
+    DIFFERS,
     WITHHELD,
     beyond_floor,
     effect_table,
     human_floors,
+    verdict,
     verdict_mark,
 )
 from beyond_perplexity.tendencies.rows import TENDENCIES
@@ -36,6 +38,7 @@ FEW_SOURCES = 3  # sources: the numbers say it all, and a bar of colours would b
 DARK = 0.66  # of the colour scale: above it the ink of a number is white
 FARTHER = LinearSegmentedColormap.from_list("farther", ["#DCE9F6", "#6AAED6", "#0B4A8F"])
 CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
+INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the floor's size hides
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
@@ -47,7 +50,8 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
         return UNKNOWN, "#000000"
     place = beyond_floor(row)
     if place <= 0:
-        return (CLOSER if place else INSIDE), "#000000"
+        inside = INSIDE_DIFFERS if verdict(row) == DIFFERS else INSIDE
+        return (CLOSER if place else inside), "#000000"
     darkness = math.sqrt(max(0.0, row["excess"]) / largest)
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
@@ -76,7 +80,11 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
         Patch(facecolor=INSIDE, edgecolor="#999999", label="as far as human text from itself"),
         Patch(facecolor=FARTHER(0.5), label="farther"),
     ]
-    rare = ((CLOSER, "closer than human text"), (UNKNOWN, "no floor"))
+    rare = (
+        (INSIDE_DIFFERS, "as far as human text, but differs"),
+        (CLOSER, "closer than human text"),
+        (UNKNOWN, "no floor"),
+    )
     entries += [Patch(facecolor=fill, label=name) for fill, name in rare if fill in fills]
     legend = figure.legend(
         handles=entries, loc="outside lower center", ncols=3, title=said, handlelength=1.2
@@ -101,8 +109,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
         A row per source, a column per tendency, above them the floor in each vocabulary: how far
         human text is from human text of that size. The number is the distance, with stars of
         adjusted p-values or the mark of a withheld verdict. White lies in the middle 95% of human
-        text against itself; blue is farther, the darker the larger the excess; orange is closer;
-        grey has no floor.
+        text against itself and does not differ; violet lies there and differs; blue is farther, the
+        darker the larger the excess; orange is closer; grey has no floor.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function
-from beyond_perplexity.library.given import GROUP_COLUMN, GivenFiles, check_numbers
+from beyond_perplexity.library.given import GivenFiles, check_numbers
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,
@@ -37,8 +37,8 @@ def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
         yield Unused("on texts in memory; groups stand beside them", ("group_column",))
     if given["group_column"] == "":
         yield Unused("where --group-column is empty", ("groups",))
-    if given["tokenized"]:
-        yield Unused("on --tokenized texts", ("language",))
+    if given["tokenized"] and given["stop_words"] not in ("auto", "nltk"):
+        yield Unused("on --tokenized texts with a list of stop words", ("language",))
     if given["embedding"] is None:
         yield Unused("without --embedding", ("embedding_documents",))
 
@@ -77,7 +77,7 @@ def compare(
     groups : iterable, or pair of iterables, optional
         Which documents of the reference belong together (pages, authors, prompts), where it is an
         iterable of texts: then groups are exchanged in the tests. A tuple of two: of the reference
-        and of the samples.
+        and of the samples, such as several answers of a prompt; either may be None.
     out : path, optional
         Folder for ``compare.html``, ``tendencies.csv`` and the figures, as the command writes.
     format : str
@@ -85,9 +85,10 @@ def compare(
     tokenized : bool
         The texts are tokens joined by blanks: they are not cleaned.
     language : str
-        Of the tokenizer.
+        Of the tokenizer, and of the stop words.
     stop_words : str
-        ``"gensim"``, ``"nltk"``, or a file.
+        ``"auto"`` (the language's list, gensim's for English), ``"gensim"`` (English), ``"nltk"``,
+        or a file. Without a list for the language its row says so, and has no numbers.
     permutations, bootstrap : int
         Draws of each test and of the intervals; 0 leaves them out.
     seed : int
@@ -95,8 +96,8 @@ def compare(
     vocabulary : path, optional
         ``vocabulary.json`` of a model, or a word a line: both texts are read in it.
     group_column : str, optional
-        Column or field of the groups in tables and files (default: ``group`` where the reference
-        has it; ``""``: there are none).
+        Column or field of the groups in tables and files (default: ``group`` where a text has it;
+        ``""``: there are none).
     minimum_tokens, maximum_tokens : int
         Documents of fewer tokens are left out; of longer ones so many are read.
     field, samples_field : str, optional
@@ -113,7 +114,8 @@ def compare(
     -------
     Result
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
-        distance, the floor of that, its excess, p-values and limits. Tables ``curves``, and with a
+        distance (`value`) at the size of its `floor`, `excess` = `value` - `floor`, p-values and
+        limits, and the distance of all documents (`value_all`). Tables ``curves``, and with a
         vocabulary ``raw``. Figures are those of the command.
 
     Raises
@@ -124,8 +126,6 @@ def compare(
     check_numbers(0, permutations=permutations, bootstrap=bootstrap, seed=seed)
     check_numbers(0, minimum_tokens=minimum_tokens)
     check_numbers(1, maximum_tokens=maximum_tokens)
-    if group_column is None and groups is not None:
-        group_column = GROUP_COLUMN
     _check_format(format, reference=reference, samples=samples, training=training)
     with GivenFiles() as files:
         made = _files_of(files, (reference, samples), groups, (field, samples_field), group_column)

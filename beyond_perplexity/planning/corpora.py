@@ -11,10 +11,11 @@ from typing import Any
 from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
 from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, base_corpus
 from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
+from beyond_perplexity.tendencies.word_classes import stop_word_list
 
-STOP_WORD_LISTS = frozenset({"gensim", "nltk"})
+STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})
 
 
 class Corpora:
@@ -65,13 +66,15 @@ class Corpora:
         download = self.downloads[sha256]
         return [download["member"]] if "member" in download else []
 
-    def stop_words(self) -> str:
-        """Return the name or the local path of the list of stop words."""
-        return self.local_path(self.config["tendencies"]["stop_words"])
+    def stop_words(self, corpus: str) -> str:
+        """Return the name or the local path of the list of stop words of a corpus' language."""
+        given = self.local_path(self.config["tendencies"]["stop_words"])
+        preprocessing = self.config["corpora"][base_corpus(self.config, corpus)]["preprocessing"]
+        return stop_word_list(given, preprocessing["language"])
 
     def stop_word_files(self) -> list[str]:
         """List the file that the stop words come from, where it is not a list that pip brought."""
-        local = self.stop_words()
+        local = self.local_path(self.config["tendencies"]["stop_words"])
         return [] if local in STOP_WORD_LISTS else [local]
 
     def source_files(self, corpus: str, *, planning: bool = False) -> list[str]:

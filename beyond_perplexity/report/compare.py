@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.corpus.external import check_file, read_cleaned
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
@@ -21,8 +21,9 @@ from beyond_perplexity.report.comparison_input import (
     Body,
     CompareOptions,
     Comparison,
+    check_grouped,
     check_same_counting,
-    group_field,
+    group_fields,
     read_body,
 )
 from beyond_perplexity.report.comparison_page import (
@@ -43,7 +44,12 @@ from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
-from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
+from beyond_perplexity.tendencies.word_classes import (
+    ClassOptions,
+    load_stop_words,
+    stop_word_list,
+    without_blanks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,8 +96,10 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     for path in (*paths, *([Path(options.training)] if options.training else [])):
         check_file(path)
     options.check_fields()
-    views, groups = options.views(), group_field(paths[0], options)
-    stop_words = load_stop_words(options.stop_words)
+    views, groups = options.views(), group_fields(paths, options)
+    stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
+    if stop_words.missing:
+        _say(f"warning: {stop_words.missing}; the row of stop words is left out")
     record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
     main = next(iter(views))
     embedding = _embedding(options)
@@ -99,16 +107,19 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         _say(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         bodies: list[Body] = []
-        for path in paths:
+        for path, group in zip(paths, groups, strict=True):
             own = Path(folder) / str(len(bodies))
             own.mkdir()
-            if bodies:  # samples are grouped where the reference is
-                groups = groups._replace(needed=False) if groups and bodies[0].grouped else None
             field = options.field_of(path, samples=bool(bodies))
-            body = read_body(path, options, views[main], groups, stop_words, own, record, field)
+            body = read_body(path, options, views[main], group, stop_words, own, record, field)
             if options.names:
                 body = replace(body, path=Path(options.names[len(bodies)]))
             bodies.append(body)
+            if found := without_blanks(body.statistics.types, body.statistics.counts):
+                _say(
+                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (--tokenized)'}"
+                )
+        check_grouped(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
         _say("measuring, permuting and resampling")
@@ -148,14 +159,10 @@ def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
     """Say where documents look as if they were of one page, and nothing tells the pages."""
     if bodies[0].grouped or options.group_column is not None:
         return
-    reference, samples = bodies
-    both_can = not reference.without_title and samples.without_title in (
-        0,
-        samples.statistics.n_documents,
-    )
-    todo = "title" if both_can else "with a field that tells the groups, in the reference at least,"
+    whole = all(body.without_title in (0, body.statistics.n_documents) for body in bodies)
+    todo = "title" if whole else "with a field that tells the groups"
     for body in bodies:
-        if body.repeated:
+        if body.repeated and not body.grouped:
             _say(
                 f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
                 "one page are alike, and tests that take them for independent find differences "
@@ -186,7 +193,7 @@ def _measured(
             counted = [count_texts(body.texts(), classes, view) for body in files]
             pair_of_bodies = counted[0], counted[1]
         with comparison.pair(name, pair_of_bodies) as pair:
-            exchanged = exchanged_told(pair, groups[1]) if measurement.permutations else ""
+            exchanged = exchanged_told(pair, groups) if measurement.permutations else ""
             floors = reference_floors(pair, measurement, options.seed)
             more = others if place == 0 else ()
             rows = measure_rows(pair, measurement, options.seed, floors=floors, others=more)
@@ -217,6 +224,8 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     for name, file in FIGURE_FILES.items():
         try:
             drawn[file] = draw_one(name, comparison)
+        except NothingToShowError:
+            _say(f"no figure '{file}': the texts hold nothing of it")
         except InputError as error:
             _say(f"no figure '{file}': {error}")
     return drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.word_classes import AUTOMATIC as AUTOMATIC_LIST
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 
@@ -87,9 +89,9 @@ class CompareOptions:
     tokenized : bool
         Whether the texts are tokens joined by blanks already; then nothing is cleaned.
     language : str
-        Language of the tokenizer's rules.
+        Language of the tokenizer's rules, and of the stop words.
     stop_words : str
-        See `word_classes.load_stop_words`.
+        See `word_classes.stop_word_list`.
     permutations, bootstrap : int
         Draws of the tests and of the intervals; 0 leaves them out.
     seed : int
@@ -97,8 +99,8 @@ class CompareOptions:
     vocabulary : str or None
         File with the closed vocabulary that both are read in; see `views.vocabulary_words`.
     group_column : str or None
-        Key or column with the group of a document. None: ``group`` where the reference has it;
-        empty: there are no groups.
+        Key or column with the group of a document, in either text or both. None: ``group`` where
+        a text has it; empty: there are no groups.
     minimum_tokens : int
         Documents of fewer tokens are left out.
     maximum_tokens : int or None
@@ -123,7 +125,7 @@ class CompareOptions:
     kind: str = AUTOMATIC
     tokenized: bool = False
     language: str = "en"
-    stop_words: str = "gensim"
+    stop_words: str = AUTOMATIC_LIST
     permutations: int = 1999
     bootstrap: int = 1000
     seed: int = 1
@@ -322,23 +324,34 @@ def read_body(
     return Body(path, documents, counted, statistics, *counts, codes, fields.grouped, *titles)
 
 
-def group_field(path: Path, options: CompareOptions) -> GroupField | None:
-    """Say where the groups of the reference stand: in the named field, or in ``group``.
+def group_fields(
+    paths: tuple[Path, Path], options: CompareOptions
+) -> tuple[GroupField | None, GroupField | None]:
+    """Say where the groups of both texts stand: in the named field, or in ``group``.
 
     Raises
     ------
     InputError
-        When a field is named, but the file is plain text.
+        When a field is named, but both are plain text.
     """
-    if not has_named_fields(path, options.kind):
-        if options.group_column:
-            raise InputError(
-                f"{path}: plain text has no field '{options.group_column}'; give JSONL or Parquet"
-            )
-        return None
-    if options.group_column is None:
-        return GroupField("group", needed=False)
-    return GroupField(options.group_column, needed=True) if options.group_column else None
+    name = options.group_column
+    first, second = (has_named_fields(path, options.kind) for path in paths)
+    if name and not (first or second):
+        raise InputError(f"{paths[0]}: plain text has no field '{name}'; give JSONL or Parquet")
+    if name == "":
+        return None, None
+    needed = name is not None and not (first and second)  # where one text alone can have them
+    field = GroupField(name or "group", needed, "all documents of a text must have it, or none")
+    return field if first else None, field if second else None
+
+
+def check_grouped(bodies: Sequence[Body], options: CompareOptions) -> None:
+    """Raise `InputError` where a field is named for the groups that no text has."""
+    if options.group_column and not any(body.grouped for body in bodies):
+        raise InputError(
+            f"{bodies[0].path}: field '{options.group_column}', which names the group, is missing "
+            f"here and in {bodies[1].path}; name one that either has"
+        )
 
 
 def check_same_counting(first: Body, second: Body) -> dict[str, object]:

@@ -21,6 +21,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
 )
 from beyond_perplexity.figures.verdicts import (
+    DIFFERS,
     WITHOUT_VERDICT,
     note_alone,
     reason_withheld,
@@ -87,12 +88,15 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
         A row per tendency that could be measured.
     """
     found = _lookup(measures)
-    body, kept = [], []
+    body: list[list[str]] = []
+    kept, marked = [], []
     for row in MAIN_ROWS:
         distance = found.get((row.tendency, row.distance))
         if distance is None:
             continue
         kept.append((row.tendency, row.distance))
+        if verdict(distance) == DIFFERS:
+            marked.append(len(body))
         body.append([row.heading, *_values(found, row), *_distance_cells(row, distance)])
     heads = [Column("Tendency", text=True)]
     heads += [Column(name) for name in ("Reference", "Samples", "Distance")]
@@ -103,15 +107,15 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     tidy = measures[[key in kept for key in keys]]
     title = "How far are the samples from the reference?"
     note = (
-        "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Floor: that of halves of "
-        "the reference, cut to as many documents as the samples have. Excess: what as many samples "
-        "have from such halves on average, above the floor. Distances fall with the documents, so "
-        f"it is not the distance minus the floor. {STAR_NOTE}."
+        "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
+        "documents, so three numbers are of one size: floor, the mean distance between random "
+        "halves of the reference; distance, that of as many samples from such halves; excess, "
+        f"distance minus floor. Limits and p are of all documents. {STAR_NOTE}."
     )
     if raw:
         title = "How far are the raw texts?"
         note = f"No word is replaced: those outside of the vocabulary count as a difference. {note}"
-    return Table("raw" if raw else "main", title, note, heads, body, tidy)
+    return Table("raw" if raw else "main", title, note, heads, body, tidy, marked=marked)
 
 
 def _values(found: Mapping[tuple[str, str], Mapping[Any, Any]], row: MainRow) -> list[str]:
@@ -264,7 +268,7 @@ def _settings(
     embedded = f"{encoder}; at most {options.embedding_documents:,} documents of each text"
     entries = {
         "Cleaning": cleaning,
-        "Stop words": f"list '{described['stop_words']}'",
+        "Stop words": f"list '{described['stop_words']}' (language {options.language})",
         "Symbols": "tokens of punctuation, numbers and other symbols only",
         **({"Embeddings": embedded} if encoder else {}),
         "Permutations": f"{options.permutations:,}{_reach(measures, options.permutations)}",

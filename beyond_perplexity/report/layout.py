@@ -32,6 +32,7 @@ td.wraps { min-width: 13rem; }
 th.group { text-align: center; border-bottom: 1px solid #9995; }
 thead tr:last-child th { border-bottom: 2px solid currentColor; }
 tbody tr:nth-child(even) { background: #8881; }
+tbody tr.marked { background: #6AAED644; }
 td.published, th.published { color: #777; font-style: italic; }
 .wide { overflow-x: auto; }
 .note { color: #777; font-size: .9em; }
@@ -92,6 +93,8 @@ class Table:
         `PUBLISHED_COLUMN`.
     published_note : str
         What is said of the published values where they are shown.
+    marked : sequence of int
+        Rows that a page gives a colour.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     tidy: pd.DataFrame
     published_note: str = ""
+    marked: Sequence[int] = ()
 
     def with_published(self) -> Table:
         """Say of the published values what they are."""
@@ -143,12 +147,13 @@ def to_html_table(table: Table) -> str:
         for column in table.columns
     ]
     lines.append(f"<tr>{''.join(titles)}</tr></thead><tbody>")
-    for row in table.rows:
+    for place, row in enumerate(table.rows):
         cells = [
             f"<td{_classes(column)}>{escape_html(cell)}</td>"
             for column, cell in zip(table.columns, row, strict=True)
         ]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+        mark = " class='marked'" if place in table.marked else ""
+        lines.append(f"<tr{mark}>{''.join(cells)}</tr>")
     lines.append("</tbody></table></div>")
     return "\n".join(lines)
 

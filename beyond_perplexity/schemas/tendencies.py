@@ -36,6 +36,7 @@ TENDENCY_MEASURES = columns(
     p_value_law=pa.float64(),
     floor_low=pa.float64(),
     floor_high=pa.float64(),
+    value_all=pa.float64(),
     vocabulary=pa.string(),
 )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
 import pyarrow as pa
 
@@ -12,7 +14,9 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.inference.human_text import HumanText, further_pair
 from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
+from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -103,7 +107,13 @@ class TextComparison:
             yield further
 
     def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
-        """Return the rows of tendency ``text`` in a reading; see `copies`."""
+        """Return the rows of tendency ``text`` in a reading (`copies`), and what is not counted."""
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
-        return text_rows(bodies, self._facts, (reference, samples))
+        rows = text_rows(bodies, self._facts, (reference, samples))
+        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        return rows + [
+            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            for name, row in SHARES.items()
+            if resolve_name(row.word_class)(self.classes) is None
+        ]

@@ -114,13 +114,13 @@ def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.
     -------
     callable
         Of a `TokenBatch` of D documents: ``length``, ``types``, ``bigram_types`` and the tokens of
-        each class, int64, shape (D,).
+        each class that can be told, int64, shape (D,).
     """
     tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
 
     def count(batch: TokenBatch) -> dict[str, np.ndarray]:
         unigrams, bigrams = count_types(batch)
-        masks = {name: test(batch.types) for name, test in tests.items()}
+        masks = {name: test(batch.types) for name, test in tests.items() if test}
         counted = {LENGTH: batch.lengths, "types": unigrams, "bigram_types": bigrams}
         return counted | count_classes(batch, masks)
 

@@ -55,8 +55,17 @@ class MeasureRow(NamedTuple):
     floor_low: float = math.nan
     floor_high: float = math.nan
     withheld: bool = False  # no test of this measure gives a verdict; the note says why
+    value_all: float = math.nan  # of all documents, where `value` is at the floor's size
 
     @property
     def key(self) -> MeasureKey:
         """Tendency and measure."""
         return self.tendency, self.measure
+
+    def above(self, floor: Floor) -> MeasureRow:
+        """Put a floor beside a distance, which is taken at its size: value - floor = excess."""
+        row = self._replace(floor=floor.mean, floor_low=floor.low, floor_high=floor.high)
+        if floor.excess is None:
+            return row._replace(excess=self.value - floor.mean)
+        value = floor.mean + floor.excess
+        return row._replace(value=value, value_all=self.value, excess=floor.excess)

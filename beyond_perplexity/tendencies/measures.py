@@ -5,9 +5,11 @@ Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its inte
 signed difference, empty with the reason in `note` where there is no sound one; `p_adjusted` is
 adjusted for all tests of the body (`inference.multiple`); `p_value_law` the Monte Carlo test of a
 fitted law, which says nothing of the reference; `floor`, `floor_low` and `floor_high` what two
-human texts as large are apart, `excess` what is above it; `n_reference` and `n_samples` count
-documents, `groups_reference` the reference's groups; `vocabulary` names the closed vocabulary that
-both texts are read in.
+human texts as large are apart, and `excess` = `value` - `floor`. Where the floor is of halves of
+the reference (`inference.halves`), `value` is the distance at their size and `value_all` that of
+all documents, which limits and p-values are of. `n_reference` and `n_samples` count documents,
+`groups_reference` the reference's groups; `vocabulary` names the closed vocabulary that both texts
+are read in.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
@@ -71,9 +73,10 @@ from beyond_perplexity.tendencies.document_measures import (
     randomized_documents,
     type_token_rows,
 )
+from beyond_perplexity.tendencies.group_draws import averaged_draws
 from beyond_perplexity.tendencies.inference.limits import widest_spread
 from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
-from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units
+from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units, scheme_of
 from beyond_perplexity.tendencies.inference.verdicts import tested_rows
 from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -120,6 +123,8 @@ def null_draws(
     """
     if not options.permutations:
         return {}
+    if scheme_of(pair.groups) == "draws":
+        return averaged_draws(pair, options, seed)[1]
     units = _units(pair, seed)
     words = randomized_words(pair, units, options, seed)
     return words | randomized_documents(pair, units, options, seed)
@@ -143,10 +148,7 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
 
 def _above_floor(row: MeasureRow, floors: Mapping[MeasureKey, Floor]) -> MeasureRow:
     floor = floors.get(row.key)
-    if floor is None:
-        return row
-    excess = row.value - floor.mean if floor.excess is None else floor.excess
-    return row._replace(floor=floor.mean, excess=excess, floor_low=floor.low, floor_high=floor.high)
+    return row if floor is None else row.above(floor)
 
 
 def measure_rows(

@@ -220,7 +220,8 @@ def _shifts(
     yield UnigramShift(counts, options.zipf_ranks, seed)
     yield LengthShift(reference.histograms[LENGTH])
     for tendency, row in SHARES.items():
-        yield ShareShift(tendency, reference.histograms[row.histogram])
+        if len(reference.histograms[row.histogram].keys):  # a class may not be counted
+            yield ShareShift(tendency, reference.histograms[row.histogram])
 
 
 def _group_shifts(
@@ -241,8 +242,9 @@ def _group_shifts(
     length = LengthShift(histograms[LENGTH])
     yield NumberSwapShift(length, population, values[LENGTH])
     for tendency, row in SHARES.items():
-        share = ShareShift(tendency, histograms[row.histogram])
-        yield NumberSwapShift(share, population, values[row.histogram])
+        if row.histogram in values:
+            share = ShareShift(tendency, histograms[row.histogram])
+            yield NumberSwapShift(share, population, values[row.histogram])
 
 
 def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:

@@ -94,7 +94,8 @@ def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     lengths = values[LENGTH]
     ones = np.ones(len(lengths), np.int64)
     pairs = {name: x if name != LENGTH else np.zeros_like(x) for name, x in values.items()}
-    return {name: Histogram.of(lengths, x, ones) for name, x in pairs.items()}
+    found = {name: Histogram.of(lengths, x, ones) for name, x in pairs.items()}
+    return {name: Histogram() for name in HISTOGRAMS} | found
 
 
 class StatisticsCounter:

@@ -2,7 +2,7 @@
 
 The row of such a tendency names a function, here or in a module of its own, that takes
 `ClassOptions` and returns the test of the class: types (pyarrow.StringArray of V) in, a mask (bool,
-of V) out.
+of V) out; or None, where the class cannot be told and is not counted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.corpus.normalization import remove_accents
 from beyond_perplexity.errors import InputError
 
 _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+AUTOMATIC = "auto"  # a list by the language
+_LISTS = Path(__file__).with_name("stop_word_lists")  # by ISO 639-1 code; see its LICENSE
+_LISTS_NAME = "stop-words 2025.11.4"
+_SAME_LISTS = {"no": "nb"}
+_ELIDING = ("fr", "it")  # Moses leaves the apostrophe with the first word: l' homme
+_NLTK_NAMES = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "es": "spanish", "fi": "finnish", "fr": "french", "hu": "hungarian", "id": "indonesian",
+    "it": "italian", "nl": "dutch", "no": "norwegian", "pt": "portuguese", "ro": "romanian",
+    "ru": "russian", "sv": "swedish", "tr": "turkish", "zh": "chinese",
+}  # fmt: skip
+# Scripts that are written without blanks between words, and the characters of a word of text that
+# was cut into words; all others have fewer than the last number.
+_UNSPACED = {
+    r"[\p{Han}\p{Hiragana}\p{Katakana}]": 4,
+    r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]": 10,
+    "": 25,
+}
 
 
 @dataclass(frozen=True)
@@ -35,13 +54,17 @@ class StopWords:
     Attributes
     ----------
     name : str
-        ``"gensim"``, ``"nltk"``, or the file's name with the start of its SHA-256.
+        ``"gensim"``, ``"nltk"``, the list of a language, or the file's name with the start of its
+        SHA-256.
     words : frozenset of str
         Lower-cased words, contractions also in the form the Moses tokenizer gives them.
+    missing : str
+        Why there is no list, so that stop words are not counted; empty where there is one.
     """
 
     name: str
     words: frozenset[str]
+    missing: str = ""
 
 
 def moses_forms(word: str) -> tuple[str, ...]:
@@ -80,12 +103,17 @@ def _gensim_words() -> frozenset[str]:
     return frozenset(STOPWORDS)
 
 
-def _nltk_words() -> list[str]:
+def _nltk_words(language: str) -> list[str]:
     import nltk
 
+    if language not in _NLTK_NAMES:
+        raise InputError(
+            f"stop words 'nltk': there is no list for the language '{language}'; give the path of "
+            "a list, one word a line"
+        )
     try:
-        return list(nltk.corpus.stopwords.words("english"))
-    except LookupError as error:
+        return list(nltk.corpus.stopwords.words(_NLTK_NAMES[language]))
+    except (LookupError, OSError) as error:
         raise InputError(
             "stop words 'nltk': NLTK's stop word data is not installed; run "
             "'python -m nltk.downloader stopwords', or give the path of a list or 'gensim'"
@@ -106,6 +134,39 @@ def _file_words(path: Path) -> StopWords:
     return StopWords(f"{path.name}:{hashlib.sha256(content).hexdigest()[:8]}", words)
 
 
+def _language_words(language: str) -> StopWords:
+    """Read the list of a language in all forms that tokens have: cleaned or not, elided or not."""
+    code = _SAME_LISTS.get(language, language)
+    if code not in {path.stem for path in _LISTS.glob("*.txt")}:
+        return StopWords(
+            "none",
+            frozenset(),
+            f"there is no list of stop words for the language '{language}': "
+            "give one as stop words, a file with one word a line",
+        )
+    words = set((_LISTS / f"{code}.txt").read_text(encoding="utf-8").split())
+    words |= {f"{word}'" for word in words} if code in _ELIDING else set()
+    words |= {remove_accents(word) for word in words}
+    return StopWords(f"{_LISTS_NAME}, {code}", frozenset(words))
+
+
+def stop_word_list(spec: str, language: str) -> str:
+    """Say which list of stop words texts of a language get: what `load_stop_words` takes.
+
+    Parameters
+    ----------
+    spec : str
+        ``"auto"`` (by the language: gensim's for English), or what `load_stop_words` takes.
+    language : str
+        Its code.
+    """
+    if spec not in (AUTOMATIC, "nltk"):
+        return spec
+    if language == "en":
+        return "gensim" if spec == AUTOMATIC else spec
+    return f"{'language' if spec == AUTOMATIC else spec}:{language}"
+
+
 def load_stop_words(spec: str = "gensim") -> StopWords:
     """Load a stop word list.
 
@@ -115,8 +176,9 @@ def load_stop_words(spec: str = "gensim") -> StopWords:
     Parameters
     ----------
     spec : str
-        ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed),
-        or the path of a UTF-8 file with one word a line.
+        ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed;
+        also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
+        file with one word a line.
 
     Returns
     -------
@@ -130,9 +192,35 @@ def load_stop_words(spec: str = "gensim") -> StopWords:
     """
     if spec == "gensim":
         return StopWords("gensim", _with_forms(sorted(_gensim_words())))
-    if spec == "nltk":
-        return StopWords("nltk", _with_forms(_nltk_words()))
+    kind, _, language = spec.partition(":")
+    if kind == "language" and language:
+        return _language_words(language)
+    if kind == "nltk":
+        return StopWords(spec, _with_forms(_nltk_words(language or "en")))
     return _file_words(Path(spec))
+
+
+def without_blanks(types: pa.Array, counts: np.ndarray) -> str:
+    """Say that tokens look like whole clauses, so that measures are not of words; else nothing.
+
+    Parameters
+    ----------
+    types : pyarrow.StringArray, shape (V,)
+        Distinct tokens.
+    counts : numpy.ndarray, shape (V,)
+        Their occurrences.
+    """
+    characters = np.asarray(pc.utf8_length(types)) * counts
+    for script, most in _UNSPACED.items():
+        of_script = np.asarray(pc.match_substring_regex(types, script), bool)
+        n, held = counts[of_script].sum(), characters[of_script].sum()
+        if n and held > most * n and 2 * held > characters.sum():
+            return (
+                f"its tokens have {held / n:.0f} characters on average: words are not divided by "
+                "blanks, and no measure is of words. Divide them first (jieba, MeCab, PyThaiNLP "
+                "or the like), join them by blanks, and give the text as tokenized"
+            )
+    return ""
 
 
 def stop_word_mask(types: pa.Array, words: pa.Array) -> np.ndarray:
@@ -193,8 +281,10 @@ class ClassOptions(NamedTuple):
 ClassTest = Callable[[pa.Array], np.ndarray]
 
 
-def stop_word_test(options: ClassOptions) -> ClassTest:
-    """Return the test for stop words."""
+def stop_word_test(options: ClassOptions) -> ClassTest | None:
+    """Return the test for stop words; None where there is no list."""
+    if options.stop_words.missing:
+        return None
     words = pa.array(sorted(options.stop_words.words), pa.string())
     return partial(stop_word_mask, words=words)
 

@@ -88,6 +88,7 @@ class MeasuredRows:
                 "p_value_law": 0.001 if law else np.nan,
                 "floor_low": floor * 0.8,
                 "floor_high": floor * 1.2,
+                "value_all": np.nan,
                 "vocabulary": "raw"
                 if source.startswith("external") or "bpe" in source
                 else "words",

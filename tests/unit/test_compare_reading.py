@@ -174,7 +174,9 @@ def test_groups_are_those_of_the_reference_by_default_or_by_name(texts, tmp_path
     assert compared(by_default, grouped).groups == (30, 10)
     assert compared(str(named), texts[1], group_column="page").groups == (30, None)
     assert compared(by_default, grouped, group_column="").groups == (None, None)
-    assert compared(plain, grouped).groups == (None, None)
+    assert compared(plain, grouped).groups == (None, 10)
+    assert compared(texts[0], grouped).groups == (None, 10)
+    assert compared(plain, grouped, group_column="group").groups == (None, 10)
     whole = write_jsonl(tmp_path / "w.jsonl", reference, group=list(range(60)))
     assert compared(whole, plain).groups == (None, None)  # each a group of its own: exact tests
 
@@ -205,7 +207,7 @@ def test_repeated_titles_are_warned_of_where_no_group_is_named(tmp_path, capsys)
 
 
 def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys) -> None:
-    """The reference must have a title in every document, the samples in all or in none."""
+    """Either text must have a title in every document, or in none."""
     titles = [f"t{i // 4}" for i in range(60)]
     whole = write_jsonl(tmp_path / "whole.jsonl", documents(1, 60), title=titles)
     partly = write_jsonl(tmp_path / "partly.jsonl", documents(2, 60), title=[*titles[:-1], ""])
@@ -215,7 +217,7 @@ def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys
         (whole, whole, True),
         (whole, partly, False),
         (partly, whole, False),
-        (plain, whole, False),
+        (plain, whole, True),
     ):
         compared(reference, samples, permutations=0)
         said = capsys.readouterr().err
@@ -234,7 +236,7 @@ def test_the_page_says_what_was_exchanged(texts, tmp_path) -> None:
     assert compared(*texts).exchanged == "exchanged: documents"
     found = compared(reference, samples)
     swapped = "exchanged: groups of the reference with as many single samples"
-    assert found.exchanged.startswith(f"{swapped} (the samples' 119 groups of 120 documents count")
+    assert found.exchanged.startswith(f"{swapped} (the 119 groups of 120 documents of the samples")
     assert bodies_table(found).note == found.exchanged
     assert any(swapped in note for note in found.measures["note"].dropna())
     found = compared(reference, large)

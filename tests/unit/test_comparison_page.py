@@ -71,7 +71,7 @@ def test_a_verdict_is_one_of_four(measures) -> None:
 
 
 def test_floor_excess_and_limits_stand_beside_a_distance(measures) -> None:
-    table = put(measures, "length", "ks", value=0.2, floor=0.05, excess=0.13, low=np.nan, high=0.3)
+    table = put(measures, "length", "ks", value=0.18, floor=0.05, excess=0.13, low=np.nan, high=0.3)
     table = put(table, "unigram", "tvd", low=0.059, high=0.174)
     made = comparison_table(table)
     length = line(made, "Length: mean, tokens")

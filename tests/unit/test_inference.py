@@ -161,11 +161,9 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
     assert ("rank_frequency", "ks_empirical") not in drawn
 
 
-def test_samples_with_groups_beside_a_reference_without_are_permuted_by_group():
-    found = units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0)
-    assert found.scheme == "groups"
-    assert found.n == (2, 2)
-    assert [held.tolist() for held in found.codes] == [[0, 1], [2, 2, 3]]
+def test_samples_with_groups_beside_a_reference_without_are_drawn():
+    assert units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
+    assert units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
     assert units.exchanged_units((None, None), (2, 3), 0) is None
 
 
@@ -306,7 +304,7 @@ def nearly_single(n: int) -> np.ndarray:
         (2, np.arange(120) // 4, "groups", ""),  # the last ratio that is exchangeable
         (2, np.arange(120) // 5, "groups", "2.0 documents a group in the reference and 5.0 in"),
         (3, np.maximum(np.arange(120) - 19, 0), "groups", "3.0 documents a group in the reference"),
-        (1, np.arange(120) // 3, "groups", "1.0 documents a group in the reference and 3.0 in"),
+        (1, np.arange(120) // 3, "draws", ""),
     ],
 )
 def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, reason):
@@ -315,12 +313,13 @@ def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, re
     with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, own)) as pair:
         assert units.scheme_of(pair.groups) == scheme
         rows = by_key(measure_rows(pair, NO_LIMITS, 0))
-        told = verdicts.exchanged_told(pair, own)
+        told = verdicts.exchanged_told(pair, (codes, own))
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
     assert told.split(" (")[0] in row.note
-    assert ("119 groups of 120 documents count for nothing" in told) == (scheme == "swaps")
+    assert ("119 groups of 120 documents of the samples count" in told) == (scheme == "swaps")
+    assert ("120 groups of 120 documents of the reference" in told) == (scheme == "draws")
 
 
 def test_effective_groups_are_those_of_equal_ones():

@@ -78,6 +78,7 @@ def test_names_stand_in_rows_alone() -> None:
     )
     listed = {
         "stop_words": {
+            "beyond_perplexity/library/compare.py",
             "beyond_perplexity/planning/corpora.py",
             "beyond_perplexity/planning/foreign_values.py",
             "beyond_perplexity/report/comparison_page.py",

@@ -34,7 +34,8 @@ class Tendencies(Section):
     Attributes
     ----------
     stop_words : Location
-        gensim, nltk (NLTK's installed data), or a list with one word a line: a path or an address.
+        auto (the list of the corpus' language, gensim's for English), gensim, nltk (NLTK's
+        installed data), or a list with one word a line: a path or an address.
     count_s_symbols : bool
         Currency, math and other Unicode S* tokens count as symbols, as punctuation and numerals do.
     maximum_tokens : int or None
@@ -59,7 +60,7 @@ class Tendencies(Section):
         Documents are compared by their vectors as well; null: they are not.
     """
 
-    stop_words: Location = "gensim"
+    stop_words: Location = "auto"
     count_s_symbols: bool = True
     maximum_tokens: Count | None = None
     minimum_tokens: Natural = 0

@@ -45,13 +45,14 @@ from beyond_perplexity.tendencies.inference.floors import EXCESS_SPLITS, HUMAN_S
 from beyond_perplexity.tendencies.inference.halves import Halving
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import (
+    GroupDraws,
     effective_groups,
     exchanged_units,
     group_sums,
     scheme_of,
     single_documents,
 )
-from beyond_perplexity.tendencies.inference.verdicts import EXCHANGED
+from beyond_perplexity.tendencies.inference.verdicts import EXCHANGED, few_blocks
 from beyond_perplexity.tendencies.measured import Floor, MeasureRow
 from beyond_perplexity.tendencies.notes import REASON_FOLLOWS, joined_facts
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
@@ -87,10 +88,38 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     return np.concatenate(drawn) if drawn else np.zeros(0)
 
 
+def _group_draws(pair: EmbeddedPair, seed: int) -> GroupDraws:
+    assert pair.samples.groups is not None
+    return GroupDraws(pair.samples.groups, len(pair.reference), seed)
+
+
+def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
+    """Compute the mean MMD over draws of one document per group of the samples.
+
+    Returns
+    -------
+    observed : float
+    null : numpy.ndarray of float64, shape (n,)
+        Of n randomizations, which swap the same blocks in every draw; see `inference.units`.
+    """
+    found = []
+    draws = _group_draws(pair, seed)
+    for reference, samples in draws:
+        places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
+        kernel = pair.kernel[np.ix_(places, places)]
+        sides = [np.arange(len(places))[:, None] < len(reference)]
+        sides += draws.units((reference, samples)).labels(n, seed)
+        found.append(np.concatenate([distances(kernel, side_weights(side)) for side in sides]))
+    mean = np.mean(found, axis=0)
+    return float(mean[0]), mean[1:]
+
+
 def no_verdict(pair: EmbeddedPair) -> str:
     """Say why a pair allows no verdict; empty where it does."""
     if pair.reason:
         return pair.reason
+    if scheme_of(pair.groups) == "draws":
+        return few_blocks(_group_draws(pair, 0))
     for groups, name in zip(pair.groups, ("reference", "samples"), strict=True):
         found = math.inf
         if groups is not None:
@@ -108,8 +137,12 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
         return row._replace(p_value=1.0)
     if reason := no_verdict(pair):
         return row._replace(note=joined_facts(reason, row.note), withheld=True)
-    p_value = permutation_p(row.value, randomized_distances(pair, permutations, seed))
-    scheme = scheme_of(pair.groups)
+    scheme, observed = scheme_of(pair.groups), row.value
+    if scheme == "draws":
+        observed, null = averaged_distances(pair, permutations, seed)
+    else:
+        null = randomized_distances(pair, permutations, seed)
+    p_value = permutation_p(observed, null)
     told = "" if scheme == "documents" else EXCHANGED[scheme]
     return row._replace(p_value=p_value, note=joined_facts(told, row.note))
 
@@ -156,9 +189,7 @@ def embedding_rows(
     row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, note=facts)
     row = _tested(row, pair, options.permutations, seed)
     if floor is not None:
-        excess = row.value - floor.mean if floor.excess is None else floor.excess
-        row = row._replace(floor=floor.mean, excess=excess)
-        row = row._replace(floor_low=floor.low, floor_high=floor.high)
+        row = row.above(floor)
     yield row
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
@@ -236,8 +267,8 @@ def rows_of_pair(
     if min(pair.n_documents) < 2:
         return [without_vectors()]
     floor = half_floor(pair, seed) if options.permutations else None
-    smallest = math.nan  # groups on both sides have no shift
-    if scheme_of(pair.groups) != "groups" and not pair.reason:
+    smallest = math.nan  # groups of samples have no shift
+    if pair.samples.groups is None:
         shift = human_shift(pair.reference)
         smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
     return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))

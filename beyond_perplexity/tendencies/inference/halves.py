@@ -4,8 +4,9 @@ This is the floor without further human text. In every split all groups of the r
 at random to two halves of as many groups each, and documents are left out at random inside of
 groups where a half has more of them than the other one, or than there are samples; samples are cut
 likewise. Of documents without groups as many are drawn. Words are then taken at the tokens of the
-smallest of the three parts. Every split draws new parts, so that neither the order of a file nor
-the fortune of one draw matters.
+smallest of the three parts. Of samples with groups beside single documents of the reference one
+random document of each group is taken, as in their tests. Every split draws new parts, so that
+neither the order of a file nor the fortune of one draw matters.
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ class Halving:
         return _narrowed(self.pair.groups[0]), _narrowed(self.pair.groups[1])
 
     @cached_property
+    def _draws(self) -> bool:
+        """Whether a random document of each group of the samples is taken."""
+        return scheme_of(self.pair.groups) == "draws"
+
+    @cached_property
     def groups_of_a_part(self) -> int:
         """Groups of either half, and of samples that have groups; 0 for documents alone."""
         reference, samples = (self.pair.n_groups(body) for body in (0, 1))
@@ -144,6 +150,8 @@ class Halving:
         if codes is None:
             size = len(order) // n
             return [order[part * size : (part + 1) * size] for part in range(n)]
+        if self._draws:
+            return [order[np.sort(np.unique(codes[order], return_index=True)[1])]]
         n_groups, size = int(codes.max(initial=0)) + 1, self.groups_of_a_part
         part_of = np.full(n_groups, n)
         part_of[rng.permutation(n_groups)[: n * size]] = np.repeat(np.arange(n), size)
@@ -155,7 +163,7 @@ class Halving:
     ) -> np.ndarray:
         """Keep m documents of a part in random order; of groups the same share of each."""
         codes = self._codes[body]
-        if codes is None or len(documents) == m:
+        if codes is None or self._draws or len(documents) == m:
             return documents[:m]
         by_group = documents[np.argsort(codes[documents], kind="stable")]
         places = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)

@@ -196,6 +196,14 @@ def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> Iterator[BodyPair]:
         )
         for body in (0, 1)
     ]
+    with part_of(pair, (kept[0], kept[1])) as part:
+        yield part
+
+
+@contextmanager
+def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[BodyPair]:
+    """Keep some documents (bool, (D,)) of either text of a pair."""
+    assert pair.documents is not None
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
         counts = np.stack([documents.totals(body) for body in (0, 1)])

@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.thresholds import DRAWS, EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import (
     ExchangedUnits,
+    GroupDraws,
+    Groups,
+    Scheme,
     effective_groups,
     group_sums,
     scheme_of,
@@ -43,6 +47,7 @@ EXCHANGED = {
     "groups": f"{EXCHANGE}whole groups",
     "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
     "documents": f"{EXCHANGE}documents",
+    "draws": f"{EXCHANGE}one document per group of the samples with single documents",
 }
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
@@ -55,6 +60,8 @@ def without_verdict(pair: BodyPair) -> str:
         return ""
     if reason := unlike_groups(pair.groups, pair.n_documents):
         return f"{REASON_FOLLOWS}{reason}"
+    if scheme_of(pair.groups) == "draws":
+        return few_blocks(group_draws(pair, 0))
     names = ("reference", "samples")
     for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
         if groups is not None:
@@ -65,23 +72,35 @@ def without_verdict(pair: BodyPair) -> str:
     return ""
 
 
-def exchanged_told(pair: BodyPair, sample_groups: np.ndarray | None) -> str:
+def few_blocks(draws: GroupDraws) -> str:
+    """Say that draws of one document per group are of too few units; empty where they are not."""
+    if draws.blocks >= EFFECTIVE_GROUPS:
+        return ""
+    what = "documents of the reference"
+    if draws.blocks < draws.n_reference:
+        what = "groups of samples"
+    return f"{REASON_FOLLOWS}{draws.blocks} {what}, fewer than {EFFECTIVE_GROUPS}"
+
+
+def exchanged_told(pair: BodyPair, given: Groups) -> str:
     """Say what the tests of a pair exchange, or why there are none.
 
     Parameters
     ----------
     pair : BodyPair
         With documents.
-    sample_groups : numpy.ndarray of int, shape (D,), or None
-        The groups that the samples came with.
+    given : tuple of two numpy.ndarray of int, shape (D,), or None
+        The groups that both texts came with.
     """
     if reason := without_verdict(pair):
         return reason
     told = EXCHANGED[scheme_of(pair.groups)]
-    if sample_groups is not None and pair.groups[1] is None:
-        n = len(np.unique(sample_groups))
-        told += f" (the samples' {n:,} groups of {len(sample_groups):,} documents count for nothing"
-        told += ": nearly all are single, and those of the reference are larger)"
+    names = ("reference", "samples")
+    for body, codes in enumerate(given):
+        if codes is not None and pair.groups[body] is None:
+            n = len(np.unique(codes))
+            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[body]} count for"
+            told += f" nothing: nearly all are single, and those of the {names[1 - body]} larger)"
     return told
 
 
@@ -128,8 +147,13 @@ def tested_rows(
     reason = without_verdict(pair)
     if reason:
         return [_withheld(row, reason) if row.key in observed else row for row in rows]
-    swaps = units is not None and units.scheme == "swaps"
-    p_values = _p_values(observed, draw(pair, options, seed))
+    scheme = scheme_of(pair.groups)
+    swaps = scheme == "swaps"
+    if scheme == "draws":
+        averaged, averages = averaged_draws(pair, options, seed)
+        p_values = _p_values(averaged, averages)
+    else:
+        p_values = _p_values(observed, draw(pair, options, seed))
     if swaps and _TVD in observed and pair.documents is not None:
         held = held_out_distance(pair.documents, pair.groups, seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
@@ -140,19 +164,21 @@ def tested_rows(
         elif swaps and row.key in _NO_SWAPS:
             row = _withheld(row, f"{REASON_FOLLOWS}{_NO_SWAPS[row.key]}")
         elif row.key in p_values:
-            note = _with_units(row, units)
+            note = _with_units(row, scheme)
             row = row._replace(p_value=p_values[row.key], note=note)
         tested.append(row)
     return tested
 
 
-def _with_units(row: MeasureRow, units: ExchangedUnits | None) -> str:
+def _with_units(row: MeasureRow, scheme: Scheme) -> str:
     """Add to a note what was exchanged, where it is not documents."""
-    if units is None:
+    if scheme == "documents":
         return row.note
-    how = EXCHANGED[units.scheme]
-    if units.scheme == "swaps" and row.key == _TVD:
+    how = EXCHANGED[scheme]
+    if scheme == "swaps" and row.key == _TVD:
         how = _HELD_OUT
+    if scheme == "draws":
+        how += ", one draw" if row.key in _TYPES else f", mean over {DRAWS} draws"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
     return joined_facts(how, told, row.note)
 

@@ -159,10 +159,11 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
     """Give one short text with draws from its enumerated posterior, and log p."""
     family = FAMILIES[name]
     model, proposal = family.pair()
+    pair = Pair(model, proposal, 3, "a/b")
     codes = torch.tensor(family.codes(model, len(family.short)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     with torch.no_grad():
-        log_p = model.log_joint(family.batch(family.short), owner, codes)
+        log_p = pair.as_simulated().model.log_joint(family.batch(family.short), owner, codes)
     generator = torch.Generator().manual_seed(1)
     chosen = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
     batch = family.batch(family.short)
@@ -172,7 +173,7 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
         Simulated(words, Instance(number, arrays), codes[place], False)
         for number, place in enumerate(chosen.tolist())
     ]
-    return Pair(model, proposal, 3, "a/b"), documents, float(log_p.logsumexp(0))
+    return pair, documents, float(log_p.logsumexp(0))
 
 
 @pytest.mark.parametrize("name", ["entitynlm", "kglm"])
@@ -226,7 +227,15 @@ def links() -> Simulating:
     model.word_ids[:] = torch.tensor(ids)
     with torch.no_grad():
         model.bias[EOS] += 4.0
-    return Pair(model, proposal, 3, "a/b"), words, partial(enumerate_codes, model)
+    return Pair(model, proposal, 3, "a/b", 3), words, partial(enumerate_codes, model)
+
+
+def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
+    """Return log p of a simulated document with every z, as it was simulated."""
+    held, batch = torch.as_tensor(rows), InstanceBatch.of([document.instance])
+    owner = torch.zeros(len(held), dtype=torch.int64)
+    with torch.no_grad():
+        return pair.as_simulated().model.log_joint(batch, owner, held)
 
 
 @pytest.mark.parametrize("make", [binary, labelled, entities, links])
@@ -240,12 +249,9 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
         if one.words and not one.truncated
     ][:80]
     assert len(documents) > 40
-    truth = []
-    for one in documents:
-        rows, batch = torch.as_tensor(latents(len(one.words))), InstanceBatch.of([one.instance])
-        with torch.no_grad():
-            log_p = pair.model.log_joint(batch, torch.zeros(len(rows), dtype=torch.int64), rows)
-        truth.append(float(log_p.logsumexp(0)))
+    truth = [
+        float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
+    ]
     found = estimated(pair, documents, options)
     assert np.isfinite(found["log_q"]).all()
     for method in ("importance_sampling", "smc"):
@@ -253,6 +259,35 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
         for column, sign in (("log_forward", 1), ("log_reverse", -1)):
             ratios = np.exp(sign * (found[column][of_method] - truth))
             assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+
+
+def test_simulated_unknown_words_have_latents_of_the_models_posterior():
+    """Oracle: p(z | x) of enumeration; 4 standard errors.
+
+    The words are unknown to the vocabulary, generated or copied from an alias: how often they are
+    copied, and p / p̂ of 40 latents of which one is the simulated z, whose mean is 1.
+    """
+    pair, words, latents = links()
+    documents = [
+        one
+        for one in pair.model.simulate(3, "x", range(6000), 2, words)
+        if {"w300", "w301"} & set(one.words) and not one.truncated
+    ]
+    assert len(documents) >= 11
+    random, ratios, surprises = np.random.default_rng(0), [], []
+    for one in documents:
+        rows = latents(len(one.words))
+        posterior = enumerated(pair, one, rows).softmax(0).numpy()
+        own, others = rows.index(one.latents.tolist()), random.integers(0, len(rows), 39)
+        ratios.append(1 / (posterior[[own, *others]] * len(rows)).mean())
+        places = [place for place, word in enumerate(one.words) if word in ("w300", "w301")]
+        mentioned = np.array([row[places[0]] > 0 for row in rows])
+        expected = posterior @ mentioned
+        surprises.append((mentioned[own] - expected) / math.sqrt(expected * (1 - expected)))
+    for values, mean in ((ratios, 1.0), (surprises, 0.0)):
+        error = np.std(values) / math.sqrt(len(values))
+        assert error < 0.15
+        assert abs(np.mean(values) - mean) < 4 * error
 
 
 def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):

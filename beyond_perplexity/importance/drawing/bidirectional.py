@@ -65,6 +65,7 @@ def estimate_simulated(
     Parameters
     ----------
     pair : Pair
+        Both sides are of its `Pair.as_simulated`.
     instances : iterable of Simulated
         Those that were cut have no estimates: given what is left of x, z is no draw of p(z | x).
         Nor have those without a word. Which these are depends on x alone, so that z stays one of
@@ -77,7 +78,8 @@ def estimate_simulated(
         Columns of schema ``bidirectional``, a way to estimate of a document at a time. The random
         numbers are keyed by the number of the document, its samples and runs and the temperature.
     """
-    pair = replace(pair, purpose=f"{pair.purpose}/bidirectional")
+    purpose = f"{pair.purpose}/bidirectional"
+    pair = replace(pair.as_simulated(), purpose=purpose, unknown_types=None)
     smc = options.smc if options.particles and pair.is_sequential else None
     for document in instances:
         if document.truncated or not document.words:

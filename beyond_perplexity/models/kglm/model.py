@@ -296,6 +296,10 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
         found.unknown_cost = math.log(unknown_types)
         return found
 
+    def as_simulated(self, unknown_types: int) -> Self:
+        """Return the model with each unknown word a word of its own; see `simulation`."""
+        return self.penalized(self.types_of_unknown(unknown_types))
+
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
         """Return log p(t = none) after the last word, float64, (R,)."""
         ends = streams.lengths[owner]  # (R,)

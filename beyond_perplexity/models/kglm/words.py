@@ -10,7 +10,8 @@ and p(x) sums all that give x. A place gives x when it is the same string, known
 or not (`kglm.instances.SPELLINGS`). A word that is unknown to it is generated as ``<unk>``, with
 all of p(``<unk>``); where unknown words are penalized, each of the U types that the vocabulary
 lacks has p(``<unk>``) / U, and copies cost nothing. With the penalty the probabilities of all texts
-sum to 1; without it those of texts that agree in their ids, unknown words merged, to no more.
+sum to 1 (aliases having no more than U of these words); without it those of texts that agree in
+their ids, unknown words merged, to no more.
 
 B instances, P positions, V ids, D embedding size, d of the graph's embeddings, S aliases of an
 entity, L words of an alias, X pairs of a position and an entity, Y entities.
@@ -83,6 +84,16 @@ class LinkedWords(GraphModule):
     alias_output: nn.Linear
     alias_words: Tensor
     word_ids: Tensor
+
+    @property
+    def unknown_spellings(self) -> Tensor:
+        """The words unknown to the vocabulary that can be copied, int64, rising."""
+        held = self.alias_words[self.alias_words >= 0].unique().long()  # (A',)
+        return held[self.ids_of(held) == UNK]  # (A,)
+
+    def types_of_unknown(self, unknown_types: int) -> int:
+        """Return U of texts that the model draws: at least the unknown words that aliases have."""
+        return max(1, unknown_types, len(self.unknown_spellings))
 
     def generate_words(self, streams: Streams, targets: Targets) -> Tensor:
         """Return log p of the words without a mention, float64, (B, P)."""

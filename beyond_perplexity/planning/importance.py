@@ -157,7 +157,8 @@ class ImportancePlan:
         """Return how many instances or samples a way to draw is for."""
         if DRAWS[draw].documents and what == "instances":
             return SimulationOptions(**self.options["bidirectional"]).documents
-        count: int = self.options[what]
+        held = self.options["smc"] if what == "runs" else self.options
+        count: int = held[what]
         return count
 
     def _n_blocks(self, what: str, draw: str) -> int:
@@ -171,9 +172,13 @@ class ImportancePlan:
         """
         return self._range("instances", draw, block)
 
-    def sample_range(self, draw: str, block: str) -> list[int]:
-        """Return the first of a block of samples and their number; nothing where there are none."""
-        return self._range("samples", draw, block) if DRAWS[draw].by_samples else []
+    def sample_range(self, draw: str, setting: str, block: str) -> list[int]:
+        """Return the first of a block of samples (of particles: runs) and their number.
+
+        Nothing where those of an instance are not cut.
+        """
+        what = DRAWS[draw].cut_by(setting)
+        return self._range(what, draw, block) if what else []
 
     def _range(self, what: str, draw: str, block: str) -> list[int]:
         size = self.options[f"{what}_per_shard"]
@@ -190,12 +195,12 @@ class ImportancePlan:
         if DRAWS[draw].documents and folder.startswith(CHOICES):
             return []  # simulated documents are of no split
         folder = f"<results>/{folder}/{draw}/{self.model_of(proposal)}/{proposal}"
-        sample_blocks = self._n_blocks("samples", draw) if DRAWS[draw].by_samples else 1
         return [
             f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
             for setting in self.settings(draw, proposal)
             for instances in range(self._n_blocks("instances", draw))
-            for samples in range(sample_blocks)
+            for what in [DRAWS[draw].cut_by(setting)]
+            for samples in range(self._n_blocks(what, draw) if what else 1)
         ]
 
     # ---- beside ----

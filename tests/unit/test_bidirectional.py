@@ -58,7 +58,7 @@ from tests.unit.test_smc import FAMILIES
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
 WORDS = ClosedVocabulary(["a", "b", "c", "d"], 0)
-OPTIONS = BidirectionalOptions((0.7, 2.0), (20, 5), 12)
+OPTIONS = BidirectionalOptions(12, (0.7, 2.0), (20, 5))
 
 
 @pytest.fixture
@@ -67,8 +67,10 @@ def pair() -> Pair:
     return Pair(ToyModel(7, {}).eval(), ToyProposal(7, {}).eval(), 5, "toy/toy")
 
 
-def estimated(pair: Pair, documents: list[Simulated], options=OPTIONS) -> dict[str, np.ndarray]:
-    blocks = list(estimate_simulated(pair, documents, options))
+def estimated(
+    pair: Pair, documents: list[Simulated], options=OPTIONS, runs: int = 0
+) -> dict[str, np.ndarray]:
+    blocks = list(estimate_simulated(pair, documents, options, range(runs)))
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
@@ -180,8 +182,8 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
 def test_particles_enclose_the_truth(name):
     """Oracle: the sum over all z of the text; 4 standard errors."""
     pair, documents, truth = simulated_of(name, 120)
-    options = BidirectionalOptions((1.0,), (3,), 9, particles=4, runs=2, threshold=0.9)
-    found = estimated(pair, documents, options)
+    options = BidirectionalOptions(9, (1.0,), (3,), particles=4, threshold=0.9)
+    found = estimated(pair, documents, options, 2)
     for method in ("importance_sampling", "smc"):
         of_method = found["method"] == method
         for column, sign in (("log_forward", 1), ("log_reverse", -1)):
@@ -242,7 +244,7 @@ def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
 def test_every_family_is_enclosed_on_what_it_simulates(make):
     """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
     pair, words, latents = make()
-    options = BidirectionalOptions((1.0,), (3,), 3, particles=3, runs=1, threshold=0.9)
+    options = BidirectionalOptions(3, (1.0,), (3,), particles=3, threshold=0.9)
     documents = [
         one
         for one in generate_known(pair, range(1200), options, words)
@@ -252,7 +254,7 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
     truth = [
         float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
     ]
-    found = estimated(pair, documents, options)
+    found = estimated(pair, documents, options, 1)
     assert np.isfinite(found["log_q"]).all()
     for method in ("importance_sampling", "smc"):
         of_method = found["method"] == method
@@ -304,11 +306,10 @@ def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
-    options = replace(OPTIONS, particles=0)
-    whole = generate_known(pair, range(8), options, WORDS)
+    whole = generate_known(pair, range(8), OPTIONS, WORDS)
     parts = [
-        *generate_known(pair, range(3), options, WORDS),
-        *generate_known(pair, range(3, 8), options, WORDS),
+        *generate_known(pair, range(3), OPTIONS, WORDS),
+        *generate_known(pair, range(3, 8), OPTIONS, WORDS),
     ]
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
@@ -435,10 +436,11 @@ def configured(importance: dict[str, object]) -> Iterator[BidirectionalOptions]:
 
 
 def test_the_options_of_a_job_are_those_of_the_run():
-    (options,) = configured(importance())
-    assert (list(options.grid), list(options.sizes)) == ([0.5, 2.0], [9])
-    assert options.maximum_words == 30
-    assert options.smc == SMCOptions(7, 2, 1.5, 0.5)
+    samples, particles = configured(importance())
+    assert (list(samples.grid), list(samples.sizes)) == ([0.5, 2.0], [9])
+    assert samples.maximum_words == particles.maximum_words == 30
+    assert particles.smc == SMCOptions(7, temperature=1.5)
+    assert not particles.grid
     (without,) = configured(importance(smc=None))
-    assert without.particles == 0
+    assert without == samples
     assert not list(configured(importance(bidirectional=None)))

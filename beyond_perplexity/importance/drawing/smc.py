@@ -259,7 +259,7 @@ def numbers_needed(proposal: SequentialProposal[_Q], batch: InstanceBatch) -> in
 
 
 def run_numbers(
-    pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions
+    pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions, wanted: range
 ) -> Iterator[tuple[range, Tensor]]:
     """Draw the random numbers of runs on one instance, a block of runs at a time.
 
@@ -271,6 +271,8 @@ def run_numbers(
     batch : InstanceBatch
         The instance.
     options : SMCOptions
+    wanted : range
+        Numbers of the runs.
 
     Yields
     ------
@@ -282,15 +284,17 @@ def run_numbers(
     block, rows = max(1, PARTICLES_AT_ONCE // options.particles), options.particles + 1
     key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
     draws = numbers_needed(cast(Any, pair.proposal), batch)
-    for first in range(0, options.runs, block):
-        runs = range(first, min(first + block, options.runs))
+    for first in range(wanted.start, wanted.stop, block):
+        runs = range(first, min(first + block, wanted.stop))
         items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
         numbers = uniforms(pair.seed, key, items, 0, draws, pair.model.device)  # (F (K + 1), U)
         yield runs, numbers.view(len(runs), rows, draws)
 
 
 @torch.inference_mode()
-def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> Iterator[Columns]:
+def run_smc(
+    pair: Pair, instances: Iterable[Instance], options: SMCOptions, runs: range
+) -> Iterator[Columns]:
     """Estimate p(x) of each instance by runs that are independent of each other.
 
     Parameters
@@ -299,6 +303,8 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
         A `SequentialModel` and a `SequentialProposal`.
     instances : iterable of Instance
     options : SMCOptions
+    runs : range
+        Numbers of the runs; those of the options do not count.
 
     Yields
     ------
@@ -317,13 +323,13 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     penalized = pair.penalized()
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(pair.model.device)
-        for runs, numbers in run_numbers(pair, "smc", batch, options):
+        for some, numbers in run_numbers(pair, "smc", batch, options, runs):
             found = _estimate(pair, batch, numbers, options)
             smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
             columns = {
-                **instance_columns(pair.model, batch, len(runs)),
-                "run": np.array(runs, dtype=np.int32),
-                "n_particles": np.full(len(runs), options.particles, np.int32),
+                **instance_columns(pair.model, batch, len(some)),
+                "run": np.array(some, dtype=np.int32),
+                "n_particles": np.full(len(some), options.particles, np.int32),
                 "log_likelihood": found.log_prob.cpu().numpy(),
                 "ess_min": smallest.cpu().numpy(),
             }

@@ -147,7 +147,10 @@ class ImportancePlan:
         """Return the options of each job on a block, by the name in their path."""
         if DRAWS[draw].sequential and not self._row(self.model_of(proposal)).sequential:
             return {}
-        return DRAWS[draw].settings(self.options, sorted(self.temperatures(proposal)))
+        chosen, own = dict(self.options), self._proposals[proposal]["particles"]
+        if own is not None and chosen["smc"] is not None:
+            chosen["smc"] = {**chosen["smc"], "particles": own}
+        return DRAWS[draw].settings(chosen, sorted(self.temperatures(proposal)))
 
     def draw_options(self, draw: str, proposal: str, setting: str) -> str:
         """Return the options of a job as JSON."""

@@ -157,10 +157,24 @@ def test_more_runs_are_drawn_alone_and_other_particles_anew():
         after = plan("config.yaml", **(common | {"smc": start | changed}))
         for draw, proposal in product(DRAWS, before.proposals()):
             old, new = set(jobs(before, draw, proposal)), set(jobs(after, draw, proposal))
-            of_particles = draw in ("smc", "bidirectional")
-            assert len(new - old) == of_particles
-            assert len(old - new) == (of_particles and drawn_again)
+            changes = draw in ("smc", "bidirectional")
+            if "particles" in changed and proposal == "kglm-optimal":
+                changes = False  # it has its own number
+            assert len(new - old) == changes
+            assert len(old - new) == (changes and drawn_again)
             assert {job.setting for job in new - old} <= {"all", "particles"}
+
+
+def test_a_proposal_may_have_particles_of_its_own():
+    held = plan("config.yaml", smc={"particles": 30, "runs": 4})
+    for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
+        found = {
+            proposal: held.settings(draw, proposal)[setting]["particles"]
+            for proposal in held.proposals()
+        }
+        assert found.pop("kglm-optimal") == 400
+        assert set(found.values()) == {30}
+    assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():

@@ -41,7 +41,7 @@ from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.schemas.draws import penalized_column
 
-PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more
+PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more or the model says
 
 
 class ParticleState(Protocol):
@@ -93,7 +93,8 @@ class SequentialModel(Protocol[_P]):
     Where the choices of the words are not the entries of a row of z themselves, it has
     ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64,
     (R, T) or (R, T, C), of rows of those lengths, (R,); and its inverse
-    ``split_latents(latents, lengths)``.
+    ``split_latents(latents, lengths)``. Where the states of particles are small it has
+    ``particles_at_once``.
     """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
@@ -281,7 +282,8 @@ def run_numbers(
     numbers : Tensor
         float64 in [0, 1), (F, K + 1, U).
     """
-    block, rows = max(1, PARTICLES_AT_ONCE // options.particles), options.particles + 1
+    most = getattr(pair.model, "particles_at_once", PARTICLES_AT_ONCE)
+    block, rows = max(1, most // options.particles), options.particles + 1
     key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
     draws = numbers_needed(cast(Any, pair.proposal), batch)
     for first in range(wanted.start, wanted.stop, block):

@@ -70,11 +70,7 @@ class LinkedWords(GraphModule):
         int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied.
     word_ids : Tensor
         int32, (W,): the id in the vocabulary of each spelling.
-    unknown_cost : float
-        Nats that a word costs which is generated as ``<unk>``.
     """
-
-    unknown_cost = 0.0
 
     embedding: nn.Embedding
     mix_words: nn.Linear
@@ -142,8 +138,6 @@ class LinkedWords(GraphModule):
         """Return the logits of words (X, 1) and the logsumexp of all, float64, (X,) each."""
         logits = self.vocabulary_logits(features, impossible)  # (X, V)
         chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
-        if self.unknown_cost:
-            chosen = chosen - self.unknown_cost * (goals[:, 0] == UNK).double()
         if torch.is_grad_enabled():
             return chosen, logits.logsumexp(1).double()
         # In place: passes over memory are what takes the time here.

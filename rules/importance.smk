@@ -10,7 +10,8 @@
 # steps     embed_graph -> train -> draw -> reduce_weights, score_beside, describe_latents -> tables and figures (report.smk)
 #
 # The ways to draw, weights and others, are the rows of beyond_perplexity/importance/drawing/draws.py. A shard is
-# a block of instances by a block of samples, counted by their sizes: no job knows how many there are in all.
+# a block of instances by a block of samples (of particles: runs), counted by their sizes: no job knows how
+# many there are in all.
 
 
 rule embed_graph:
@@ -77,7 +78,7 @@ rule draw:
         seed=config["seed"],
         options=lambda w: PLAN.draw_options(w.draw, w.proposal, w.setting),
         instances=lambda w: PLAN.instance_range(w.draw, w.instances),
-        samples=lambda wildcards: PLAN.sample_range(wildcards.draw, wildcards.samples),
+        samples=lambda w: PLAN.sample_range(w.draw, w.setting, w.samples),
     shell:
         """
         python -m scripts.draw \

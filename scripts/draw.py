@@ -34,23 +34,24 @@ def main() -> None:
     add("--seed", type=SEED, required=True, help="seed of the run")
     add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
     add("--instances", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
-    add("--samples", type=ITEM, nargs="*", help="first, number; empty where there are none")
+    add("--samples", type=ITEM, nargs="*", help="first, number, of samples or runs; empty: none")
     add("--threads", type=THREADS, default=1, help="CPU threads")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--output", type=output_file, required=True, help="Parquet shard to write")
     add("--costs", type=output_file, help="Parquet file for the seconds of each instance")
     given = parser.parse_args()
     row = DRAWS[given.draw]
+    run = resolve_name(row.run)
     options = parse_options(resolve_name(row.options), given.options, "options")
     job = open_job(given, "scripts/draw.py", row, options)
-    block = {"samples": range(given.samples[0], sum(given.samples))} if row.by_samples else {}
+    block = [range(given.samples[0], sum(given.samples))] if given.samples else []
     bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
     columns = temperature_columns(getattr(options, "temperatures", ()))
     schema = with_columns(resolve_name(row.schema), columns)
     if job.pair.penalized() is not None and row.reduced:
         schema = with_columns(schema, penalized_columns(schema))
     costs = Costs(job.pair.model.device)
-    drawn = resolve_name(row.run)(job.pair, bar, options, **block)
+    drawn = run(job.pair, bar, options, *block)
     with ShardWriter(given.output, schema, job.record) as writer:
         for rows in costs.timed(drawn, lambda rows: int(rows["instance_id"][0])):
             writer.write(rows)

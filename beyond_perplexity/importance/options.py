@@ -98,7 +98,7 @@ class SMCOptions(Limited):
         K of each run.
     runs : int
         Runs of each instance that are independent of each other; p̂ is their mean, and they show
-        how much it varies.
+        how much it varies. More of them leave those that are drawn as they are.
     temperature : float
         τ of the proposal.
     threshold : float
@@ -118,34 +118,33 @@ class BidirectionalOptions(Limited):
 
     Attributes
     ----------
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
     grid : tuple of float
         Each τ that plain samples are drawn at.
     sizes : tuple of int
         K, numbers of plain samples; the fewer are the first of the more.
-    maximum_words : int
-        Documents that would be longer are left out, and counted.
     particles : int
-        K of each run of sequential Monte Carlo, with a model that goes word by word; 0: none.
-    runs : int
-        Runs of each document.
+        K of each run of sequential Monte Carlo, with a model that goes word by word.
     smc_temperature : float
         τ of the proposal of the particles.
     threshold : float
         See `SMCOptions`.
     """
 
-    grid: tuple[Positive, ...]
-    sizes: tuple[BeamSize, ...]
     maximum_words: Length
-    particles: Natural = 0
-    runs: Count = 4
+    grid: tuple[Positive, ...] = ()
+    sizes: tuple[BeamSize, ...] = ()
+    particles: Count = 100
     smc_temperature: Positive = 1.0
     threshold: Share = 0.5
 
     @property
     def smc(self) -> SMCOptions:
         """The options of the particles."""
-        return SMCOptions(self.particles, self.runs, self.smc_temperature, self.threshold)
+        return SMCOptions(
+            self.particles, temperature=self.smc_temperature, threshold=self.threshold
+        )
 
 
 @dataclass(frozen=True)

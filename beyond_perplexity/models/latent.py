@@ -143,6 +143,14 @@ class LatentModel(LatentModule):
         """
         return None
 
+    def as_simulated(self, unknown_types: int) -> Self:
+        """Return the model whose log p(x, z) is that of what `simulate` draws.
+
+        Another one where an unknown word that is generated becomes one of U types that can be told
+        apart: the penalized model. Parameters are shared.
+        """
+        return self
+
     def simulate(
         self,
         seed: int,

@@ -152,7 +152,10 @@ class ImportancePlan:
         """Return the options of each job on a block, by the name in their path."""
         if DRAWS[draw].sequential and not self._row(self.model_of(proposal)).sequential:
             return {}
-        return DRAWS[draw].settings(self.options, sorted(self.temperatures(proposal)))
+        chosen, own = dict(self.options), self._proposals[proposal]["particles"]
+        if own is not None and chosen["smc"] is not None:
+            chosen["smc"] = {**chosen["smc"], "particles": own}
+        return DRAWS[draw].settings(chosen, sorted(self.temperatures(proposal)))
 
     def draw_options(self, draw: str, proposal: str, setting: str) -> str:
         """Return the options of a job as JSON."""
@@ -162,7 +165,8 @@ class ImportancePlan:
         """Return how many instances or samples a way to draw is for."""
         if DRAWS[draw].documents and what == "instances":
             return SimulationOptions(**self.options["bidirectional"]).documents
-        count: int = self.options[what]
+        held = self.options["smc"] if what == "runs" else self.options
+        count: int = held[what]
         return count
 
     def _n_blocks(self, what: str, draw: str) -> int:
@@ -176,9 +180,13 @@ class ImportancePlan:
         """
         return self._range("instances", draw, block)
 
-    def sample_range(self, draw: str, block: str) -> list[int]:
-        """Return the first of a block of samples and their number; nothing where there are none."""
-        return self._range("samples", draw, block) if DRAWS[draw].by_samples else []
+    def sample_range(self, draw: str, setting: str, block: str) -> list[int]:
+        """Return the first of a block of samples (of particles: runs) and their number.
+
+        Nothing where those of an instance are not cut.
+        """
+        what = DRAWS[draw].cut_by(setting)
+        return self._range(what, draw, block) if what else []
 
     def _range(self, what: str, draw: str, block: str) -> list[int]:
         size = self.options[f"{what}_per_shard"]
@@ -195,12 +203,12 @@ class ImportancePlan:
         if DRAWS[draw].documents and folder.startswith(CHOICES):
             return []  # simulated documents are of no split
         folder = f"<results>/{folder}/{draw}/{self.model_of(proposal)}/{proposal}"
-        sample_blocks = self._n_blocks("samples", draw) if DRAWS[draw].by_samples else 1
         return [
             f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
             for setting in self.settings(draw, proposal)
             for instances in range(self._n_blocks("instances", draw))
-            for samples in range(sample_blocks)
+            for what in [DRAWS[draw].cut_by(setting)]
+            for samples in range(self._n_blocks(what, draw) if what else 1)
         ]
 
     # ---- beside ----

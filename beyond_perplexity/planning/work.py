@@ -140,13 +140,12 @@ class Work:
         return len(files) * float(self._run.config["generation"]["documents_per_shard"])
 
     def _drawn(self, wildcards: Wildcards) -> float:
-        """Return samples by instances; of draws without samples, particles or beams by them."""
+        """Return samples by instances; of other draws, particles by runs or beams by them."""
         plan, draw = self._run.importance, wildcards["draw"]
         instances = plan.instance_range(draw, wildcards["instances"])[1]
-        if samples := plan.sample_range(draw, wildcards["samples"]):
-            return float(instances * samples[1])
         options = plan.settings(draw, wildcards["proposal"]).get(wildcards["setting"], {})
-        return float(instances * _numbers(options))
+        cut = plan.sample_range(draw, wildcards["setting"], wildcards["samples"])
+        return float(instances * _numbers(options) * (cut[1] if cut else 1))
 
     def _weighed(self) -> float:
         given = self._run.importance.options
@@ -169,6 +168,6 @@ def _numbers(options: Mapping[str, Any]) -> int:
     for key, value in options.items():
         if isinstance(value, list | tuple) and all(isinstance(x, int) for x in value):
             total *= max(1, sum(value))
-        elif key in ("particles", "runs", "samples") and isinstance(value, int):
+        elif key in ("particles", "samples") and isinstance(value, int):
             total *= max(1, value)
     return total

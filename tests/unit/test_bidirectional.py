@@ -58,7 +58,7 @@ from tests.unit.test_smc import FAMILIES
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
 WORDS = ClosedVocabulary(["a", "b", "c", "d"], 0)
-OPTIONS = BidirectionalOptions((0.7, 2.0), (20, 5), 12)
+OPTIONS = BidirectionalOptions(12, (0.7, 2.0), (20, 5))
 
 
 @pytest.fixture
@@ -67,8 +67,10 @@ def pair() -> Pair:
     return Pair(ToyModel(7, {}).eval(), ToyProposal(7, {}).eval(), 5, "toy/toy")
 
 
-def estimated(pair: Pair, documents: list[Simulated], options=OPTIONS) -> dict[str, np.ndarray]:
-    blocks = list(estimate_simulated(pair, documents, options))
+def estimated(
+    pair: Pair, documents: list[Simulated], options=OPTIONS, runs: int = 0
+) -> dict[str, np.ndarray]:
+    blocks = list(estimate_simulated(pair, documents, options, range(runs)))
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
@@ -159,10 +161,11 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
     """Give one short text with draws from its enumerated posterior, and log p."""
     family = FAMILIES[name]
     model, proposal = family.pair()
+    pair = Pair(model, proposal, 3, "a/b")
     codes = torch.tensor(family.codes(model, len(family.short)))
     owner = torch.zeros(len(codes), dtype=torch.int64)
     with torch.no_grad():
-        log_p = model.log_joint(family.batch(family.short), owner, codes)
+        log_p = pair.as_simulated().model.log_joint(family.batch(family.short), owner, codes)
     generator = torch.Generator().manual_seed(1)
     chosen = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
     batch = family.batch(family.short)
@@ -172,15 +175,15 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
         Simulated(words, Instance(number, arrays), codes[place], False)
         for number, place in enumerate(chosen.tolist())
     ]
-    return Pair(model, proposal, 3, "a/b"), documents, float(log_p.logsumexp(0))
+    return pair, documents, float(log_p.logsumexp(0))
 
 
 @pytest.mark.parametrize("name", ["entitynlm", "kglm"])
 def test_particles_enclose_the_truth(name):
     """Oracle: the sum over all z of the text; 4 standard errors."""
     pair, documents, truth = simulated_of(name, 120)
-    options = BidirectionalOptions((1.0,), (3,), 9, particles=4, runs=2, threshold=0.9)
-    found = estimated(pair, documents, options)
+    options = BidirectionalOptions(9, (1.0,), (3,), particles=4, threshold=0.9)
+    found = estimated(pair, documents, options, 2)
     for method in ("importance_sampling", "smc"):
         of_method = found["method"] == method
         for column, sign in (("log_forward", 1), ("log_reverse", -1)):
@@ -226,33 +229,67 @@ def links() -> Simulating:
     model.word_ids[:] = torch.tensor(ids)
     with torch.no_grad():
         model.bias[EOS] += 4.0
-    return Pair(model, proposal, 3, "a/b"), words, partial(enumerate_codes, model)
+    return Pair(model, proposal, 3, "a/b", 3), words, partial(enumerate_codes, model)
+
+
+def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
+    """Return log p of a simulated document with every z, as it was simulated."""
+    held, batch = torch.as_tensor(rows), InstanceBatch.of([document.instance])
+    owner = torch.zeros(len(held), dtype=torch.int64)
+    with torch.no_grad():
+        return pair.as_simulated().model.log_joint(batch, owner, held)
 
 
 @pytest.mark.parametrize("make", [binary, labelled, entities, links])
 def test_every_family_is_enclosed_on_what_it_simulates(make):
     """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
     pair, words, latents = make()
-    options = BidirectionalOptions((1.0,), (3,), 3, particles=3, runs=1, threshold=0.9)
+    options = BidirectionalOptions(3, (1.0,), (3,), particles=3, threshold=0.9)
     documents = [
         one
         for one in generate_known(pair, range(1200), options, words)
         if one.words and not one.truncated
     ][:80]
     assert len(documents) > 40
-    truth = []
-    for one in documents:
-        rows, batch = torch.as_tensor(latents(len(one.words))), InstanceBatch.of([one.instance])
-        with torch.no_grad():
-            log_p = pair.model.log_joint(batch, torch.zeros(len(rows), dtype=torch.int64), rows)
-        truth.append(float(log_p.logsumexp(0)))
-    found = estimated(pair, documents, options)
+    truth = [
+        float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
+    ]
+    found = estimated(pair, documents, options, 1)
     assert np.isfinite(found["log_q"]).all()
     for method in ("importance_sampling", "smc"):
         of_method = found["method"] == method
         for column, sign in (("log_forward", 1), ("log_reverse", -1)):
             ratios = np.exp(sign * (found[column][of_method] - truth))
             assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+
+
+def test_simulated_unknown_words_have_latents_of_the_models_posterior():
+    """Oracle: p(z | x) of enumeration; 4 standard errors.
+
+    The words are unknown to the vocabulary, generated or copied from an alias: how often they are
+    copied, and p / p̂ of 40 latents of which one is the simulated z, whose mean is 1.
+    """
+    pair, words, latents = links()
+    documents = [
+        one
+        for one in pair.model.simulate(3, "x", range(6000), 2, words)
+        if {"w300", "w301"} & set(one.words) and not one.truncated
+    ]
+    assert len(documents) >= 11
+    random, ratios, surprises = np.random.default_rng(0), [], []
+    for one in documents:
+        rows = latents(len(one.words))
+        posterior = enumerated(pair, one, rows).softmax(0).numpy()
+        own, others = rows.index(one.latents.tolist()), random.integers(0, len(rows), 39)
+        ratios.append(1 / (posterior[[own, *others]] * len(rows)).mean())
+        places = [place for place, word in enumerate(one.words) if word in ("w300", "w301")]
+        mentioned = np.array([row[places[0]] > 0 for row in rows])
+        expected = posterior @ mentioned
+        surprises.append((mentioned[own] - expected) / math.sqrt(expected * (1 - expected)))
+    for values, mean in ((ratios, 1.0), (surprises, 0.0)):
+        error = np.std(values) / math.sqrt(len(values))
+        assert error < 0.15
+        assert abs(np.mean(values) - mean) < 4 * error
 
 
 def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
@@ -269,11 +306,10 @@ def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
-    options = replace(OPTIONS, particles=0)
-    whole = generate_known(pair, range(8), options, WORDS)
+    whole = generate_known(pair, range(8), OPTIONS, WORDS)
     parts = [
-        *generate_known(pair, range(3), options, WORDS),
-        *generate_known(pair, range(3, 8), options, WORDS),
+        *generate_known(pair, range(3), OPTIONS, WORDS),
+        *generate_known(pair, range(3, 8), OPTIONS, WORDS),
     ]
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
@@ -400,10 +436,11 @@ def configured(importance: dict[str, object]) -> Iterator[BidirectionalOptions]:
 
 
 def test_the_options_of_a_job_are_those_of_the_run():
-    (options,) = configured(importance())
-    assert (list(options.grid), list(options.sizes)) == ([0.5, 2.0], [9])
-    assert options.maximum_words == 30
-    assert options.smc == SMCOptions(7, 2, 1.5, 0.5)
+    samples, particles = configured(importance())
+    assert (list(samples.grid), list(samples.sizes)) == ([0.5, 2.0], [9])
+    assert samples.maximum_words == particles.maximum_words == 30
+    assert particles.smc == SMCOptions(7, temperature=1.5)
+    assert not particles.grid
     (without,) = configured(importance(smc=None))
-    assert without.particles == 0
+    assert without == samples
     assert not list(configured(importance(bidirectional=None)))

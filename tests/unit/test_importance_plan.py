@@ -42,8 +42,10 @@ def test_the_shards_cover_every_instance_and_sample_once(draw, instances, sample
         samples=samples,
         instances_per_shard=20,
         samples_per_shard=7,
+        smc={"particles": 5, "runs": 7},
+        runs_per_shard=3,
     )
-    per_instance = samples if DRAWS[draw].by_samples else 1
+    cut_to = {"samples": samples, "runs": 7, "": 1}
     if DRAWS[draw].documents:  # those are not of the corpus
         instances = held.options["bidirectional"]["documents"]
     for setting in held.settings(draw, "kglm-peeking"):
@@ -56,6 +58,7 @@ def test_the_shards_cover_every_instance_and_sample_once(draw, instances, sample
             covered = set(product(range(first, first + count), range(start, start + number)))
             assert not covered & seen
             seen |= covered
+        per_instance = cut_to[DRAWS[draw].cut_by(setting)]
         assert seen == set(product(range(instances), range(per_instance)))
 
 
@@ -80,7 +83,7 @@ def jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
                 setting,
                 held.draw_options(draw, proposal, setting),
                 tuple(held.instance_range(draw, instances)),
-                tuple(held.sample_range(draw, samples)),
+                tuple(held.sample_range(draw, setting, samples)),
             )
         )
     return found
@@ -121,7 +124,7 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
         "weights": 40 * 2,
         "log_q": 6 * 2,
         "beams": 10 * 2,
-        "smc": 10 * 2,
+        "smc": 10 * 2 * 3,  # 10 runs are 3 blocks
         "posterior": 10 * 2,
     }
     assert more_instances == {**blocks, "bidirectional": 0}
@@ -138,6 +141,40 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
     assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
     more_beams = drawn_again(beams=[1, 10, 1000])
     assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 10 * 40}
+
+
+def test_more_runs_are_drawn_alone_and_other_particles_anew():
+    """Oracle: counted by hand; 5 proposals, one block of instances, 4 runs to a block."""
+    start = {"particles": 50, "runs": 4}
+    common = {"smc": start, "bidirectional": {"documents": 4}}
+    before = plan("config.yaml", **common)
+    for changed, drawn_again in (
+        ({"runs": 8}, False),
+        ({"runs": 6}, False),
+        ({"particles": 60}, True),
+        ({"threshold": 0.4}, True),
+    ):
+        after = plan("config.yaml", **(common | {"smc": start | changed}))
+        for draw, proposal in product(DRAWS, before.proposals()):
+            old, new = set(jobs(before, draw, proposal)), set(jobs(after, draw, proposal))
+            changes = draw in ("smc", "bidirectional")
+            if "particles" in changed and proposal == "kglm-optimal":
+                changes = False  # it has its own number
+            assert len(new - old) == changes
+            assert len(old - new) == (changes and drawn_again)
+            assert {job.setting for job in new - old} <= {"all", "particles"}
+
+
+def test_a_proposal_may_have_particles_of_its_own():
+    held = plan("config.yaml", smc={"particles": 30, "runs": 4})
+    for draw, setting in (("smc", "all"), ("bidirectional", "particles")):
+        found = {
+            proposal: held.settings(draw, proposal)[setting]["particles"]
+            for proposal in held.proposals()
+        }
+        assert found.pop("kglm-optimal") == 400
+        assert set(found.values()) == {30}
+    assert "smc" not in plan("config.yaml", smc=None).settings("smc", "kglm-optimal")
 
 
 def test_only_the_last_block_that_was_not_whole_is_drawn_again():
@@ -168,8 +205,8 @@ def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split
     chosen = {"documents": 45, "sizes": [10, 100], "maximum_words": 200}
     held = plan("config.yaml", bidirectional=chosen, instances=500, instances_per_shard=20)
     shards = jobs(held, "bidirectional", "kglm-peeking")
-    assert [job.instances for job in shards] == [(0, 20), (20, 20), (40, 5)]
-    assert {job.samples for job in shards} == {()}
+    assert [job.instances for job in shards] == [(0, 20), (20, 20), (40, 5)] * 2
+    assert [job.samples for job in shards] == [()] * 3 + [(0, 4)] * 3
     assert held.draw_files("bidirectional", "kglm-peeking", "choices/draws") == []
     assert len(held.gap_files()) == len(held.proposals())
     without = plan("config.yaml", bidirectional=None)
@@ -178,9 +215,11 @@ def test_simulated_documents_have_shards_of_their_own_number_and_are_of_no_split
 
 def test_every_way_to_draw_can_be_run():
     """Oracle: the signatures and fields of what the rows name; the script fills them in."""
-    for draw in DRAWS.values():
+    held = plan("config.yaml")
+    for name, draw in DRAWS.items():
         parameters = list(signature(resolve_name(draw.run)).parameters)
-        assert parameters == ["pair", "instances", "options"] + ["samples"] * draw.by_samples
+        cuts = {draw.cut_by(setting) for setting in held.settings(name, "kglm-peeking")} - {""}
+        assert parameters == ["pair", "instances", "options", *cuts]
         assert is_dataclass(resolve_name(draw.options))
         assert isinstance(resolve_name(draw.schema), pa.Schema)
         assert (ROOT / draw.code[0]).is_file()

@@ -20,6 +20,7 @@ from beyond_perplexity.models.kglm.instances import NEW
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.optimal import OptimalLinks
+from beyond_perplexity.vocabulary import UNK
 from tests.unit import kglm_reference as reference
 from tests.unit.test_kglm import EDGES, batch_of, larger, make, make_graph
 
@@ -91,6 +92,83 @@ def test_a_mention_that_an_alias_goes_on_with_is_expected():
             shares[bool(aliases), word] = proposal.advance(state, 0, first + NEW, 1.0)[0].item()
     assert shares[True, 300] > shares[True, 302] + 0.01
     assert shares[False, 300] == shares[False, 302]
+
+
+def test_a_mention_that_begins_with_a_common_word_is_looked_at(monkeypatch):
+    """Oracle: the aliases; of the two that have the first word, one goes on with the second."""
+    monkeypatch.setattr(lookahead, "CANDIDATES", 1)
+    for second in (0, 1):
+        model = make(held_aliases={1 - second: [[3]], second: [[3, 4, 300]]}).double()
+        proposal, batch = OptimalLinks(model), batch_of([3, 4, 300], [3])
+        ahead = proposal.start(batch, torch.zeros(1, dtype=torch.int64)).ahead
+        flat = batch.cache[model.embedding].streams.positions
+        places, entities = ahead.keys // 4, ahead.keys % 4
+        found = set(zip(places.tolist(), entities.tolist(), strict=True))
+        assert {(0, second), (1, second), (2, second)} <= found
+        assert len({(place, entity) for place, entity in found if place == flat}) == 1
+
+
+LOOPS = [(entity, 2, entity) for entity in range(4)]
+
+
+def foreseen(document, cutoff=2):
+    """Give a model whose entities are all related to themselves, and particles after a mention."""
+    aliases = {entity: [[300 + entity]] for entity in range(2)}
+    model = make(graph=make_graph(LOOPS, cutoff=cutoff), held_aliases=aliases).double()
+    proposal, batch = OptimalLinks(model), batch_of(document)
+    state = proposal.start(batch, torch.zeros(2, dtype=torch.int64))
+    codes = torch.tensor(
+        [NEW, NEW + 2]
+    )  # entity 0, which has the word 300; entity 1, which has not
+    return proposal, proposal.advance(state, 0, codes, 1.0)[1]
+
+
+def test_a_recent_entity_promises_that_it_is_mentioned_again():
+    """Oracle: which words its alias has, and for how many words it is recent."""
+    promises = {}
+    for words in ([3, 4, 300], [3, 4, 4], [3, 4, 4, 300]):
+        proposal, state = foreseen(words)
+        _, state = proposal.advance(state, 1, torch.zeros(2, dtype=torch.int64), 1.0)
+        promises[tuple(words)] = proposal._list(state, 2, 1.0).promise.tolist()
+        state = foreseen(words)[1]
+        promises[(*words, "before")] = proposal._list(state, 1, 1.0).promise.tolist()
+    assert all(first == 0 for found in promises.values() for first in found[1:])
+    assert promises[3, 4, 300, "before"][0] > 0.01  # 300 is 2 words after the mention
+    assert promises[3, 4, 300][0] == 0  # and now chosen, so that nothing is left
+    for missing in ((3, 4, 4), (3, 4, 4, 300)):  # never said, and 3 words after the mention
+        assert promises[missing][0] == promises[(*missing, "before")][0] == 0
+
+
+@pytest.mark.parametrize("seed", [0, 2, 6])
+def test_an_entity_that_is_mentioned_again_is_expected_from_its_first_mention(seed, monkeypatch):
+    """Oracle: the posterior, by enumeration.
+
+    All but one of the entities can say the first word, one of them the last one too; new ones are
+    improbable, as where there are many. A word that the vocabulary lacks is hardly generated.
+    """
+    aliases = {entity: [[300], [301]][: 1 + (entity == 0)] for entity in range(4)}
+    loops = [(entity, 2, entity) for entity in range(5)]
+    model = make(graph=make_graph(loops, 5), held_aliases=aliases, seed=seed).double()
+    with torch.no_grad():
+        model.graph.entities.mul_(0.1)
+        model.heads.entity_bias[4] += 8
+        model.bias[UNK] -= 8
+    document, found = [300, 4, 301], {}
+    codes, log_p = enumerated(model, document)
+    posterior = log_p.softmax(0)
+    truth = float(posterior[codes[:, 0] == NEW].sum().log())
+    for parents in (lookahead.PARENTS, 1e12):
+        monkeypatch.setattr(lookahead, "PARENTS", parents)
+        proposal, batch = OptimalLinks(model), batch_of(document)
+        owner = torch.zeros(len(codes), dtype=torch.int64)
+        log_q = proposal.log_prob(batch, owner, codes, [1.0])[:, 0]
+        share = log_q.exp()[codes[:, 0] == NEW].sum().log()
+        effective = 1 / float((posterior * (posterior.log() - log_q).exp()).sum())
+        found[parents] = abs(float(share) - truth), effective
+    (error, effective), (plain_error, plain_effective) = found.values()
+    assert error < 0.2
+    assert plain_error > 1
+    assert effective > 0.75 > 3 * plain_effective / 2
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)

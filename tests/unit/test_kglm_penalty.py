@@ -45,7 +45,7 @@ def draw_files(folder, pair, samples):
     drawn = {
         "weights": (LOG_WEIGHTS, weigh(pair, data, WeightOptions(1.0), range(samples)), 1.0),
         "beams": (BEAMS, search(pair, data, BeamOptions((500,))), None),
-        "smc": (SMC, run_smc(pair, data, smc), 1.0),
+        "smc": (SMC, run_smc(pair, data, smc, range(4)), 1.0),
     }
     paths = {}
     for kind, (schema, parts, temperature) in drawn.items():
@@ -100,5 +100,5 @@ def test_a_pair_without_a_count_of_unknown_types_has_no_penalty():
     data = [instance_of(1, [3, 300])]
     (columns,) = weigh(pair, data, WeightOptions(1.0), range(4))
     assert set(columns) == set(LOG_WEIGHTS.names)
-    (columns,) = run_smc(pair, data, SMCOptions(4, 2))
+    (columns,) = run_smc(pair, data, SMCOptions(4), range(2))
     assert set(columns) == set(SMC.names)

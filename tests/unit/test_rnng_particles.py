@@ -293,7 +293,7 @@ def test_a_run_does_not_depend_on_how_many_there_are(kind, particles, few):
     words = np.random.default_rng(0).integers(2, 9, 13).tolist()
     instance = Instance(7, {TOKENS: np.array(words), "actions": np.zeros(0, np.int64)})
     found, fewer = (
-        [list(run_smc(pair, [instance], SMCOptions(particles, runs, 2.0, 0.9)))]
+        [list(run_smc(pair, [instance], SMCOptions(particles, runs, 2.0, 0.9), range(runs)))]
         for runs in (25, few)
     )
     for name in ("log_likelihood", "ess_min"):

@@ -142,6 +142,14 @@ def test_more_instances_leave_whole_blocks_as_they_are(weighed, config):
     assert rules == {"draw": 24, "reduce_weights": 4}
 
 
+def test_more_runs_of_particles_leave_the_others_as_they_are(weighed, config):
+    config["importance"]["smc"]["runs"] = 4  # a block of 2 is there
+    rules, draws = grow(weighed, config)
+    ways = ("smc/{}/all", "bidirectional/{}/particles")
+    assert draws == {f"{way.format(one)}/00000-00001" for way in ways for one in PROPOSALS}
+    assert rules == {"draw": 8, "reduce_weights": 4}
+
+
 def test_one_more_temperature_leaves_the_others_weights_as_they_are(weighed, config):
     config["importance"]["temperatures"] = [1.0, 2.0, 3.0]  # those of the CRF alone
     rules, draws = grow(weighed, config)
@@ -149,7 +157,7 @@ def test_one_more_temperature_leaves_the_others_weights_as_they_are(weighed, con
     settings = ("weights/rnng/rnng-crf/tau_3.0", "log_q/rnng/rnng-crf/all")
     expected = {f"{setting}/{block}" for setting in settings for block in blocks}
     # Simulated documents are drawn at all temperatures by one job.
-    assert draws == expected | {"bidirectional/rnng/rnng-crf/all/00000-00000"}
+    assert draws == expected | {"bidirectional/rnng/rnng-crf/samples/00000-00000"}
     assert rules == {"draw": 5, "reduce_weights": 1}
 
 
@@ -157,8 +165,9 @@ def test_one_more_proposal_runs_what_is_its_own(weighed, config):
     other = {**config["proposals"]["kglm-peeking"], "architecture": {"context": "causal"}}
     config["proposals"]["kglm-no-peeking"] = other
     rules, draws = grow(weighed, config)
-    kinds = ("beams", "smc", "bidirectional", "posterior")
-    expected = {f"{draw}/kglm/kglm-no-peeking/all/00000-00000" for draw in kinds}
+    kinds = ("beams/{}/all", "smc/{}/all", "posterior/{}/all")
+    kinds += ("bidirectional/{}/samples", "bidirectional/{}/particles")
+    expected = {f"{kind.format('kglm/kglm-no-peeking')}/00000-00000" for kind in kinds}
     folder = "weights/kglm/kglm-no-peeking/tau_1.0"
     assert draws == expected | {f"{folder}/00000-00000", f"{folder}/00000-00001"}
-    assert rules == {"train": 1, "draw": 6, "reduce_weights": 1}
+    assert rules == {"train": 1, "draw": 7, "reduce_weights": 1}

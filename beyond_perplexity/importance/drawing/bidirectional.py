@@ -58,18 +58,24 @@ def generate_known(
 
 @torch.inference_mode()
 def estimate_simulated(
-    pair: Pair, instances: Iterable[Simulated], options: BidirectionalOptions
+    pair: Pair,
+    instances: Iterable[Simulated],
+    options: BidirectionalOptions,
+    runs: range = range(0),
 ) -> Iterator[Columns]:
     """Estimate log p of simulated documents from both sides.
 
     Parameters
     ----------
     pair : Pair
+        Both sides are of its `Pair.as_simulated`.
     instances : iterable of Simulated
         Those that were cut have no estimates: given what is left of x, z is no draw of p(z | x).
         Nor have those without a word. Which these are depends on x alone, so that z stays one of
         the others.
     options : BidirectionalOptions
+    runs : range
+        Numbers of the runs of particles.
 
     Yields
     ------
@@ -77,16 +83,17 @@ def estimate_simulated(
         Columns of schema ``bidirectional``, a way to estimate of a document at a time. The random
         numbers are keyed by the number of the document, its samples and runs and the temperature.
     """
-    pair = replace(pair, purpose=f"{pair.purpose}/bidirectional")
-    smc = options.smc if options.particles and pair.is_sequential else None
+    purpose = f"{pair.purpose}/bidirectional"
+    pair = replace(pair.as_simulated(), purpose=purpose, unknown_types=None)
+    smc = options.smc if runs and pair.is_sequential else None
     for document in instances:
         if document.truncated or not document.words:
-            yield from _left_out(pair, document, options, smc)
+            yield from _left_out(pair, document, options, runs)
             continue
         for temperature in options.grid:
             yield _by_samples(pair, document, temperature, sorted(options.sizes))
         if smc is not None:
-            yield _by_particles(pair, document, smc)
+            yield _by_particles(pair, document, smc, runs)
 
 
 def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns:
@@ -98,7 +105,7 @@ def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns
 
 
 def _left_out(
-    pair: Pair, document: Simulated, options: BidirectionalOptions, smc: SMCOptions | None
+    pair: Pair, document: Simulated, options: BidirectionalOptions, runs: range
 ) -> Iterator[Columns]:
     """Give rows without estimates, so that it is known how many documents there were."""
     numbers = ("log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q")
@@ -107,10 +114,10 @@ def _left_out(
         held = {"method": _PLAIN, "temperature": temperature, **missing}
         sizes = np.array(sorted(options.sizes), np.int32)
         yield _rows(pair, document, len(sizes), n_samples=sizes, **held)
-    if smc is not None:
-        runs = np.arange(smc.runs, dtype=np.int32)
-        held = {"method": _PARTICLES, "temperature": smc.temperature, **missing}
-        yield _rows(pair, document, smc.runs, n_samples=smc.particles, **(held | {"run": runs}))
+    if runs and pair.is_sequential:
+        held = {"method": _PARTICLES, "temperature": options.smc_temperature, **missing}
+        held["run"] = np.array(runs, np.int32)
+        yield _rows(pair, document, len(runs), n_samples=options.particles, **held)
 
 
 @torch.inference_mode()
@@ -165,22 +172,23 @@ def _diagnosed(found: list[Diagnostics]) -> dict[str, np.ndarray]:
     }
 
 
-def _by_particles(pair: Pair, document: Simulated, options: SMCOptions) -> Columns:
+def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: range) -> Columns:
     """Estimate by runs of particles, and by runs of which one particle follows the given z."""
-    blocks = list(run_smc(pair, [document.instance], options))
+    blocks = list(run_smc(pair, [document.instance], options, runs))
     _, log_q = log_weight(pair, document, options.temperature)
     if np.isneginf(log_q):
-        reverse = np.full(options.runs, np.inf)
+        reverse = np.full(len(runs), np.inf)
     else:
-        reverse = np.concatenate(list(_conditional_runs(pair, document, options)))  # (F,)
+        parts = _conditional_runs(pair, document, options, runs)
+        reverse = np.concatenate(list(parts))  # (F,)
     return _rows(
         pair,
         document,
-        options.runs,
+        len(runs),
         method=_PARTICLES,
         temperature=options.temperature,
         n_samples=options.particles,
-        run=np.arange(options.runs, dtype=np.int32),
+        run=np.array(runs, np.int32),
         log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
         log_reverse=reverse,
         log_first_half=_NONE,
@@ -192,12 +200,14 @@ def _by_particles(pair: Pair, document: Simulated, options: SMCOptions) -> Colum
     )
 
 
-def _conditional_runs(pair: Pair, document: Simulated, options: SMCOptions) -> Iterator[np.ndarray]:
+def _conditional_runs(
+    pair: Pair, document: Simulated, options: SMCOptions, wanted: range
+) -> Iterator[np.ndarray]:
     """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
     device = pair.model.device
     batch = InstanceBatch.of([document.instance]).to(device)
     latents = document.latents.to(device)  # (W,)
-    for runs, numbers in run_numbers(pair, "conditional", batch, options):
+    for runs, numbers in run_numbers(pair, "conditional", batch, options, wanted):
         found = conditional_smc(
             cast(Any, pair.model),
             cast(Any, pair.proposal),

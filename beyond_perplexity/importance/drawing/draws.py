@@ -7,16 +7,28 @@ the rows too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from beyond_perplexity.importance.options import SimulationOptions, SMCOptions
+from beyond_perplexity.importance.options import SimulationOptions
 from beyond_perplexity.options import Rows
 
 DrawSettings = dict[str, dict[str, Any]]
 _DRAWING = "beyond_perplexity.importance.drawing"
 _SCHEMAS = "beyond_perplexity.schemas.draws"
 _OPTIONS = "beyond_perplexity.importance.options"
+
+
+def _whole(_: str) -> str:
+    return ""
+
+
+def _by_samples(_: str) -> str:
+    return "samples"
+
+
+def _by_runs(_: str) -> str:
+    return "runs"
 
 
 @dataclass(frozen=True)
@@ -28,8 +40,8 @@ class Draw:
     title : str
         For people.
     run : str
-        ``module:function`` of a pair, instances, options and, if `by_samples`, a range of samples;
-        it yields columns.
+        ``module:function`` of a pair, instances, options and, where `cut_by` names something, a
+        range of that; it yields columns.
     options : str
         ``module:Dataclass`` of its options. Those named ``temperatures`` have a column each.
     schema : str
@@ -37,8 +49,8 @@ class Draw:
     settings : callable
         The options of each of its jobs on a block, by a name that stands in their path; from the
         configuration of ``importance`` and the temperatures of the proposal, ascending.
-    by_samples : bool
-        Whether the samples of an instance are cut into blocks too.
+    cut_by : callable
+        What of an instance is cut into blocks too in a setting: "samples", "runs" or nothing, "".
     sequential : bool
         Whether the model must be one that goes through a text word by word.
     documents : str or None
@@ -53,7 +65,7 @@ class Draw:
     options: str
     schema: str
     settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
-    by_samples: bool = False
+    cut_by: Callable[[str], str] = _whole
     sequential: bool = False
     documents: str | None = None
     reduced: bool = True
@@ -77,22 +89,30 @@ def _beam_sizes(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettin
 
 
 def _smc_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
-    return {"all": dict(importance["smc"])} if importance["smc"] is not None else {}
+    return {"all": _of_a_run(importance)} if importance["smc"] is not None else {}
+
+
+def _of_a_run(importance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run of particles: how many there are is no option of a job."""
+    return {key: value for key, value in importance["smc"].items() if key != "runs"}
 
 
 def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
     if importance["bidirectional"] is None:
         return {}
     chosen = SimulationOptions(**importance["bidirectional"])
-    options: dict[str, Any] = {
-        "grid": list(temperatures),
-        "sizes": list(chosen.sizes or [importance["samples"]]),
-        "maximum_words": chosen.maximum_words,
-    }
+    words = {"maximum_words": chosen.maximum_words}
+    sizes = list(chosen.sizes or [importance["samples"]])
+    found: DrawSettings = {"samples": {"grid": list(temperatures), "sizes": sizes, **words}}
     if importance["smc"] is not None:
-        smc = asdict(SMCOptions(**importance["smc"]))
-        options |= {"smc_temperature": smc.pop("temperature"), **smc}
-    return {"all": options}
+        run = _of_a_run(importance)
+        degrees = {"smc_temperature": run.pop("temperature")} if "temperature" in run else {}
+        found["particles"] = {**run, **degrees, **words}
+    return found
+
+
+def _runs_of_particles(setting: str) -> str:
+    return "runs" if setting == "particles" else ""
 
 
 def _posterior_options(importance: Mapping[str, Any], _: Sequence[float]) -> DrawSettings:
@@ -106,7 +126,7 @@ DRAWS: Rows[Draw] = {
         f"{_OPTIONS}:WeightOptions",
         f"{_SCHEMAS}:LOG_WEIGHTS",
         _each_temperature,
-        by_samples=True,
+        cut_by=_by_samples,
     ),
     "log_q": Draw(
         "log q at all temperatures",
@@ -114,7 +134,7 @@ DRAWS: Rows[Draw] = {
         f"{_OPTIONS}:LogQOptions",
         f"{_SCHEMAS}:LOG_Q",
         _several_temperatures,
-        by_samples=True,
+        cut_by=_by_samples,
     ),
     "beams": Draw(
         "Beams",
@@ -129,6 +149,7 @@ DRAWS: Rows[Draw] = {
         f"{_OPTIONS}:SMCOptions",
         f"{_SCHEMAS}:SMC",
         _smc_options,
+        cut_by=_by_runs,
         sequential=True,
     ),
     "bidirectional": Draw(
@@ -137,6 +158,7 @@ DRAWS: Rows[Draw] = {
         f"{_OPTIONS}:BidirectionalOptions",
         f"{_SCHEMAS}:BIDIRECTIONAL",
         _bidirectional,
+        cut_by=_runs_of_particles,
         documents=f"{_DRAWING}.bidirectional:generate_known",
     ),
     "posterior": Draw(

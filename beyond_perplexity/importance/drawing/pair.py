@@ -63,8 +63,13 @@ class Pair:
         A proposal that is worked out from the model is worked out from the penalized one.
         """
         model = self.model.penalized(max(1, self.unknown_types or 1))
-        if model is None or self.unknown_types is None:
-            return None
+        return None if model is None or self.unknown_types is None else self._of(model)
+
+    def as_simulated(self) -> Pair:
+        """Return the pair with the model whose distribution simulated documents have."""
+        return self._of(self.model.as_simulated(max(1, self.unknown_types or 1)))
+
+    def _of(self, model: LatentModel) -> Pair:
         proposal = self.proposal
         if isinstance(proposal, OptimalProposal):
             proposal = type(proposal)(model)

@@ -41,7 +41,7 @@ from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.schemas.draws import penalized_column
 
-PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more
+PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more or the model says
 
 
 class ParticleState(Protocol):
@@ -93,7 +93,8 @@ class SequentialModel(Protocol[_P]):
     Where the choices of the words are not the entries of a row of z themselves, it has
     ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64,
     (R, T) or (R, T, C), of rows of those lengths, (R,); and its inverse
-    ``split_latents(latents, lengths)``.
+    ``split_latents(latents, lengths)``. Where the states of particles are small it has
+    ``particles_at_once``.
     """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
@@ -259,7 +260,7 @@ def numbers_needed(proposal: SequentialProposal[_Q], batch: InstanceBatch) -> in
 
 
 def run_numbers(
-    pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions
+    pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions, wanted: range
 ) -> Iterator[tuple[range, Tensor]]:
     """Draw the random numbers of runs on one instance, a block of runs at a time.
 
@@ -271,6 +272,8 @@ def run_numbers(
     batch : InstanceBatch
         The instance.
     options : SMCOptions
+    wanted : range
+        Numbers of the runs.
 
     Yields
     ------
@@ -279,18 +282,21 @@ def run_numbers(
     numbers : Tensor
         float64 in [0, 1), (F, K + 1, U).
     """
-    block, rows = max(1, PARTICLES_AT_ONCE // options.particles), options.particles + 1
+    most = getattr(pair.model, "particles_at_once", PARTICLES_AT_ONCE)
+    block, rows = max(1, most // options.particles), options.particles + 1
     key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
     draws = numbers_needed(cast(Any, pair.proposal), batch)
-    for first in range(0, options.runs, block):
-        runs = range(first, min(first + block, options.runs))
+    for first in range(wanted.start, wanted.stop, block):
+        runs = range(first, min(first + block, wanted.stop))
         items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
         numbers = uniforms(pair.seed, key, items, 0, draws, pair.model.device)  # (F (K + 1), U)
         yield runs, numbers.view(len(runs), rows, draws)
 
 
 @torch.inference_mode()
-def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> Iterator[Columns]:
+def run_smc(
+    pair: Pair, instances: Iterable[Instance], options: SMCOptions, runs: range
+) -> Iterator[Columns]:
     """Estimate p(x) of each instance by runs that are independent of each other.
 
     Parameters
@@ -299,6 +305,8 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
         A `SequentialModel` and a `SequentialProposal`.
     instances : iterable of Instance
     options : SMCOptions
+    runs : range
+        Numbers of the runs; those of the options do not count.
 
     Yields
     ------
@@ -317,13 +325,13 @@ def run_smc(pair: Pair, instances: Iterable[Instance], options: SMCOptions) -> I
     penalized = pair.penalized()
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(pair.model.device)
-        for runs, numbers in run_numbers(pair, "smc", batch, options):
+        for some, numbers in run_numbers(pair, "smc", batch, options, runs):
             found = _estimate(pair, batch, numbers, options)
             smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
             columns = {
-                **instance_columns(pair.model, batch, len(runs)),
-                "run": np.array(runs, dtype=np.int32),
-                "n_particles": np.full(len(runs), options.particles, np.int32),
+                **instance_columns(pair.model, batch, len(some)),
+                "run": np.array(some, dtype=np.int32),
+                "n_particles": np.full(len(some), options.particles, np.int32),
                 "log_likelihood": found.log_prob.cpu().numpy(),
                 "ess_min": smallest.cpu().numpy(),
             }

@@ -71,6 +71,14 @@ def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     return owner, torch.arange(len(owner), device=start.device) + shift[owner]
 
 
+def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Look up keys (Q,) among rising ones: their places, int64; whether they are there, bool."""
+    if not len(keys):
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)  # (Q,)
+    return place, keys[place] == wanted
+
+
 class KnowledgeGraph(nn.Module, TableHolder):
     """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
 

@@ -1,13 +1,18 @@
 """What is worked out of a document once, so that KGLM's latents can be chosen word by word.
 
 * Which entities can say a word by a copy: an index from spellings to entities. Of a common word
-  those that are most probable as new ones are taken, and those of the word before that go on; the
-  others that have it are *far*. All that do not have it are the *rest*.
+  those that are most probable as new ones are taken, and those of the words beside it that go on or
+  began before ("of asia"); the others that have it are *far*. All that do not have it are the
+  *rest*.
 * For each such pair of a place and an entity log p(x_t | h, e), and how much better the text goes
   on with e as the current entity than without one: a backward message ρ_t(e) = β_t(e) / β_t(none),
-  β the probability of the words from t + 1 on. It is approximate: it takes a related entity for a
-  new one, and takes it that some entity is recent. Nothing that uses ρ needs more: it is part of a
-  proposal, and of what particles promise (Guarniero, Johansen & Lee 2017).
+  β the probability of the words from t + 1 on. It is approximate: but for mentions of e itself it
+  takes a related entity for a new one, and takes it that some entity is recent. Nothing that uses ρ
+  needs more: it is part of a proposal, and of what particles promise (Guarniero, Johansen & Lee
+  2017).
+* How much better the text is where e, being recent, is mentioned again, by an edge to itself: what
+  a mention of e promises, beyond its words, for as long as e is recent. Which other parents there
+  will be is not known: e is taken for one of `PARENTS` alike.
 * What stands for the others: of far ones the mean of those that were looked at there, of the rest
   what a mention generates on average, in the document, beside what is generated without one.
 
@@ -22,13 +27,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
-from beyond_perplexity.models.kglm.knowledge_graph import ranges
+from beyond_perplexity.models.kglm.knowledge_graph import find_key, ranges
 from beyond_perplexity.models.kglm.latents import ENTITY_CHUNK, segment_logsumexp
 from beyond_perplexity.models.kglm.model import KGLM, EncodedLinks
 
 CANDIDATES = 64  # entities of a word that are looked at one by one, before those that go on
+PARENTS = 10  # entities that are recent where one is mentioned again, about
 GENERATED = math.log(0.5)  # of a word in a mention, beside one without: where nothing was looked at
 
 
@@ -100,6 +107,11 @@ class LookAhead(NamedTuple):
         (Y,): as new ones.
     nothing : Tensor
         (B P,): log p(x) without a mention; 0 beyond the end.
+    again_keys : Tensor
+        int64, (X,), rising: (instance · N + entity) · P + position, of the pairs that are looked
+        at.
+    again : Tensor
+        (X,): how much better the text is with a related mention there, the entity being recent.
     far, rest : Others
     """
 
@@ -109,23 +121,26 @@ class LookAhead(NamedTuple):
     far_keys: Tensor
     far_logits: Tensor
     nothing: Tensor
+    again_keys: Tensor
+    again: Tensor
     far: Others
     rest: Others
 
-    def word_of(self, keys: Tensor, places: Tensor) -> Tensor:
-        """Return log p(x | e) ρ(e), about, for keys (Q,) of flat positions (Q,)."""
+    def word_of(self, keys: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log p(x | e) ρ(e), about, for keys (Q,) of flat positions (Q,).
+
+        And whether it was looked at one by one, so that ρ(e) has what e promises, bool, (Q,).
+        """
         far = find_key(self.far_keys, keys)[1]  # (Q,)
         other = torch.where(far, self.far.as_word[places], self.rest.as_word[places])  # (Q,)
         spot, there = find_key(self.keys, keys)  # (Q,), (Q,)
-        return torch.where(there, self.as_word[spot], other) if len(self.keys) else other
+        return (torch.where(there, self.as_word[spot], other) if len(self.keys) else other), there
 
-
-def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Look up keys (Q,) among rising ones: their places, int64; whether they are there, bool."""
-    if not len(keys):
-        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
-    place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)  # (Q,)
-    return place, keys[place] == wanted
+    def mentioned_again(self, first: Tensor, last: Tensor) -> Tensor:
+        """Return log of 1 + Σ `again` over the keys [first, last), (Q,) each: (Q,)."""
+        owner, place = ranges(*(torch.searchsorted(self.again_keys, end) for end in (first, last)))
+        found = segment_logsumexp(self.again[place, None], owner, len(first))[:, 0]  # (Q,)
+        return functional.softplus(found)
 
 
 def look_ahead(model: KGLM, index: AliasIndex, encoded: EncodedLinks) -> LookAhead:
@@ -138,10 +153,11 @@ def look_ahead(model: KGLM, index: AliasIndex, encoded: EncodedLinks) -> LookAhe
         Others(*(torch.cat(parts) for parts in zip(*others, strict=True)))
         for others in ([one.far for one in found], [one.rest for one in found])
     )
-    keys, as_new, as_word, far_keys, far_logits, nothing = (
-        torch.cat(parts) for parts in zip(*(one[:6] for one in found), strict=True)
+    keys, as_new, as_word, far_keys, far_logits, nothing, again_keys, again = (
+        torch.cat(parts) for parts in zip(*(one[:8] for one in found), strict=True)
     )
-    return LookAhead(keys, as_new, as_word, far_keys, far_logits, nothing, far, rest)
+    known = keys, as_new, as_word, far_keys, far_logits, nothing, again_keys, again
+    return LookAhead(*known, far, rest)
 
 
 class _Document:
@@ -173,7 +189,8 @@ class _Document:
         other = torch.where(inside, self.generated + ratio, -math.inf)  # (P,)
         messages = _Messages(self.model, self.encoded, self.number, keys)
         shares = far - total, rest - total  # (P,), (P,)
-        rho, far_word, rest_word = messages.run(words, new, other, shares, self.length)
+        rho, again, far_word, rest_word = messages.run(words, new, other, shares, self.length)
+        by_entity = (entity * self.positions + place).sort()  # (X,)
         shift = self.first * count
         return LookAhead(
             keys + shift,
@@ -182,6 +199,8 @@ class _Document:
             far_keys + shift,
             far_logits,
             self.generated.masked_fill(~inside, 0.0),
+            by_entity.values + shift,
+            again[by_entity.indices],
             Others(far_word, shares[0] + far_word, far),
             Others(rest_word, shares[1] + rest_word, rest),
         )
@@ -201,12 +220,15 @@ class _Document:
         starts = torch.searchsorted(place, place)  # (X + Y,)
         rank = torch.arange(len(place), device=place.device) - starts  # (X + Y,)
         kept = every[order[rank < CANDIDATES]].sort().values  # (X,)
+        found = kept
         for _ in range(self.model.options.alias_words - 1):
-            following = kept + count  # of the next word
-            following = following[torch.isin(following, every) & ~torch.isin(following, kept)]
-            if not len(following):
+            beside = torch.cat(
+                [found + count, found - count]
+            ).unique()  # of the next word, the last
+            found = beside[torch.isin(beside, every) & ~torch.isin(beside, kept)]
+            if not len(found):
                 break
-            kept = torch.cat([kept, following]).sort().values
+            kept = torch.cat([kept, found]).sort().values
         return kept
 
     def _logits(self, keys: Tensor, far_keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -241,6 +263,13 @@ class _Messages:
         self.ends = torch.searchsorted(keys, positions * count).tolist()
         spot, there = find_key(keys, keys + count)  # (X,), (X,)
         self.next = torch.where(there, spot, -1)  # (X,)
+        place, entity = keys // count, keys % count  # (X,), (X,)
+        self.column = entity.unique(return_inverse=True)[1]  # (X,)
+        self.cutoff = model.graph.cutoff
+        able = (model.graph.degrees[entity] > 0).nonzero()[:, 0]  # (X',)
+        chosen = number * encoded.streams.positions + place, entity, (able, entity[able])
+        loops = model.heads.related_log_probs(encoded.streams, *chosen, [1.0])[:, 0]  # (X,)
+        self.again = loops - math.log(PARENTS) + self.free[place, RELATED]  # (X,)
 
     def run(
         self,
@@ -249,8 +278,10 @@ class _Messages:
         other: Tensor,
         shares: tuple[Tensor, Tensor],
         length: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log ρ of the candidates, (X,); log p(x | e) ρ(e), about, of far ones and the rest.
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return log ρ and `LookAhead.again` of the candidates, (X,) each, and what others say.
+
+        That is log p(x | e) ρ(e), about, of far ones and of the rest, (P,) each.
 
         Parameters
         ----------
@@ -263,7 +294,9 @@ class _Messages:
         length : int
             T.
         """
-        rho = torch.zeros_like(words)  # (X,)
+        rho, again = torch.zeros_like(words), torch.full_like(words, -math.inf)  # (X,), (X,)
+        width = int(self.column.max()) + 1 if len(words) else 0
+        ring = words.new_full((self.cutoff, width), -math.inf)  # `again` at the next C places
         far, rest = torch.full_like(other, -math.inf), torch.full_like(other, -math.inf)  # (P,)
         for time in reversed(range(length)):
             after = time + 1  # the position whose kind is chosen next
@@ -276,13 +309,17 @@ class _Messages:
             gone = torch.stack([self.generated[after], mention, mention])  # without, new, related
             below = (self.free[after, [NONE, NEW, RELATED]] + gone).logsumexp(0)
             same = (self.within[after, [NONE, NEW, RELATED]] + gone).logsumexp(0)
+            again[held] = self.again[held] + words[held] + rho[held] - below
+            ring[after % self.cutoff] = -math.inf
+            ring[after % self.cutoff, self.column[held]] = again[held]
             ongoing = self.within[after, ONGOING]
             own = slice(self.ends[time], self.ends[time + 1])
             spot = self.next[own]  # (X',)
-            held_on = torch.where(spot >= 0, words[spot] + rho[spot], rest[after])  # (X',)
-            rho[own] = torch.logaddexp(same, ongoing + held_on) - below
+            gain = functional.softplus(ring[:, self.column[own]].logsumexp(0))  # (X',)
+            held_on = torch.where(spot >= 0, words[spot] + rho[spot], rest[after] + gain)  # (X',)
+            rho[own] = torch.logaddexp(same + gain, ongoing + held_on) - below
             rest[time] = other[time] + torch.logaddexp(same, ongoing + rest[after]) - below
             if own.stop > own.start:
-                worth = (words[own] + rho[own]).logsumexp(0)
+                worth = (words[own] + rho[own] - gain).logsumexp(0)
                 far[time] = worth - math.log(own.stop - own.start)
-        return rho, far, rest
+        return rho, again, far, rest

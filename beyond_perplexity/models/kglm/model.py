@@ -32,7 +32,12 @@ from beyond_perplexity.models.kglm.instances import (
     RELATED,
     decode_latents,
 )
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, Spellings, read_graph
+from beyond_perplexity.models.kglm.knowledge_graph import (
+    KnowledgeGraph,
+    Spellings,
+    find_key,
+    read_graph,
+)
 from beyond_perplexity.models.kglm.latents import (
     LINK_CHUNK,
     LatentHeads,
@@ -87,11 +92,17 @@ class EncodedLinks(NamedTuple):
         The words and the end.
     generated : Tensor
         float64, (B, P): log p of these without a mention.
+    scored : dict
+        Of the pairs of a place and an entity that were scored, ``keys``, rising, and ``pairs``.
+    cost : Tensor
+        float64, (B P,): nats that generating each word costs.
     """
 
     streams: Streams
     targets: Targets
     generated: Tensor
+    scored: dict[str, Tensor]
+    cost: Tensor
 
     @property
     def end(self) -> Tensor:
@@ -116,7 +127,15 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
     Latents are codes, one a token, as in `kglm.instances`: W = T.
 
     Parameters and errors are those of `GraphModule`; the options are `KGLMOptions`.
+
+    Attributes
+    ----------
+    unknown_cost : float
+        Nats that a word costs which is generated as ``<unk>``.
     """
+
+    unknown_cost = 0.0
+    particles_at_once = 4096
 
     family = "kglm"
     options_kind = KGLMOptions
@@ -256,14 +275,18 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
         return kinds + state.encoded.end[state.latents.owner]
 
     def prepare(self, batch: InstanceBatch) -> EncodedLinks:
-        """Return what does not depend on z, worked out once."""
-        if self not in batch.cache:
+        """Return what does not depend on z, worked out once for this model and penalized ones."""
+        if self.embedding not in batch.cache:
             streams = self.read(batch)
             targets = Targets.of(batch, streams.positions)  # of (B, P)
             generated = self.generate_words(streams, targets)  # (B, P)
-            batch.cache[self] = EncodedLinks(streams, targets, generated)
-        found: EncodedLinks = batch.cache[self]
-        return found
+            nothing = torch.zeros_like(generated.flatten())  # (B P,)
+            scored = {"keys": targets.ids.new_empty(0), "pairs": generated.new_empty(0, 2)}
+            found = EncodedLinks(streams, targets, generated, scored, nothing)
+            batch.cache[self.embedding] = found
+        found = batch.cache[self.embedding]
+        cost = self.unknown_cost * (found.targets.ids == UNK).double()  # (B, P)
+        return found._replace(generated=found.generated - cost, cost=cost.flatten())
 
     @torch.no_grad()
     def unknown_penalty(
@@ -296,6 +319,10 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
         found.unknown_cost = math.log(unknown_types)
         return found
 
+    def as_simulated(self, unknown_types: int) -> Self:
+        """Return the model with each unknown word a word of its own; see `simulation`."""
+        return self.penalized(self.types_of_unknown(unknown_types))
+
     def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
         """Return log p(t = none) after the last word, float64, (R,)."""
         ends = streams.lengths[owner]  # (R,)
@@ -305,16 +332,22 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
     def score_unique(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
         """Score each pair of a place and an entity once, some at a time, float64, (Q, 2)."""
         # By entity: the aliases of one are then encoded for few chunks.
-        width = encoded.targets.ids.numel()
+        width, scored = encoded.targets.ids.numel(), encoded.scored
         keys, back = (entities * width + places).unique(return_inverse=True)
-        filled = functional.pad(keys, (0, -len(keys) % QUANTUM))  # (X,)
-        place, entity = filled % width, filled // width
-        known = encoded.streams, encoded.targets
-        parts = [
-            self.score_pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
-            for i in range(0, len(filled), LINK_CHUNK)
-        ]
-        return torch.cat(parts)[back] if parts else places.new_zeros(0, 2, dtype=torch.float64)
+        missing = keys[~find_key(scored["keys"], keys)[1]]  # (X,)
+        if len(missing):
+            filled = functional.pad(missing, (0, -len(missing) % QUANTUM))  # (X',)
+            place, entity = filled % width, filled // width
+            known = encoded.streams, encoded.targets
+            parts = [
+                self.score_pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
+                for i in range(0, len(filled), LINK_CHUNK)
+            ]
+            pairs = torch.cat([scored["pairs"], torch.cat(parts)[: len(missing)]])
+            scored["keys"], order = torch.cat([scored["keys"], missing]).sort()
+            scored["pairs"] = pairs[order]
+        found = scored["pairs"][find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
+        return found - functional.pad(encoded.cost[places, None], (0, 1))
 
     def simulate(
         self,

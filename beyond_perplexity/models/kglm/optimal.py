@@ -10,6 +10,9 @@ the same, whichever is drawn, but for the estimates and what ρ leaves out.
 Temperatures divide the logarithms of what is listed. The new entities that are not looked at one by
 one are two items of the list, far ones and the rest; among them draws are as in the model.
 
+What is recent promises to be mentioned again, and keeps that promise whatever is drawn, but for the
+entity that is: its promise is made anew, as a part of ρ_t.
+
 K rows (particles), G distinct ones of them at a word, N entities, X related entities of these, C
 tokens of recency.
 """
@@ -25,18 +28,19 @@ from torch import Tensor
 from beyond_perplexity.instances.store import InstanceBatch
 from beyond_perplexity.invariance.inversion import invert
 from beyond_perplexity.models.kglm.instances import NEW, NONE, ONGOING, RELATED
-from beyond_perplexity.models.kglm.knowledge_graph import ranges
+from beyond_perplexity.models.kglm.knowledge_graph import find_key, ranges
 from beyond_perplexity.models.kglm.latents import (
     join_link_codes,
     segment_logsumexp,
     split_link_codes,
 )
-from beyond_perplexity.models.kglm.lookahead import AliasIndex, LookAhead, find_key, look_ahead
+from beyond_perplexity.models.kglm.lookahead import AliasIndex, LookAhead, look_ahead
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.steps import LatentState, linked_entities
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.optimal import Continuations, OptimalProposal
 
+_FACTOR = 0x5851F42D4C957F2D  # odd; its powers are the weights of a hash
 _NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws
 
 
@@ -52,6 +56,8 @@ class Listed(NamedTuple):
         rest.
     row, entity, related : Tensor
         (X,) each: distinct row, entity and worth of each related one; in rising order.
+    promise : Tensor
+        (G,): how much better the text goes on because of what is recent, not divided by τ.
     """
 
     group: Tensor
@@ -59,6 +65,7 @@ class Listed(NamedTuple):
     row: Tensor
     entity: Tensor
     related: Tensor
+    promise: Tensor
 
 
 class LinkWalk(NamedTuple):
@@ -110,7 +117,7 @@ class OptimalLinks(OptimalProposal):
     def log_twist(self, state: LinkWalk, time: int) -> Tensor:
         """Return log of what rows promise before a word; see `importance.drawing.smc.Twisting`."""
         listed = self._list(state, time, 1.0)
-        return listed.sums.logsumexp(1)[listed.group]
+        return (listed.sums.logsumexp(1) + listed.promise)[listed.group]
 
     @torch.no_grad()
     def propose(
@@ -239,14 +246,22 @@ class OptimalLinks(OptimalProposal):
         signs = torch.cat(
             [state.latents.owner[:, None], memory.current[:, None], memory.recent], 1
         )  # (K, 2 + C)
-        distinct, group = signs.unique(dim=0, return_inverse=True)  # (G, 2 + C), (K,)
+        distinct, group = _distinct_rows(signs)  # (G, 2 + C), (K,)
         owner, current, recent = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
         places = owner * streams.positions + time  # (G,)
         masks = (current >= 0) + 2 * (recent >= 0).any(1)  # (G,)
         kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
-        going = ahead.word_of(places * count + current.clamp_min(0), places)  # (G,)
+        keys, gains = self._promises(ahead, owner, recent, time, streams.positions)  # (Q,), (Q,)
+        promise = gains.new_zeros(len(distinct)).index_add(0, keys // count, gains)  # (G,)
+
+        def worth(row: Tensor, entity: Tensor) -> Tensor:
+            """Say the word as a mention of entities, (Q,), that may be recent."""
+            found, there = ahead.word_of(places[row] * count + entity, places[row])  # (Q,), (Q,)
+            return found - there * _look_up(keys, gains, row * count + entity, 0.0)
+
+        going = worth(torch.arange(len(distinct), device=places.device), current.clamp_min(0))
         row, entity, related = linked_entities(model.heads, streams, places, recent, 1.0)
-        related = related + ahead.word_of(places[row] * count + entity, places[row])  # (X,)
+        related = related + worth(row, entity)  # (X,)
         related = (related + kinds[row, RELATED]) / temperature  # (X,)
         sums = [
             (kinds[:, NONE] + ahead.nothing[places]) / temperature,
@@ -256,7 +271,25 @@ class OptimalLinks(OptimalProposal):
             (kinds[:, NEW] + ahead.far.together[places]) / temperature,
             (kinds[:, NEW] + ahead.rest.together[places]) / temperature,
         ]
-        return Listed(group, torch.stack(sums, 1), row, entity, related)
+        return Listed(group, torch.stack(sums, 1), row, entity, related, promise)
+
+    def _promises(
+        self, ahead: LookAhead, owner: Tensor, recent: Tensor, time: int, positions: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return what each recent entity of rows, (G, C), promises after a word.
+
+        Keys, row · N + entity, rising, and logarithms, (Q,) each.
+        """
+        (model,) = self._of
+        count, cutoff = model.graph.n_entities, recent.shape[1]
+        row, slot = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        entity = recent[row, slot]  # (Q,)
+        since = (time - 1 - slot) % cutoff  # (Q,): 0 of the word before
+        end = (time + cutoff - since).clamp_max(positions)  # (Q,)
+        own = (owner[row] * count + entity) * positions  # (Q,)
+        gains = ahead.mentioned_again(own + time + 1, own + end)  # (Q,)
+        keys, order = (row * count + entity).sort()
+        return keys, gains[order]
 
     def _copied_total(self, ahead: LookAhead, places: Tensor, temperature: float) -> Tensor:
         """Return the sum over all new entities that are looked at, float64, for places (G,)."""
@@ -325,10 +358,25 @@ class OptimalLinks(OptimalProposal):
         return found
 
 
-def _look_up(keys: Tensor, values: Tensor, wanted: Tensor) -> Tensor:
-    """Return the values (Q,) of wanted keys among rising ones, −inf where one is missing."""
+def _distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the distinct ones among rows of whole numbers (K, C): (G, C), and which each is, (K,).
+
+    By a hash of each, as sorting whole rows takes longer than all that is done with them.
+    """
+    factors = torch.full((rows.shape[1],), _FACTOR, device=rows.device).cumprod(0)  # (C,)
+    group = (rows * factors).sum(1).unique(return_inverse=True)[1]  # (K,)
+    first = torch.empty_like(group).scatter_(0, group, torch.arange(len(group), device=rows.device))
+    distinct = rows[first[: int(group.max()) + 1]]  # (G, C)
+    if torch.equal(distinct[group], rows):
+        return distinct, group
+    distinct, group = rows.unique(dim=0, return_inverse=True)
+    return distinct, group
+
+
+def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -math.inf) -> Tensor:
+    """Return the values (Q,) of wanted keys among rising ones, another where one is missing."""
     spot, there = find_key(keys, wanted)  # (Q,), (Q,)
-    missing = values.new_full(wanted.shape, -math.inf)  # (Q,)
+    missing = values.new_full(wanted.shape, otherwise)  # (Q,)
     return torch.where(there, values[spot], missing) if len(keys) else missing
 
 

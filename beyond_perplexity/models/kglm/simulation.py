@@ -1,5 +1,9 @@
 """Documents and latents drawn from KGLM, token by token: (x, z) ~ p.
 
+An unknown word that is generated is one of the U unknown types, all as probable as each other: a
+word of an alias, as a copy of it would be, or one that nothing is known of, written ``<unk>``. So p
+is that of the model with unknown words penalized (`LatentModel.as_simulated`).
+
 R rows (documents of a block, in whole quanta), Q of them in a mention, P = 1 position, V ids, S
 aliases of an entity, L words of an alias.
 """
@@ -25,10 +29,10 @@ from beyond_perplexity.models.kglm.steps import LatentState
 from beyond_perplexity.models.kglm.words import LinkedWords
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM
-from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 _BLOCK = 64  # documents that are drawn side by side
-STEP_DRAWS = TOKEN_DRAWS + 1  # of a token: those of its latent, its word
+STEP_DRAWS = TOKEN_DRAWS + 2  # of a token: those of its latent, its word, which unknown one
 DRAWN_AT_ONCE = 64  # tokens whose random numbers are held
 
 
@@ -39,13 +43,13 @@ class _Text(NamedTuple):
     ----------
     ids : Tensor
         Of the vocabulary; `EOS` from the end on.
-    copies : Tensor
-        The spelling of a word that is copied, `UNSPELLED` for one that is generated.
+    spellings : Tensor
+        Of words that are copied and of unknown ones, `UNSPELLED` for the others.
     codes : Tensor
     """
 
     ids: Tensor
-    copies: Tensor
+    spellings: Tensor
     codes: Tensor
 
 
@@ -86,17 +90,18 @@ def simulate_links(
         See there.
     """
     spellings, found = Spellings(model.graph), []
+    types = model.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
     spelled = np.array([*model.graph.alias_vocabulary(), ""], dtype=object)
     for start in range(numbers.start, numbers.stop, _BLOCK):
         held = torch.arange(start, min(start + _BLOCK, numbers.stop))  # (R',)
-        text = _draw_block(model, encoder, seed, purpose, round_up(held), maximum_words)
+        text = _draw_block(model, encoder, seed, purpose, round_up(held), maximum_words, types)
         for row, number in enumerate(held.tolist()):
-            ids, copies, codes = (part[row].cpu().numpy() for part in text)
+            ids, numbered, codes = (part[row].cpu().numpy() for part in text)
             end = int(np.argmax(np.append(ids, EOS) == EOS))
             length = min(end, maximum_words)
-            ids, copies, codes = ids[:length], copies[:length], codes[:length]
+            ids, numbered, codes = ids[:length], numbered[:length], codes[:length]
             generated = [vocabulary.decode([ids[i : i + 1]])[0] for i in range(length)]
-            words = np.where(copies == UNSPELLED, np.array(generated, object), spelled[copies])
+            words = np.where(numbered == UNSPELLED, np.array(generated, object), spelled[numbered])
             arrays = {
                 TOKENS: ids,
                 SPELLINGS: spellings.of(words.tolist(), UNSPELLED),
@@ -108,7 +113,13 @@ def simulate_links(
 
 
 def _draw_block(
-    model: LinkedWords, encoder: AWDLSTM, seed: int, purpose: str, items: Tensor, longest: int
+    model: LinkedWords,
+    encoder: AWDLSTM,
+    seed: int,
+    purpose: str,
+    items: Tensor,
+    longest: int,
+    types: int,
 ) -> _Text:
     """Draw a block of documents of at most T words, and what comes after the last of them."""
     device, count = model.device, len(items)
@@ -124,12 +135,14 @@ def _draw_block(
         state = state._replace(streams=streams)
         codes = draw_links(model.heads, state, 0, draws[:, :TOKEN_DRAWS], 1.0)  # (R,)
         state = state._replace(memory=state.memory.follow(codes, time))
-        words, copies = _draw_words(
-            model, streams.token[:, 0], state.memory.current, draws[:, TOKEN_DRAWS:]
+        words, spelled = _draw_words(
+            model, streams.token[:, 0], state.memory.current, draws[:, TOKEN_DRAWS:-1]
         )
+        nameless = (words == UNK) & (spelled == UNSPELLED)  # (R,)
+        spelled = torch.where(nameless, _draw_unknown(model, types, draws[:, -1]), spelled)  # (R,)
         words = words.masked_fill(ended, EOS)  # (R,)
         ended = words == EOS
-        columns.append((words, copies, codes))
+        columns.append((words, spelled, codes))
         if ended.all():
             break
     return _Text(*(torch.stack(parts, 1) for parts in zip(*columns, strict=True)))
@@ -138,11 +151,11 @@ def _draw_block(
 def _numbers(
     seed: int, purpose: str, items: Tensor, tokens: int, device: torch.device
 ) -> Iterator[Tensor]:
-    """Yield the random numbers of each token of a block of documents, (R, 4)."""
+    """Yield the random numbers of each token of a block of documents, (R, 5)."""
     for start in range(0, tokens, DRAWN_AT_ONCE):
         several = min(DRAWN_AT_ONCE, tokens - start)
         window = start * STEP_DRAWS, several * STEP_DRAWS
-        numbers = uniforms(seed, purpose, items, *window, device)  # (R, several · 4)
+        numbers = uniforms(seed, purpose, items, *window, device)  # (R, several · 5)
         yield from numbers.unflatten(1, (several, STEP_DRAWS)).unbind(1)
 
 
@@ -166,3 +179,9 @@ def _draw_words(
     slot = (place - width).clamp_min(0)  # (R, 1)
     copies = torch.where(place >= width, spelled.gather(1, slot), UNSPELLED)[:, 0]  # (R,)
     return torch.where(copies == UNSPELLED, place[:, 0], model.ids_of(copies)), copies
+
+
+def _draw_unknown(model: LinkedWords, types: int, draws: Tensor) -> Tensor:
+    """Draw one of U unknown types for each row, (R,): its spelling, `UNSPELLED` without one."""
+    spelled = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)
+    return spelled[(draws * types).long().clamp_max(len(spelled) - 1)]  # (R,)

@@ -10,7 +10,8 @@ and p(x) sums all that give x. A place gives x when it is the same string, known
 or not (`kglm.instances.SPELLINGS`). A word that is unknown to it is generated as ``<unk>``, with
 all of p(``<unk>``); where unknown words are penalized, each of the U types that the vocabulary
 lacks has p(``<unk>``) / U, and copies cost nothing. With the penalty the probabilities of all texts
-sum to 1; without it those of texts that agree in their ids, unknown words merged, to no more.
+sum to 1 (aliases having no more than U of these words); without it those of texts that agree in
+their ids, unknown words merged, to no more.
 
 B instances, P positions, V ids, D embedding size, d of the graph's embeddings, S aliases of an
 entity, L words of an alias, X pairs of a position and an entity, Y entities.
@@ -69,11 +70,7 @@ class LinkedWords(GraphModule):
         int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied.
     word_ids : Tensor
         int32, (W,): the id in the vocabulary of each spelling.
-    unknown_cost : float
-        Nats that a word costs which is generated as ``<unk>``.
     """
-
-    unknown_cost = 0.0
 
     embedding: nn.Embedding
     mix_words: nn.Linear
@@ -83,6 +80,16 @@ class LinkedWords(GraphModule):
     alias_output: nn.Linear
     alias_words: Tensor
     word_ids: Tensor
+
+    @property
+    def unknown_spellings(self) -> Tensor:
+        """The words unknown to the vocabulary that can be copied, int64, rising."""
+        held = self.alias_words[self.alias_words >= 0].unique().long()  # (A',)
+        return held[self.ids_of(held) == UNK]  # (A,)
+
+    def types_of_unknown(self, unknown_types: int) -> int:
+        """Return U of texts that the model draws: at least the unknown words that aliases have."""
+        return max(1, unknown_types, len(self.unknown_spellings))
 
     def generate_words(self, streams: Streams, targets: Targets) -> Tensor:
         """Return log p of the words without a mention, float64, (B, P)."""
@@ -131,8 +138,6 @@ class LinkedWords(GraphModule):
         """Return the logits of words (X, 1) and the logsumexp of all, float64, (X,) each."""
         logits = self.vocabulary_logits(features, impossible)  # (X, V)
         chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
-        if self.unknown_cost:
-            chosen = chosen - self.unknown_cost * (goals[:, 0] == UNK).double()
         if torch.is_grad_enabled():
             return chosen, logits.logsumexp(1).double()
         # In place: passes over memory are what takes the time here.

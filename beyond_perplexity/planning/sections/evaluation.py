@@ -127,6 +127,8 @@ class Importance(Section):
         Instances of one job.
     samples_per_shard : int
         Samples of each instance in one job; 10 to 90 minutes of work on a cluster.
+    runs_per_shard : int
+        Runs of sequential Monte Carlo of each instance in one job.
     """
 
     proposals: Names | None = None
@@ -144,3 +146,4 @@ class Importance(Section):
     beside: Names | None = None
     instances_per_shard: Count = 100
     samples_per_shard: Count = 1000
+    runs_per_shard: Count = 4

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Annotated
 
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.options import OMITTED, Limit, Section
+from beyond_perplexity.options import OMITTED, Count, Limit, Section
 from beyond_perplexity.planning.schema import DependsOn
 from beyond_perplexity.planning.sections.evaluation import Temperatures
 
@@ -76,6 +76,9 @@ class ProposalSection(Section):
         How it is trained.
     temperatures : list of float or None
         Temperatures that samples are drawn at; null takes those of `importance`.
+    particles : int or None
+        K of each run of sequential Monte Carlo; null takes that of `importance.smc`. More pay where
+        particles share their states, as those of KGLM do.
     """
 
     model: str
@@ -85,3 +88,4 @@ class ProposalSection(Section):
         default_factory=dict
     )
     temperatures: Temperatures | None = None
+    particles: Count | None = None

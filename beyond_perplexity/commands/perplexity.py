@@ -111,6 +111,9 @@ def _summarize(options: argparse.Namespace) -> object:
     from beyond_perplexity.ngrams.arpa_reader import read_arpa
     from beyond_perplexity.ngrams.summary import summarize_arpa
     from beyond_perplexity.ngrams.text import UnknownRule
+    from beyond_perplexity.storage.accounts import accounts_told
 
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
-    return summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
+    with accounts_told() as read:
+        found = summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
+    return {**found, "files": read}

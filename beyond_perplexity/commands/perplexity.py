@@ -101,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         given["per_document"] = given["per_document"] or False
         score, text = for_command(perplexity), given.pop("text")
-        summary = score(model or arpa, text, arpa=bool(arpa), **given).summary
+        found = score(model or arpa, text, arpa=bool(arpa), **given)
+        summary = {**found.summary, "files": found.files}
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     say()
 

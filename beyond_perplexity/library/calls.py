@@ -72,12 +72,12 @@ def library_function(
                 _refuse(one, bound)
             with accounts() as read:
                 found = function(*bound.args, **bound.kwargs)
-            found.summary["files"] = read
+            found.files = read
             return found
 
         def told(*given: _P.args, **named: _P.kwargs) -> _T:
             found = checked(*given, **named)
-            tell(found.summary["files"])
+            tell(found.files)
             return found
 
         @wraps(function)

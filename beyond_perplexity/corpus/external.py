@@ -12,7 +12,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import NumberedLine, Problems, Record, read_lines
+from beyond_perplexity.corpus.readers import (
+    NumberedLine,
+    Problems,
+    Record,
+    close_account,
+    read_lines,
+)
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.corpus.suffixes import (
     AUTOMATIC,
@@ -195,19 +201,6 @@ def _to_the_end(records: Iterable[Record], problems: Problems) -> Iterator[Recor
         yield record
     if problems.held is None:
         problems.held = count
-
-
-def close_account(account: Account, problems: Problems) -> None:
-    """Close the account of a file that a reader of this package read.
-
-    Raises
-    ------
-    InputError
-        When not all of it was read.
-    """
-    account.left_out.update(problems.skips.counts)
-    account.read += problems.skips.counts.total()
-    account.close(problems.held)
 
 
 def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:

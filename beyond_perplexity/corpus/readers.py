@@ -14,6 +14,7 @@ from pathlib import Path
 
 from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import DamagedError, check_input, count_lines, open_input
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
@@ -100,6 +101,19 @@ class Problems:
             advice = "repair the input, or set source.on_error to skip"
             raise InputError(f"{place}: {reason} ({detail}); {advice}")
         self.skips.add(reason, place)
+
+
+def close_account(account: Account, problems: Problems) -> None:
+    """Close the account of a file that a reader of this package read.
+
+    Raises
+    ------
+    InputError
+        When not all of it was read.
+    """
+    account.left_out.update(problems.skips.counts)
+    account.read += problems.skips.counts.total()
+    account.close(problems.held)
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ def remarks_worded(wording: Callable[[str], str]) -> Iterator[None]:
         _WORDING.reset(token)
 
 
+def worded(text: str) -> str:
+    """Return a text as the functions of `remarks_worded` word it."""
+    return _WORDING.get()(text)
+
+
 def remark(text: str) -> None:
     """Print one line to standard error, beside results; as `say` does."""
-    print(one_line(_WORDING.get()(text)), file=sys.stderr, flush=True)
+    print(one_line(worded(text)), file=sys.stderr, flush=True)

@@ -38,6 +38,7 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account, accounts, accounts_told
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -124,11 +125,16 @@ def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterabl
     cleaning = WHITE_SPACE_ONLY
     if not given.tokenized:
         cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
-    lines = (text for part in read_cleaned(Path(given.text), cleaning) for text in part)
-    return (
-        CutDocument(place, None, cut_sentences(text, given.whole))
-        for place, text in enumerate(lines)
-    )
+    return _units_of_text(Path(given.text), cleaning, given.whole)
+
+
+def _units_of_text(path: Path, cleaning: Preprocessing, whole: bool) -> Iterator[CutDocument]:
+    account = Account(path, "documents")
+    lines = (text for part in read_cleaned(path, cleaning, account=account) for text in part)
+    for place, text in enumerate(lines):
+        cut = cut_sentences(text, whole)
+        account.left_out[NO_TOKEN] += not cut
+        yield CutDocument(place, None, cut)
 
 
 def _score(scorer: Scorer, units: Iterable[CutDocument]) -> ScoredSentences:
@@ -172,7 +178,8 @@ def main() -> None:
     options = parse_options(PartitionOptions, given.options, "options")
     model, vocabulary, description = _load_scored(given)
     proposal = _load_proposal(given, options, vocabulary)
-    held = _score(SentenceScorer(model, vocabulary), _units(given, description))
+    with accounts_told() as read:
+        held = _score(SentenceScorer(model, vocabulary), _units(given, description))
     name = Path(given.proposal[0]).name if given.proposal else UNIFORM
     purpose = f"contrastive/partition/{given.name}/{name}"
     wanted = np.unique(held.lengths)
@@ -194,9 +201,11 @@ def main() -> None:
         remark(line)
     summary |= {"model": given.name, "proposal": name, "particles": options.particles}
     summary |= {"uniform": proposal.uniform, "record": finished(record)}
-    summary["proposal_perplexity_given_length"] = _perplexity_of_proposal(
-        proposal, vocabulary, _units(given, description), summary["words"]
-    )
+    with accounts():
+        summary["proposal_perplexity_given_length"] = _perplexity_of_proposal(
+            proposal, vocabulary, _units(given, description), summary["words"]
+        )
+    summary["files"] = read
     if given.summary:
         write_json(given.summary, summary)
     else:

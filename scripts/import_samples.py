@@ -9,8 +9,8 @@ from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
+from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import content_hash, run_record
 
 
@@ -34,8 +34,8 @@ def main() -> None:
     )
     source, output = Path(options.input), Path(options.output)
     field = options.field[0] if options.field else None
-    found = import_texts(source, options.format, preprocessing, output, record, field=field)
-    remark(f"{found.kept:,} documents; {found.empty:,} without a token were left out")
+    with accounts_told():
+        import_texts(source, options.format, preprocessing, output, record, field=field)
 
 
 if __name__ == "__main__":

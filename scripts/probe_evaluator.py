@@ -25,6 +25,7 @@ from beyond_perplexity.semantics.human_pairs import read_scored_pairs
 from beyond_perplexity.semantics.opening import open_evaluator, set_threads
 from beyond_perplexity.semantics.partners import find_partners
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
+from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 
@@ -111,7 +112,8 @@ def main() -> None:
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     record = run_record("scripts/probe_evaluator.py", flags, seed=given.seed)
     _probe(given, evaluator, record)
-    _ask_people(given, evaluator, record)
+    with accounts_told():
+        _ask_people(given, evaluator, record)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.contract import find_evaluator
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.storage.accounts import accounts_told
 
 
 def main() -> None:
@@ -45,7 +46,8 @@ def main() -> None:
     fit = resolve_name(row.fit)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(given["threads"])
-    fit(EvaluatorJob(**given))
+    with accounts_told():
+        fit(EvaluatorJob(**given))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from beyond_perplexity.auditing.audit import audit_subject
@@ -14,6 +14,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.rosetta.numbers import PrintedNumber
 from beyond_perplexity.rosetta.speech import Speech
 from beyond_perplexity.rosetta.translation import translate
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -38,10 +39,13 @@ def audit_texts(
         held = held_in_memory(model, vocabulary)
     else:
         held = load_audited(model, device, precision)
-    sample = sample_texts(held.read(path, field), documents, seed)
+    account = Account(path, "documents")
+    texts: Iterable[str] = held.read(path, field, account)
+    texts = list(texts) if rosetta else texts
+    sample = sample_texts(texts, documents, seed)
     subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
     findings = audit_subject(subject, check)
-    if not rosetta:
+    if not isinstance(texts, list):
+        account.left_out["not drawn for the checks"] = account.used - len(sample)
         return findings, []
-    whole = list(held.read(path, field))
-    return findings, translate(Speech(held.model, held.vocabulary, whole, held.kind))
+    return findings, translate(Speech(held.model, held.vocabulary, texts, held.kind))

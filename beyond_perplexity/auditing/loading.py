@@ -16,6 +16,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.opening import open_scorer
 from beyond_perplexity.scoring.documents import TextKind
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
 
 
@@ -39,10 +40,12 @@ class AuditedModel(NamedTuple):
         """Which string is scored."""
         return "cleaned" if self.cleaning else "raw"
 
-    def read(self, path: str | Path, field: str | None = None) -> Iterator[str]:
+    def read(self, path: Path, field: str | None, account: Account) -> Iterator[str]:
         """Stream the documents of a file as the model reads them; empty ones are left out."""
-        for batch in read_cleaned(Path(path), self.cleaning, field=field):
-            yield from (text for text in batch if text.strip())
+        for batch in read_cleaned(path, self.cleaning, field=field, account=account):
+            filled = [text for text in batch if text.strip()]
+            account.left_out[NO_TOKEN] += len(batch) - len(filled)
+            yield from filled
 
 
 def load_audited(

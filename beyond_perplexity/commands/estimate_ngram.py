@@ -15,6 +15,7 @@ from beyond_perplexity.ngrams.counts import count_parts, extend_words
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
 from beyond_perplexity.ngrams.sentence_files import read_sentences
 from beyond_perplexity.ngrams.text import UnknownRule, WordIds
+from beyond_perplexity.storage.accounts import accounts_told
 
 NOTES = """The text is read as it is: a sentence a line, words joined by blanks; nothing is cleaned,
 lower-cased or tokenized. Standard output is a JSON object with the number of n-grams and the
@@ -63,11 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _read_options(arguments)
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)
-    counts = count_parts(read_sentences(options.text, ids, field=options.field), options.order)
+    with accounts_told() as read:
+        counts = count_parts(read_sentences(options.text, ids, field=options.field), options.order)
     if counts is None:
         raise InputError(f"{options.text[0]}: holds no sentence; give a text with words")
     found = estimate_backoff(extend_words(counts, ids.size), prune=options.prune)
     write_arpa(options.arpa, found.model, ids.words)
-    summary = {"n_counts": found.model.n_counts, "discounts": found.discounts}
+    summary = {"n_counts": found.model.n_counts, "discounts": found.discounts, "files": read}
     json.dump(summary, sys.stdout, indent=2)
     say()

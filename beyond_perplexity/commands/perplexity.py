@@ -108,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         given["per_document"] = given["per_document"] or False
         score, text = for_command(perplexity), given.pop("text")
-        summary = score(model or arpa, text, arpa=bool(arpa), **given).summary
+        found = score(model or arpa, text, arpa=bool(arpa), **given)
+        summary = {**found.summary, "files": found.files}
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     say()
 
@@ -118,6 +119,9 @@ def _summarize(options: argparse.Namespace) -> object:
     from beyond_perplexity.ngrams.arpa_reader import read_arpa
     from beyond_perplexity.ngrams.summary import summarize_arpa
     from beyond_perplexity.ngrams.text import UnknownRule
+    from beyond_perplexity.storage.accounts import accounts_told
 
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
-    return summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
+    with accounts_told() as read:
+        found = summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
+    return {**found, "files": read}

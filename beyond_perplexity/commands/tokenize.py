@@ -16,6 +16,7 @@ from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.corpus.moses import CHUNK, LANGUAGES
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import Account, accounts_told
 
 STEPS = {
     "replace_unicode_punctuation": "ASCII for full-width and typographic punctuation",
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process by default.
     """
     preprocessing = _parse_arguments(arguments)
-    lines = _decoded(sys.stdin.buffer)
-    while batch := list(islice(lines, CHUNK)):
-        sys.stdout.buffer.write("".join(f"{t}\n" for t in preprocessing.apply(batch)).encode())
+    with accounts_told():
+        account = Account("stdin", "lines")
+        lines = _decoded(sys.stdin.buffer)
+        while batch := list(islice(lines, CHUNK)):
+            sys.stdout.buffer.write("".join(f"{t}\n" for t in preprocessing.apply(batch)).encode())
+            account.read += len(batch)
+        account.close(None if sys.stdin.buffer.read(1) else account.read)

@@ -19,11 +19,11 @@ import pyarrow as pa
 from scipy.special import ndtri
 
 from beyond_perplexity.contrastive.entropy import entropy_of, few_groups
-from beyond_perplexity.corpus.external import StrictProblems, check_file
-from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
+from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.json_text import parse_object
 from beyond_perplexity.tendencies.notes import joined_facts
 
@@ -77,11 +77,11 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
 
 
 def _read_file(path: Path) -> Iterator[SentencePair]:
-    check_file(path)
+    account = Account(path, "lines")
     own = path.name.split(".")[0]
-    lines = (found for found in read_lines(path, StrictProblems(False)) if found[1].strip())
+    lines = read_filled_lines(path, account)
     as_json = any(suffix.lower() in _JSON for suffix in path.suffixes)
-    rows = _json_rows(path, lines) if as_json else _tsv_rows(path, lines)
+    rows = _json_rows(path, lines) if as_json else _tsv_rows(path, lines, account)
     for place, row in rows:
         names = next((pair for pair in SIDES if set(pair) <= row.keys()), None)
         if names is None:
@@ -104,12 +104,15 @@ def _json_rows(
         yield place, parse_object(line, f"{place}:", "give an object with both sentences")
 
 
-def _tsv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tsv_rows(
+    path: Path, lines: Iterable[tuple[int, str]], account: Account
+) -> Iterator[tuple[str, dict[str, Any]]]:
     header: list[str] = []
     for number, line in lines:
         fields = line.rstrip("\r\n").split("\t")
         if not header:
             header = [name.strip() for name in fields]
+            account.left_out[NAMES] = 1
             if not any(set(pair) <= set(header) for pair in SIDES):
                 raise InputError(
                     f"{path}: line {number}: the columns are {', '.join(header)[:80]!r}; a file of "

@@ -12,7 +12,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import Problems, Record
+from beyond_perplexity.corpus.readers import (
+    NumberedLine,
+    Problems,
+    Record,
+    close_account,
+    read_lines,
+)
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.corpus.suffixes import (
     AUTOMATIC,
@@ -23,6 +29,7 @@ from beyond_perplexity.corpus.suffixes import (
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.storage.accounts import EMPTY_LINE, NO_TOKEN, Account
 from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.shards import ShardWriter
@@ -84,6 +91,7 @@ def read_cleaned(
     preprocessing: Preprocessing | None,
     kind: str = AUTOMATIC,
     field: str | None = None,
+    account: Account | None = None,
 ) -> Iterator[list[str]]:
     """Stream the documents of a file as tokens joined by one blank, or as they are.
 
@@ -97,6 +105,8 @@ def read_cleaned(
         One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
     field : str, optional
         The field or column of the texts; without it ``text``.
+    account : Account, optional
+        Where what is read is counted; whoever leaves some of it out says so there.
 
     Yields
     ------
@@ -108,7 +118,7 @@ def read_cleaned(
     InputError
         When the file cannot be read; names the file, and the line where it can.
     """
-    for records in read_records(path, kind, field=field):
+    for records in read_records(path, kind, field=field, account=account):
         if preprocessing:
             yield preprocessing.apply([record.text for record in records])
         else:
@@ -120,12 +130,13 @@ def read_grouped(
     preprocessing: Preprocessing | None,
     groups: GroupField,
     field: str | None = None,
+    account: Account | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """Stream the documents of a file as `read_cleaned` does, each with its group.
 
     Parameters
     ----------
-    path, preprocessing
+    path, preprocessing, account
         As for `read_cleaned`.
     groups : GroupField
         Where the group of a document stands; lines of text have none.
@@ -142,7 +153,7 @@ def read_grouped(
         When the file cannot be read, or just some of its documents have a group.
     """
     check_grouped(path, groups)
-    for records in read_records(path, groups=groups, field=field):
+    for records in read_records(path, groups=groups, field=field, account=account):
         texts = [record.text if preprocessing else record.as_it_is for record in records]
         cleaned = preprocessing.apply(texts) if preprocessing else texts
         yield from zip(cleaned, (record.group for record in records), strict=True)
@@ -160,6 +171,7 @@ def read_records(
     *,
     groups: GroupField | None = None,
     field: str | None = None,
+    account: Account | None = None,
 ) -> Iterator[list[Record]]:
     """Stream the documents of a file as it gives them, in batches; see `read_cleaned`."""
     check_file(path)
@@ -168,15 +180,40 @@ def read_records(
     named = {"field": field} if row.named_fields else {}
     if groups and row.named_fields:
         named["group_key"] = groups.name
-    records = row.load()(path, StrictProblems(skip=False), **named)
-    records = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
-    checked = _checked(records, groups) if groups else records
-    batch = list(islice(checked, BATCH))
-    if batch and not row.named_fields:
-        _warn_of_objects(path, batch[0].text)
-    while batch:
+    account, problems = account or Account(path, "documents"), StrictProblems(skip=False)
+    records = _to_the_end(row.load()(path, problems, **named), problems)
+    bar = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
+    # Once: each iterator of a tqdm closes what it reads when it is let go.
+    stream = iter(_checked(bar, groups) if groups else bar)
+    while batch := list(islice(stream, BATCH)):
+        if not account.read and not row.named_fields:
+            _warn_of_objects(path, batch[0].text)
+        account.read += len(batch)
         yield batch
-        batch = list(islice(checked, BATCH))
+    close_account(account, problems)
+
+
+def _to_the_end(records: Iterable[Record], problems: Problems) -> Iterator[Record]:
+    """Pass records on, and count them at their end where their reader does not."""
+    count = 0
+    for record in records:
+        count += 1
+        yield record
+    if problems.held is None:
+        problems.held = count
+
+
+def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:
+    """Give the lines of a file that are not blank, strictly read; see `readers.read_lines`."""
+    check_file(path)
+    problems = StrictProblems(skip=False)
+    for number, line in read_lines(path, problems):
+        if line.strip():
+            account.read += 1
+            yield number, line
+        else:
+            problems.skips.add(EMPTY_LINE, str(number))
+    close_account(account, problems)
 
 
 def _warn_of_objects(path: Path, first: str) -> None:
@@ -244,8 +281,9 @@ def import_texts(
         When the file cannot be read, or has no token.
     """
     kept = empty = short = 0
+    account = Account(path, "documents")
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
-        for records in read_records(path, kind, groups=groups, field=field):
+        for records in read_records(path, kind, groups=groups, field=field, account=account):
             cleaned = preprocessing.apply([record.text for record in records])
             lengths = [text.count(" ") + 1 if text else 0 for text in cleaned]
             chosen = [n > 0 and n >= minimum_tokens for n in lengths]
@@ -258,6 +296,8 @@ def import_texts(
         if kept == 0:
             least = f"{minimum_tokens} tokens" if short else "a token"
             raise InputError(f"{path}: has no document with {least} in it")
+        account.left_out[NO_TOKEN] = empty
+        account.left_out[f"fewer than {minimum_tokens:,} tokens"] = short
     return Imported(kept, empty, short)
 
 

@@ -32,10 +32,11 @@ from beyond_perplexity.corpus.markup_limits import MarkupError
 from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
 from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
-from beyond_perplexity.corpus.readers import Problems, Record, Skips, resolve_path
+from beyond_perplexity.corpus.readers import Problems, Record, Skips, close_account, resolve_path
 from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import Account
 
 BATCH_ITEMS = 1000
 BATCH_CHARACTERS = 1 << 18
@@ -255,8 +256,13 @@ def _items(
                 yield document, split, frozenset()
         else:
             named = {"field": options.source.field} if row.named_fields else {}
-            for record in row.load()(path, problems, **named):
+            own, account = Problems(problems.skip), Account(path, "documents")
+            for record in row.load()(path, own, **named):
+                account.read += 1
                 yield record, split, frozenset()
+            if own.held is not None:  # as of all but a damaged archive, which is among the skips
+                close_account(account, own)
+            problems.skips.merge(own.skips)
 
 
 def _characters(item: Item) -> int:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.inputs import DamagedError, check_input, open_input
+from beyond_perplexity.storage.accounts import Account
+from beyond_perplexity.storage.inputs import DamagedError, check_input, count_lines, open_input
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
@@ -79,10 +80,14 @@ class Problems:
         Whether to skip (``on_error: skip``) instead of raising.
     skips : Skips
         Where skips are counted.
+    held : int or None
+        Lines, by their bytes, or rows, by their metadata, of the files that were read to their end;
+        None: a reader does not say.
     """
 
     skip: bool
     skips: Skips = field(default_factory=Skips)
+    held: int | None = None
 
     def report(self, reason: str, place: str, detail: str) -> None:
         """Raise an `InputError` about this place, or count it when skipping.
@@ -96,6 +101,19 @@ class Problems:
             advice = "repair the input, or set source.on_error to skip"
             raise InputError(f"{place}: {reason} ({detail}); {advice}")
         self.skips.add(reason, place)
+
+
+def close_account(account: Account, problems: Problems) -> None:
+    """Close the account of a file that a reader of this package read.
+
+    Raises
+    ------
+    InputError
+        When not all of it was read.
+    """
+    account.left_out.update(problems.skips.counts)
+    account.read += problems.skips.counts.total()
+    account.close(problems.held)
 
 
 @dataclass(frozen=True)
@@ -174,6 +192,7 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
         with open_input(path) as file:
             while chunk := file.read1(CHUNK_BYTES):
                 yield chunk
+            problems.held = (problems.held or 0) + count_lines(file)
     except DamagedError as error:
         problems.report(error.reason, error.place, error.detail)
 

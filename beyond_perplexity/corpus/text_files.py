@@ -16,6 +16,7 @@ from beyond_perplexity.corpus.readers import (
     read_lines,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import EMPTY_LINE
 from beyond_perplexity.storage.inputs import DamagedError
 from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, has_twice, parse_json
 from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
@@ -127,7 +128,7 @@ def read_jsonl(
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
-            problems.skips.add("empty line", place)
+            problems.skips.add(EMPTY_LINE, place)
             continue
         try:
             found = parse_json(line)
@@ -202,6 +203,7 @@ def read_parquet(
                     else:
                         yield record
                 row += batch.num_rows
+            problems.held = (problems.held or 0) + file.metadata.num_rows
     except DamagedError as error:
         problems.report(error.reason, f"{path}: row {row}", error.detail)
 

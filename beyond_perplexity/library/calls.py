@@ -22,9 +22,11 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remarks_worded
+from beyond_perplexity.library.result import Result
+from beyond_perplexity.storage.accounts import accounts, tell
 
 _P = ParamSpec("_P")
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=Result)
 
 # Lines of a shell that a message tells to run stay as they are.
 _FLAG = re.compile(r"(?P<shell>(?:python -m|snakemake|pip) .*)|--(?P<flag>[a-z]+(?:-[a-z]+)*)")
@@ -69,7 +71,15 @@ def library_function(
             bound.apply_defaults()
             for one in unused(bound.arguments):
                 _refuse(one, bound)
-            return function(*bound.args, **bound.kwargs)
+            with accounts() as read:
+                found = function(*bound.args, **bound.kwargs)
+            found.files = read
+            return found
+
+        def told(*given: _P.args, **named: _P.kwargs) -> _T:
+            found = checked(*given, **named)
+            tell(found.files)
+            return found
 
         @wraps(function)
         def called(*given: _P.args, **named: _P.kwargs) -> _T:
@@ -80,7 +90,7 @@ def library_function(
                 error.args = (_by_keyword(signature, str(error)),)
                 raise
 
-        _FOR_COMMANDS[called] = checked
+        _FOR_COMMANDS[called] = told
         return called
 
     return decorate

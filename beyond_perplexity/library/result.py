@@ -43,6 +43,9 @@ class Result:
     ----------
     name, summary
         As above.
+    files : list of dict
+        Of each file or argument that was read: how much was read, left out by reason, and used;
+        see `storage.accounts.Account.to_json`.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Result:
     ) -> None:
         self.name, self._text = name, text
         self.summary = dict(summary or {})
+        self.files: list[dict[str, Any]] = []
         self._table = table
         self._tables, self._figures = dict(tables or {}), dict(figures or {})
 
@@ -124,17 +128,18 @@ class Result:
         return figure
 
     def to_json(self) -> str:
-        """Return the summary and the main table as a JSON object.
+        """Return the summary, what was read and the main table as a JSON object.
 
         Numbers are in full precision; NaN and infinities, which JSON does not know, are null.
 
         Returns
         -------
         str
-            With the keys ``name``, ``version``, ``summary`` and ``table``, a list of rows.
+            With the keys ``name``, ``version``, ``summary``, ``files`` and ``table``, a list of
+            rows.
         """
         rows = self._frame.to_dict("records")
-        held = {"summary": self.summary, "table": rows}
+        held = {"summary": self.summary, "files": self.files, "table": rows}
         found = {"name": self.name, "version": __version__, **_json_safe(held)}
         text = json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2)
         return text.encode("utf-8", "backslashreplace").decode()  # half a pair as JSON escapes it

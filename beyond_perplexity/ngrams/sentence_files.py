@@ -21,6 +21,7 @@ from beyond_perplexity.ngrams.text import (
     check_utf8,
     read_line_blocks,
 )
+from beyond_perplexity.storage.accounts import EMPTY_LINE, Account
 from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK
 
 
@@ -55,12 +56,12 @@ def _record_line(record: Record, reserved: set[bytes]) -> bytes:
 
 
 def _record_blocks(
-    path: Path, size: int, field: str | None, reserved: set[bytes]
+    path: Path, size: int, field: str | None, reserved: set[bytes], account: Account
 ) -> Iterator[tuple[int, bytes]]:
     """Give blocks of lines, a record each, as `read_line_blocks` does; none has a reserved word."""
     waiting: list[bytes] = []
     held = first = count = 0
-    for records in read_records(path, field=field):
+    for records in read_records(path, field=field, account=account):
         for record in records:
             line = _record_line(record, reserved)
             waiting.append(line + b"\n")
@@ -75,14 +76,27 @@ def _record_blocks(
 
 def _blocks(
     path: str | os.PathLike[str], size: int, field: str | None, reserved: set[bytes]
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, bytes, Iterator[list[bytes]]]]:
+    """Give the number of a block's first line, the block, and the words of its sentences."""
     check_field(Path(path), field)
+    account = Account(path, "sentences")
     if has_named_fields(Path(path)):
-        yield from _record_blocks(Path(path), size, field, reserved)
+        for number, block in _record_blocks(Path(path), size, field, reserved, account):
+            yield number, block, _split(block, account, counts=False)
         return
-    for number, block in read_line_blocks(path, size):
+    for number, block in read_line_blocks(path, size, account):
         check_utf8(path, number, block)
-        yield number, block
+        yield number, block, _split(block, account, counts=True)
+
+
+def _split(block: bytes, account: Account, *, counts: bool) -> Iterator[list[bytes]]:
+    """Split the lines of a block into words; those that are empty are left out."""
+    for line in block.removesuffix(b"\n").split(b"\n"):
+        account.read += counts
+        if words := line.split():
+            yield words
+        else:
+            account.left_out[EMPTY_LINE] += 1
 
 
 def read_sentences(
@@ -116,9 +130,9 @@ def read_sentences(
     """
     find: Any = ids.__getitem__
     for path in paths:
-        for number, block in _blocks(path, size, field, ids.reserved):
+        for number, block, sentences in _blocks(path, size, field, ids.reserved):
             tokens = array("q")
-            for words in filter(None, map(bytes.split, block.split(b"\n"))):
+            for words in sentences:
                 tokens.append(BOS)
                 tokens.extend(map(find, words))
                 tokens.append(EOS)
@@ -148,8 +162,8 @@ def read_sentence_texts(
     """
     reserved = WordIds([], rule, grows=False).reserved
     for path in paths:
-        for number, block in _blocks(path, READ_BYTES, field, reserved):
-            for words in filter(None, map(bytes.split, block.split(b"\n"))):
+        for number, block, sentences in _blocks(path, READ_BYTES, field, reserved):
+            for words in sentences:
                 if not reserved.isdisjoint(words):
                     raise _refuse_block(path, number, block, reserved)
                 yield _sentence(words, rule)
@@ -182,10 +196,13 @@ def read_grouped_sentences(
         yield from ((text, None) for text in read_sentence_texts([path], rule, field))
         return
     reserved = WordIds([], rule, grows=False).reserved
-    for records in read_records(path, groups=groups, field=field):
+    account = Account(path, "sentences")
+    for records in read_records(path, groups=groups, field=field, account=account):
         for record in records:
             if words := _record_line(record, reserved).split():
                 yield _sentence(words, rule), record.group
+            else:
+                account.left_out[EMPTY_LINE] += 1
 
 
 def _sentence(words: Sequence[bytes], rule: UnknownRule) -> str:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.inputs import DamagedError, open_input
+from beyond_perplexity.storage.accounts import Account
+from beyond_perplexity.storage.inputs import DamagedError, count_lines, open_input
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK
 
 READ_BYTES = 1 << 24
@@ -105,7 +106,7 @@ def _count_lines(path: str | os.PathLike[str]) -> int:
 
 
 def read_line_blocks(
-    path: str | os.PathLike[str], size: int = READ_BYTES
+    path: str | os.PathLike[str], size: int = READ_BYTES, account: Account | None = None
 ) -> Iterator[tuple[int, bytes]]:
     """Read a file in blocks of whole lines.
 
@@ -115,6 +116,8 @@ def read_line_blocks(
         Plain or packed; see `inputs.open_input`.
     size : int
         Bytes of a block, about.
+    account : Account, optional
+        Closed at the end, when whoever takes the blocks has counted their lines there.
 
     Yields
     ------
@@ -146,9 +149,11 @@ def read_line_blocks(
                 )
             block += rest
             if not block:
-                return
+                break
             yield number, block
             number += block.count(b"\n")
+        if account:
+            account.close(count_lines(file))
 
 
 def check_utf8(path: str | os.PathLike[str], number: int, block: bytes) -> None:

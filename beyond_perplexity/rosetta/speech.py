@@ -127,7 +127,8 @@ class Speech:
     def score(self, windows: Iterator[ScoreWindow]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number of the document of each window, and ln p of its counted predictions."""
         rows = max(1, POSITIONS // self.context)
-        while batch := list(islice(windows, rows)):
+        stream = iter(windows)
+        while batch := list(islice(stream, rows)):
             found = score_windows(self.plain, batch)
             for window, scores in zip(batch, found, strict=True):
                 yield window.document, scores

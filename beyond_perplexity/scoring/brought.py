@@ -28,6 +28,7 @@ from beyond_perplexity.scoring.documents import DocumentRow, ScoredText, TextKin
 from beyond_perplexity.scoring.special_tokens import SpecialReading, require_special
 from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
 from beyond_perplexity.scoring.summary import measure
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary, Vocabulary
@@ -144,6 +145,19 @@ def _groups(options: ScoringOptions) -> GroupField:
     return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
 
 
+def _read_texts(
+    options: ScoringOptions, cleaning: Preprocessing | None, groups: GroupField
+) -> Iterator[ScoredText]:
+    path = Path(options.text)
+    account = Account(path, "documents")
+    documents = read_grouped(path, cleaning, groups, options.field, account)
+    for place, (text, group) in enumerate(documents):
+        if text.strip():
+            yield ScoredText(place, text, group)
+        else:
+            account.left_out[NO_TOKEN] += 1
+
+
 def _load_folder(options: ScoringOptions) -> _Scoring:
     model, opened = open_scorer(options.model, options.device)
     vocabulary = opened.vocabulary
@@ -151,8 +165,7 @@ def _load_folder(options: ScoringOptions) -> _Scoring:
         model, vocabulary = require_special(model, vocabulary)
     cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
     groups = _groups(options)
-    documents = enumerate(read_grouped(Path(options.text), cleaning, groups, options.field))
-    texts = (ScoredText(place, text, group) for place, (text, group) in documents if text.strip())
+    texts = _read_texts(options, cleaning, groups)
     found = None if is_foreign(options.model) else find_speller(options.model, vocabulary)
     speller = options.speller or found
     kind: TextKind = "cleaned" if cleaning else "raw"

@@ -225,6 +225,7 @@ def read_scores(path: str) -> list[FileScores]:
     count = len(columns["bytes"])
     if not count:
         raise InputError(f"{path}: has no rows; score a text with documents in it")
+    file.count_read(count)
     likelihood = columns.pop("log_likelihood")
     likelihood = columns.pop(_SPELLED, likelihood)
     held = {name: _read_keys(file, name) for name in _KEYS if name in file.names}

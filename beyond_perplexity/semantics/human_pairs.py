@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from beyond_perplexity.corpus.external import StrictProblems, check_file
-from beyond_perplexity.corpus.readers import read_lines
+from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import NAMES, Account
 
 
 class ScoredPair(NamedTuple):
@@ -40,17 +40,16 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
         no finite number; names the line.
     """
     path = Path(path)
-    check_file(path)
+    account = Account(path, "lines")
     names: list[str] = []
     tabs, column, pairs = False, 0, 0
-    for number, line in read_lines(path, StrictProblems(False)):
-        if not line.strip():
-            continue
+    for number, line in read_filled_lines(path, account):
         place = f"{path}: line {number}"
         if not names:
             tabs = "\t" in line
             names = [name.strip() for name in _fields(line, tabs, place)]
             column = _gold_column(names, gold, place)
+            account.left_out[NAMES] = 1
             continue
         fields = _fields(line, tabs, place)
         if len(fields) != len(names):

@@ -133,7 +133,8 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path, self._file = path, file
-        self._position = 0
+        self._position = self._breaks = 0
+        self._in_line = False
         self._source = _unpack(path, file)
 
     @property
@@ -155,7 +156,15 @@ class _Unpacked(io.RawIOBase):
             raise DamagedError(place, "truncated or damaged archive", said(error)) from error
         buffer[: len(data)] = data
         self._position += len(data)
+        self._breaks += data.count(b"\n")
+        if data:
+            self._in_line = not data.endswith(b"\n")
         return len(data)
+
+    @property
+    def lines(self) -> int:
+        """How many lines have been unpacked so far; the last may have no line feed."""
+        return self._breaks + self._in_line
 
     def close(self) -> None:
         self._file.close()
@@ -219,6 +228,11 @@ def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.Buffe
 def is_packed(file: io.BufferedReader) -> bool:
     """Tell whether a file of `open_input` is unpacked as it is read."""
     return isinstance(file.raw, _Unpacked) and file.raw.packed
+
+
+def count_lines(file: io.BufferedReader) -> int:
+    """Count by their bytes the lines that have been read of a file of `open_input`."""
+    return file.raw.lines if isinstance(file.raw, _Unpacked) else 0
 
 
 def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, unreadable
 from beyond_perplexity.storage.parquet_files import ParquetInput
 
@@ -146,6 +147,28 @@ class TableFile:
         row = re.search(r"Row #(\d+): ", text) if self._csv else None
         place = self.place(int(row[1]) - 2) if row else str(self.path)
         return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")
+
+    def count_read(self, rows: int) -> None:
+        """Account for all rows of the file, of which a reader passed so many on.
+
+        Raises
+        ------
+        InputError
+            When it has others.
+        """
+        account = Account(self.path, "rows")
+        account.read = rows
+        account.close(self._lines_of_rows(rows) if self._csv else sum(self._group_rows))
+
+    def _lines_of_rows(self, rows: int) -> int:
+        """Count the lines of a CSV file that are rows; with quotes, a row may have several."""
+        count = -1
+        with self._open() as file:
+            for line in file:
+                if b'"' in line:
+                    return rows
+                count += bool(line.strip(b"\r\n"))
+        return count
 
     def require(self, names: Sequence[str], what: str) -> None:
         """Raise `InputError` unless the file has the columns."""

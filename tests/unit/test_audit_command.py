@@ -109,7 +109,7 @@ def test_the_function_takes_texts_in_any_form(counted, text):
     forms = [text, TEXTS, iter(TEXTS), pd.DataFrame({"text": TEXTS}), pa.table({"text": TEXTS})]
     found = [beyond_perplexity.audit(counted, form, check=names, rosetta=True) for form in forms]
     assert all(one.sound for one in found)
-    assert len({one.to_json() for one in found}) == 1
+    assert len({one.to_json().replace(str(text), "texts") for one in found}) == 1
     first = found[0]
     assert first.table["check"].tolist() == names
     assert set(first.table_of("rosetta")["program"]) == set(PROGRAMS)

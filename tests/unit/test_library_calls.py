@@ -266,7 +266,7 @@ def test_groups_of_an_arpa_files_sentences_widen_what_is_independent(given, tmp_
     path = tmp_path / "t.parquet"
     pd.DataFrame({"text": TEXTS, "page": groups}).to_parquet(path)
     file = beyond_perplexity.perplexity(given["arpa"], path, group_column="page", device="cpu")
-    assert file.to_json() == beside.to_json()
+    assert file.to_json().replace(str(path), "texts") == beside.to_json()
     without = beyond_perplexity.perplexity(given["arpa"], TEXTS, device="cpu")
     assert without.table["perplexity"].tolist() == beside.table["perplexity"].tolist()
     path = tmp_path / "t.txt"

@@ -54,6 +54,7 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     flags = ["--model", str(folder), "--text", str(path), "--tokenized", "--device", "cpu"]
     perplexity_command.main([*flags, "--per-document", str(rows)])
     printed = json.loads(capsys.readouterr().out)
+    assert [(one["read"], one["used"]) for one in printed.pop("files")] == [(4, 4)]
     for given in (
         TEXTS,
         iter(TEXTS),

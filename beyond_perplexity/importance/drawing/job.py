@@ -59,7 +59,7 @@ def _of_the_corpus(
     given: argparse.Namespace, pair: Pair, words: Vocabulary, places: range
 ) -> list[Instance]:
     """Take a block of instances of the split that the flags name."""
-    split = pair.model.instances(CorpusFiles.of(given.corpus), given.split, words)
+    split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
     one = list(islice(split, 1))
     if not one:
         raise InputError(

@@ -44,12 +44,15 @@ class LogQFiles:
         for file in map(TableFile, paths):
             file.require(list(self._columns), "files of log q")
             _check_labels(file, labels)
+            rows = 0
             for group in range(file.n_groups):
                 keys = [batch.columns["instance_id"] for batch in file.batches(_KEYS, group)]
                 held = np.concatenate([*keys, np.empty(0, np.int64)])
+                rows += len(held)
                 if len(held):
                     self._groups.append((file, group))
                     ranges.append((held.min(), held.max()))
+            file.count_read(rows)
         self._ranges = np.array(ranges, np.int64).reshape(-1, 2)  # instances of each group
 
     def gather(

@@ -86,17 +86,20 @@ def read_beside(
         file = TableFile(path)
         file.require(list(columns), f"files of {what}")
         check_pair(path, reader)
+        rows = 0
         for group in range(file.n_groups):
             for batch in file.batches(columns, group):
                 for name in SCORES & columns.keys():
                     file.check_log_p(batch, name)
                 ids = batch.columns["instance_id"]
+                rows += len(ids)
                 wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
                 file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
                 differs = batch.columns["n_tokens"] != wanted
                 file.check(batch, "n_tokens", differs, "the same as in the log weights")
                 for name, column in batch.columns.items():
                     parts[name].append(column)
+        file.count_read(rows)
     if not any(map(len, parts["instance_id"])):
         raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
     return {name: np.concatenate(pieces) for name, pieces in parts.items()}

@@ -138,15 +138,18 @@ class WeightReader:
         known: dict[int, list[int]] = {}
         counts: dict[int, list[int]] = {}
         for shard in self._shards:
+            rows = 0
             for group in range(shard.file.n_groups):
                 low, high = np.iinfo(np.int64).max, np.iinfo(np.int64).min
                 for batch in shard.file.batches(self._names, group):
                     if not len(batch.columns["instance_id"]):
                         continue
+                    rows += len(batch.columns["instance_id"])
                     low = min(low, int(batch.columns["instance_id"].min()))
                     high = max(high, int(batch.columns["instance_id"].max()))
                     self._count(shard, batch, known, counts)
                 shard.ranges.append((low, high))
+            shard.file.count_read(rows)
         if not known:
             raise InputError(f"{self._shards[0].file.path}: there are no rows; give some samples")
         if sum(numbers[0] for numbers in known.values()) > LARGEST_NUMBER:

@@ -44,6 +44,7 @@ from beyond_perplexity.semantics.evaluators.sentence_sources import (
 )
 from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
 from beyond_perplexity.semantics.evaluators.vectors import load_table
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
 
@@ -195,10 +196,11 @@ def _is_watched(seed: int, pair: LabelledTexts) -> bool:
 
 def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:
     """Read pairs with a label, and clean their texts."""
-    pairs = (
-        pair for pair in read_labelled_texts(path, columns, True) if pair.label not in NO_LABEL
-    )
-    while held := list(islice(pairs, _BATCH)):
+    account = Account(path, "pairs")
+    stream = read_labelled_texts(path, columns, True, account)
+    while read := list(islice(stream, _BATCH)):
+        held = [pair for pair in read if pair.label not in NO_LABEL]
+        account.left_out["without a label"] += len(read) - len(held)
         texts = cleaning.apply([text for pair in held for text in (pair.first, pair.second)])
         for pair, first, second in zip(held, texts[::2], texts[1::2], strict=True):
             yield pair._replace(first=first, second=second)

@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import PACKED, open_input
 from beyond_perplexity.storage.json_text import parse_object
 
@@ -54,7 +55,7 @@ class PairColumns(NamedTuple):
 
 
 def read_labelled_texts(
-    path: str | Path, columns: PairColumns, labelled: bool
+    path: str | Path, columns: PairColumns, labelled: bool, account: Account | None = None
 ) -> Iterator[LabelledTexts]:
     """Read pairs of texts.
 
@@ -68,6 +69,8 @@ def read_labelled_texts(
     columns : PairColumns
     labelled : bool
         Labels are read; where no name says which, the third column of a table holds them.
+    account : Account, optional
+        Where pairs are counted.
 
     Raises
     ------
@@ -84,11 +87,12 @@ def read_labelled_texts(
         else:
             rows = _csv_rows(path, file) if name.endswith(".csv") else _tab_rows(path, file)
             found = _from_rows(path, rows, columns, labelled)
-        count = 0
+        account = account or Account(path, "pairs")
         for pair in found:
-            count += 1
+            account.read += 1
             yield pair
-    if not count:
+        account.close(None if file.read(1) else account.read)
+    if not account.read:
         raise InputError(f"{path}: holds no pair of texts")
 
 

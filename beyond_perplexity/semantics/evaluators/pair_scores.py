@@ -63,7 +63,8 @@ def score_text_pairs(
         Of a block of pairs; NaN where a score is undefined, or people gave none.
 
     """
-    while block := list(islice(pairs, BLOCK_OF_PAIRS)):
+    stream = iter(pairs)
+    while block := list(islice(stream, BLOCK_OF_PAIRS)):
         texts = [text for pair in block for text in (pair.first, pair.second)]
         if not tokenized:
             texts = clean_texts(evaluator, texts)

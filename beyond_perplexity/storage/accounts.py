@@ -1,0 +1,124 @@
+"""What was read of the files of users: how much, what was left out and why, what was used.
+
+A reader opens an account, counts what it passes on, and closes the account at the end of the file:
+what was read must then be what the file holds, by its own bytes or metadata.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import remark, worded
+
+NO_TOKEN = "without a token"
+EMPTY_LINE = "empty line"
+NAMES = "line of names"
+
+_FILES = 8  # that have a line each
+
+_OPENED: ContextVar[list[Account] | None] = ContextVar("accounts", default=None)
+
+
+class Account:
+    """What was read of a file.
+
+    Parameters
+    ----------
+    path : path
+    unit : str
+        What is counted, such as ``"documents"``.
+
+    Attributes
+    ----------
+    read : int
+        How many the reader passed on or left out.
+    left_out : Counter of str
+        How many of them are not used, by reason.
+    """
+
+    def __init__(self, path: object, unit: str) -> None:
+        self.file, self.unit = worded(str(path)), unit
+        self.read, self.left_out = 0, Counter[str]()
+        self._closed = False
+        opened = _OPENED.get()
+        if opened is not None:
+            opened.append(self)
+
+    def close(self, held: int | None) -> None:
+        """End the account of a file that holds so many; None: its end was not reached.
+
+        Raises
+        ------
+        InputError
+            When not so many were read.
+        """
+        if held != self.read:
+            has = "more" if held is None else f"{held:,}"
+            raise InputError(
+                f"{self.file}: {self.read:,} {self.unit} were read, but it has {has}; did it "
+                "change meanwhile? If not, this is an error of the program: please report it"
+            )
+        self._closed = True
+
+    def check_closed(self) -> None:
+        """Raise `InputError` where the reader was left before the end of the file."""
+        if not self._closed:
+            self.close(None)
+
+    @property
+    def used(self) -> int:
+        """How many were not left out."""
+        return self.read - self.left_out.total()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``file``, ``unit``, ``read``, ``left_out`` by reason, and ``used``."""
+        left_out = {reason: n for reason, n in sorted(self.left_out.items()) if n}
+        counts = {"read": self.read, "left_out": left_out, "used": self.used}
+        return {"file": self.file, "unit": self.unit, **counts}
+
+
+@contextmanager
+def accounts() -> Iterator[list[dict[str, Any]]]:
+    """Gather what is read inside; at the end the list has the account of each file.
+
+    Yields
+    ------
+    list of dict
+        Of `Account.to_json`; a file that is read twice alike is there once.
+    """
+    found: list[dict[str, Any]] = []
+    opened: list[Account] = []
+    token = _OPENED.set(opened)
+    try:
+        yield found
+    finally:
+        _OPENED.reset(token)
+    for account in opened:
+        account.check_closed()
+        if (told := account.to_json()) not in found:
+            found.append(told)
+
+
+def tell(found: list[dict[str, Any]]) -> None:
+    """Print what `accounts` gathered, a line a file; of many whole files one line."""
+    whole = [one for one in found if not one["left_out"]]
+    if len(whole) > _FILES:
+        total = sum(one["read"] for one in whole)
+        remark(f"{len(whole):,} files: {total:,} {whole[0]['unit']} read, all used")
+    for one in found if len(whole) <= _FILES else [one for one in found if one["left_out"]]:
+        left_out = ", ".join(f"{count:,} ({reason})" for reason, count in one["left_out"].items())
+        used = f"{one['used']:,} used; left out: {left_out}" if left_out else "all used"
+        remark(f"{one['file']}: {one['read']:,} {one['unit']} read, {used}")
+
+
+@contextmanager
+def accounts_told() -> Iterator[list[dict[str, Any]]]:
+    """Gather what is read inside, as `accounts` does, and print it at the end."""
+    with accounts() as found:
+        yield found
+    tell(found)

@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from beyond_perplexity.importance.diagnostics import rounding, tail_size
+from beyond_perplexity.importance.log_space import log_sum_exp
 
 # 3.29 standard errors: the region of a likelihood ratio that leaves 0.001 out. With less, few
 # claims miss, but many of those that are made because the weights look better than they are.
@@ -83,10 +84,9 @@ def _log_mean_others(log_weights: np.ndarray) -> np.ndarray:
     """Return log of the mean of all weights but one, for each, (K,)."""
     largest = int(log_weights.argmax())
     scaled = np.exp(log_weights - log_weights[largest])
-    others = np.delete(scaled, largest).sum()  # 1 + others − 1 would lose them
-    rest = np.where(np.arange(len(scaled)) == largest, others, 1.0 + others - scaled)
-    found: np.ndarray = np.log(rest / (len(scaled) - 1)) + log_weights[largest]
-    return found
+    found: np.ndarray = np.log(np.maximum(scaled.sum() - scaled, 0.5)) + log_weights[largest]
+    found[largest] = log_sum_exp(np.delete(log_weights, largest))  # a difference would lose it
+    return found - math.log(len(scaled) - 1)
 
 
 def largest_mean_excess(excess: np.ndarray) -> float:

@@ -130,22 +130,17 @@ def _documents_of(row: Mapping[Any, Any]) -> tuple[Any, ...]:
 
 def _known(rows: Sequence[Mapping[Any, Any]]) -> tuple[float, float, float, float]:
     """Return what the settings of a model show of the true value: see `GapRange`."""
-    shown = [
-        row["reverse"] - _QUANTILE * (math.inf if _missing(error) else error)
-        for row in rows
-        for error in [row["gap_error"]]
-    ]
-    ends = [row.get("at_most") for row in rows]
+
+    def known(row: Mapping[Any, Any], name: str) -> float:
+        value = row.get(name)
+        return math.inf if value is None or math.isnan(value) else float(value)
+
     return (
         max(row["reverse"] for row in rows),
         min(row["forward"] for row in rows),
-        max(shown),
-        min((end for end in ends if not _missing(end)), default=math.inf),
+        max(row["reverse"] - _QUANTILE * known(row, "gap_error") for row in rows),
+        min(known(row, "at_most") for row in rows),
     )
-
-
-def _missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
 
 
 def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
@@ -170,9 +165,7 @@ def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
     return float(math.sqrt(n / (n - 1) * np.square(rest).sum()) / total)
 
 
-def shown_lack(
-    forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | float = 0.0
-) -> float:
+def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | float = 0.0) -> float:
     """Return what draws alone lack of log p of all documents at least, as their z show.
 
     Parameters

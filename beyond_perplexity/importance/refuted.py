@@ -36,7 +36,8 @@ def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.Da
     """
     refuted = {} if gaps is None else refuted_settings(gaps.to_dict("records"))
     rows = estimates.reset_index(drop=True)
-    for place, row in rows[rows["bound"].isin([TWO_SIDED, TWO_SIDED_UNSURE])].iterrows():
+    claimed = rows[rows["bound"].isin([TWO_SIDED, TWO_SIDED_UNSURE])]
+    for place, row in zip(claimed.index, claimed.to_dict("records"), strict=True):
         for name, value in withdrawn(row, refuted).items():
             rows.loc[place, name] = value
     return rows
@@ -75,8 +76,10 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
     rows = [row for row in gaps if not pd.isna(row.get("forward"))]
     found: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
     for row, beside in zip(rows, gap_ranges(rows), strict=True):
-        low, high = row.get("bracket_low"), row.get("bracket_high")
-        if pd.isna(low) or beside.verdict(low, high) != FAILS:
+        if pd.isna(row.get("bracket_low")):
+            continue
+        low, high = row["bracket_low"], row["bracket_high"]
+        if beside.verdict(low, high) != FAILS:
             continue
         least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
         most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""

@@ -358,14 +358,15 @@ def _diagnosed(
     drawn = find_estimator(row["basis"]) if bracketed else estimator
     basis = f": {drawn.title.lower()}" if bracketed else ""
     values = [row, penalized.get(_setting(row), {})]
+    bound = str(row["bound"])
     return [
         str(row["model"]),
         str(row["proposal"]),
         temperature_cell(row),
         method_cell(row) + basis,
         shown("n_samples", ",.0f") + drawn.times.format_map(row),
-        str(row["bound"]),
-        *(_interval(one, row["bound"]) if bracketed else _number(one.get("value")) for one in values),
+        bound,
+        *(_interval(one, bound) if bracketed else _number(one.get("value")) for one in values),
         _number(error),
         source or "–",
         _number(row["standard_error_instances"]),

@@ -73,7 +73,9 @@ HEAVY = {
 }
 
 
-@pytest.mark.parametrize(("n", "k"), [(3, 25), (3, 100), (14, 25), (14, 100), (40, 100), (14, 1000)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(3, 25), (3, 100), (14, 25), (14, 100), (40, 100), (14, 1000)]
+)
 @pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
 def test_claims_of_weights_with_a_known_mean(name, n, k):
     random = np.random.default_rng([n, k, len(name)])

@@ -78,9 +78,7 @@ def claim(log_w: np.ndarray, truth: float = 0.0) -> Claim:
     )
     plain = enclose(log_p, halves, n_tokens)
     equal = 1e-9 * max(1.0, abs(truth))
-    missed, without = (
-        not one.low - equal <= truth <= one.high + equal for one in (ends, plain)
-    )
+    missed, without = (not one.low - equal <= truth <= one.high + equal for one in (ends, plain))
     return Claim(not said, missed, ends, without)
 
 

@@ -40,8 +40,8 @@ class Bracket(Estimator):
     by 1.960 standard errors each (`enclose`), the upper one at least to what the largest weights
     may lack (`PooledTail`), and the claim is made only where `doubts` has none: where all samples
     miss the same mass, the halves agree on what they found, and the bracket is narrow and wrong.
-    Left out with fewer than `LEAST_SAMPLES` samples or particles of an instance,
-    or a single sample of a temperature, or a single run.
+    Left out with fewer than `LEAST_SAMPLES` samples or particles of an instance, or a single sample
+    of a temperature, or a single run.
 
     Parameters
     ----------
@@ -129,8 +129,9 @@ class Bracket(Estimator):
             f"half of them at c p̂ of the other, c = {constant} ({tuned})"
         )
         if math.isfinite(ends.factor):
-            of_tail = ", the upper of log p to what the largest weights may lack" * ends.of_tail
-            yield f"both ends are widened by {ends.factor:.3f} standard errors over instances{of_tail}"
+            yield f"both ends are widened by {ends.factor:.3f} standard errors over instances"
+        if ends.of_tail:
+            yield "the upper end of log p allows for what the largest weights may lack"
         checked = self.inputs.reader.from_run
         yield (
             "mass that all samples miss is missing in both ends, so that log p may silently be "

@@ -206,3 +206,10 @@ def test_a_bracket_that_simulated_documents_refute_claims_nothing():
     assert found["note"][0].endswith("; rests on samples")
     assert frame["bound"].tolist() == [one["bound"] for one in rows]
     pd.testing.assert_frame_equal(withdraw_claims(frame, None), frame)
+    pd.testing.assert_frame_equal(withdraw_claims(found, gaps), found)  # said once
+    mixture = {"basis": "mixture", "temperature": math.nan}
+    mixtures = pd.DataFrame([refuted | mixture | {"n_samples": size} for size in (100, 200, 201)])
+    both = pd.DataFrame([ROWS[0], ROWS[0] | {"temperature": 2.0}, *ROWS[1:]])
+    for held, withdrawn in ((gaps, [True, False, False]), (both, [True, True, False])):
+        bounds_found = withdraw_claims(mixtures, held)["bound"]
+        assert [one == "two-sided?" for one in bounds_found] == withdrawn

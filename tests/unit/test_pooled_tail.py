@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import genpareto
 
-from beyond_perplexity.importance.diagnostics import tail_size
+from beyond_perplexity.importance.diagnostics import diagnose, tail_size
 from beyond_perplexity.importance.pooled_tail import PooledTail, largest_mean_excess
-from tests.unit.uneven_weights import claim, gaussian, lognormal
+from tests.unit.uneven_weights import claim, diagnose_all, gaussian, lognormal
 
 
 def upper_end(log_w: np.ndarray) -> float:
@@ -79,6 +79,18 @@ def test_it_depends_on_no_order_and_shifts_with_log_p():
     above = log_w.copy()
     above[3, 7] += 2000.0  # one weight beside which the others are nothing
     assert upper_end(above) > 2000.0
+
+
+@pytest.mark.parametrize("k", [25, 100, 400])
+def test_the_diagnostics_of_these_tests_are_the_packages(k):
+    log_w = np.concatenate(
+        [draw(np.random.default_rng(k), (6, k)) for draw in (lognormal(1.5), gaussian(0.8))]
+    )
+    log_w[2, : k // 2] = log_w[3, 0]  # ties
+    for one, row in zip(diagnose_all(log_w), log_w, strict=True):
+        expected = diagnose(row)
+        assert one.tail == expected.tail
+        assert (one.ess, one.k_hat) == pytest.approx((expected.ess, expected.k_hat), nan_ok=True)
 
 
 def test_heavy_tails_that_look_good_miss_without_it():

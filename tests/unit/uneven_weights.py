@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from beyond_perplexity.importance.diagnostics import diagnose
+from beyond_perplexity.importance.diagnostics import FITTED, Diagnostics, diagnose, tail_size
 from beyond_perplexity.importance.enclosing import Ends, doubts, enclose
 from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.pooled_tail import PooledTail
@@ -47,6 +47,33 @@ def mode(mass: float, seen: float = 1e-3, *, given: bool = False) -> Draw:
     return draw
 
 
+def diagnose_all(log_w: np.ndarray) -> list[Diagnostics]:
+    """Diagnose each of the instances, (N, K), as `diagnose` does, which takes ten times as long."""
+    size = tail_size(log_w.shape[1])
+    tails = np.sort(log_w, 1)[:, -size - 1 :]  # (N, M + 1)
+    quartile = tails[:, int(size / 4 + 0.5)]
+    steep = quartile - tails[:, 0] > 1e-3  # else alike, tied or empty
+    tail = np.exp(tails[steep] - tails[steep, -1:])
+    excess = tail[:, 1:] - tail[:, :1]  # (S, M)
+    count = 30 + int(size**0.5)
+    grid = 1 - np.sqrt(count / (np.arange(count) + 0.5))
+    b = grid / (3 * excess[:, [int(size / 4 + 0.5) - 1]]) + 1 / excess[:, -1:]  # (S, B)
+    k = np.stack([np.log1p(-one[:, None] * excess).mean(1) for one in b.T], 1)
+    fit = size * (np.log(-b / k) - k - 1)
+    weight = np.exp(fit - fit.max(1, keepdims=True))
+    weight /= weight.sum(1, keepdims=True)
+    weight *= weight >= 10 * np.finfo(float).eps
+    b = (b * weight).sum(1, keepdims=True) / weight.sum(1, keepdims=True)
+    shape = (size * np.log1p(-b * excess).mean(1) + 5) / (size + 10)
+    found = iter(shape.tolist())
+    scaled = np.exp(log_w - log_w.max(1, keepdims=True))
+    ess = np.square(scaled.sum(1)) / np.square(scaled).sum(1)
+    return [
+        Diagnostics(one, math.nan, math.nan, next(found), FITTED) if fitted else diagnose(row)
+        for one, fitted, row in zip(ess.tolist(), steep.tolist(), log_w, strict=True)
+    ]
+
+
 class Claim(NamedTuple):
     """What is said of a set of documents, and whether that misses.
 
@@ -73,9 +100,8 @@ def claim(log_w: np.ndarray, truth: float = 0.0) -> Claim:
     for row in log_w:
         tail.add(row)
     ends = enclose(log_p, halves, n_tokens, tail.upper_end())
-    said = doubts(
-        ends, halves, [diagnose(row) for row in log_w], n_tokens, np.full(n, k), np.full(n, np.nan)
-    )
+    known = diagnose_all(log_w), n_tokens, np.full(n, k)
+    said = doubts(ends, halves, *known, np.full(n, np.nan))
     plain = enclose(log_p, halves, n_tokens)
     equal = 1e-9 * max(1.0, abs(truth))
     missed, without = (not one.low - equal <= truth <= one.high + equal for one in (ends, plain))

@@ -46,8 +46,8 @@ BOUNDS = {
     DEBIASED_UNSURE: "meant to be closer to the true value than what it corrects, but with so few "
     "effective samples it may be further off: no bound, and no claim",
     TWO_SIDED: "the logarithms of both ends enclose the true one's in expectation over the "
-    "samples, and with their errors in at least 95 of 100 repetitions, unless all samples miss the "
-    "same latents",
+    "samples, and with their errors in at least 95 of 100 repetitions, unless all samples miss "
+    "the same latents",
     TWO_SIDED_UNSURE: "made as two ends that enclose the true value, but the weights are too "
     "uneven, or too few, for that to be claimed",
     "none": "no bound",

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.importance.estimators.contract import TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.gaps import FAILS, gap_ranges
 
-_PLAIN = "importance_sampling"  # the method that a mixture is made of
 # By model, proposal, method and temperature: for each refuted number of samples how it fails.
 Refuted = Mapping[tuple[Any, ...], Sequence[tuple[int, str]]]
 
@@ -54,8 +54,8 @@ def withdrawn(row: Mapping[Any, Any], refuted: Refuted) -> dict[str, str]:
         where all temperatures are that it is made of: their samples together must be as many.
     """
     pair = row["model"], row["proposal"]
-    if row["basis"] == "mixture":
-        held = [max(found) for key, found in refuted.items() if key[:3] == (*pair, _PLAIN)]
+    if pooled := find_estimator(row["basis"]).pools:
+        held = [max(found) for key, found in refuted.items() if key[:3] == (*pair, pooled)]
         failing = [(sum(size for size, _ in held), held[0][1])] if held else []
     else:
         failing = list(refuted.get((*pair, row["basis"], row["temperature"]), ()))

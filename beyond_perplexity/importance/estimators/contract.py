@@ -198,6 +198,8 @@ class Estimator(ABC):
     heading, summary : str
         Its column on the first page of the report, and what is said above it: of a strict bound a
         sentence, else a part of one. Empty: it is not there.
+    pools : str
+        The method whose samples at all temperatures it takes together; empty: none.
     group : int or None
         Index of the temperature whose samples it takes.
     n_samples, log_likelihood, debiased : ndarray, shape (N,)
@@ -225,6 +227,7 @@ class Estimator(ABC):
     trust_note: ClassVar[str] = ""
     heading: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    pools: ClassVar[str] = ""
 
     def __init__(self, inputs: Inputs, labels: Fields) -> None:
         n, reader = len(inputs.reader.instance_ids), inputs.reader

@@ -47,6 +47,7 @@ def mode(mass: float, seen: float = 1e-3, *, given: bool = False) -> Draw:
     return draw
 
 
+@np.errstate(all="ignore")  # as of the package: an undefined shape is NaN
 def diagnose_all(log_w: np.ndarray) -> list[Diagnostics]:
     """Diagnose each of the instances, (N, K), as `diagnose` does, which takes ten times as long."""
     size = tail_size(log_w.shape[1])

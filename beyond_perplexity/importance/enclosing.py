@@ -256,15 +256,16 @@ def _heavy(
     diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray, n_samples: int
 ) -> Iterator[str]:
     """Say whose tail is too heavy, or not known to be light."""
-    k_hat = np.array([_known_k_hat(one) for one in diagnostics])
-    median, limit = float(np.median(k_hat)), k_hat_threshold(n_samples)
+    k_hat = np.sort([_known_k_hat(one) for one in diagnostics])
+    # The upper of two in the middle: one may be −∞ and the other ∞.
+    median, limit = float(k_hat[len(k_hat) // 2]), k_hat_threshold(n_samples)
     if median > limit:
         said = "undefined" if math.isinf(median) else f"{median:.2f}"
         yield (
             f"the median of k̂ is {said}, not known to be at most {limit:.2f}, the limit of "
             f"{n_samples} samples"
         )
-    heavy = k_hat > LARGEST_K_HAT
+    heavy = np.array([_known_k_hat(one) > LARGEST_K_HAT for one in diagnostics])
     share, of_tokens = heavy.mean(), n_tokens[heavy].sum() / n_tokens.sum()
     if max(share, of_tokens) > LARGEST_HEAVY_SHARE:
         yield (

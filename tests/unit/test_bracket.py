@@ -213,6 +213,12 @@ NAN = np.full(10, np.nan)
         ([of_samples(50, 0.5)] * 10, NAN, ""),
         ([of_samples(50, 0.51)] * 10, NAN, "the median of k̂ is 0.51, not known to be at most 0.5"),
         ([of_samples(50, 0.7)] * 4 + [of_samples(50, 0.2)] * 6, NAN, ""),
+        (
+            [of_samples(50, math.nan, diagnostics.TIED)] * 5
+            + [of_samples(50, math.nan, diagnostics.CONSTANT)] * 5,
+            NAN,
+            "the median of k̂ is undefined",
+        ),
         ([of_samples(50, 0.8)] * 2 + [of_samples(50, 0.2)] * 8, NAN, ""),
         ([of_samples(50, 0.8)] * 3 + [of_samples(50, 0.2)] * 7, NAN, "in 30% of the instances"),
         ([of_samples(50, math.nan, diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),

@@ -25,6 +25,7 @@ LEAST_EFFECTIVE = 10.0
 # Below it next to nothing is known of an instance, and no two-sided claim is made.
 FEW_EFFECTIVE = 5.0
 CONSTANT_VARIANCE = 1e-12  # what rounding leaves of equal weights
+_ROUNDING = 1e-6
 # Values gathered at once by the bootstrap: what the cache of a core holds.
 _BOOTSTRAP_VALUES = 2**17
 
@@ -94,7 +95,12 @@ def k_hat_threshold(n_samples: int) -> float:
     return min(1.0 - 1.0 / float(np.log10(n_samples)), 0.7) if n_samples > 1 else float("nan")
 
 
-def _tail_size(n_samples: int) -> int:
+def rounding(value: float) -> float:
+    """Return by how much numbers of this size may differ that float32 would have equal."""
+    return _ROUNDING * max(1.0, abs(value))
+
+
+def tail_size(n_samples: int) -> int:
     """Return how many of the largest weights the library fits."""
     return int(3 * n_samples**0.5) if n_samples > 225 else n_samples // 5
 
@@ -117,9 +123,10 @@ def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
     Notes
     -----
     The fit is that of arviz-stats, which takes −log w. Weights of discrete latents tie; the fit
-    divides by the lower quartile of the excess over the threshold, so that must be positive.
+    divides by the lower quartile of the excess over the threshold, so that must be positive. What
+    differs by `rounding` ties too: equal sums in another order are no tail.
     """
-    size = _tail_size(len(log_weights))
+    size = tail_size(len(log_weights))
     largest = log_weights.max()
     if np.isneginf(largest):
         return float("nan"), EMPTY
@@ -127,9 +134,10 @@ def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
         return float("nan"), SHORT
     tail = np.sort(log_weights)[-size - 1 :]
     threshold, quartile = tail[0], tail[int(size / 4 + 0.5)]
-    if tail[1] == largest:
+    equal = rounding(largest)
+    if largest <= tail[1] + equal:
         return float("nan"), CONSTANT
-    if quartile == threshold:
+    if quartile <= threshold + equal:
         return float("nan"), TIED
     if np.exp(quartile - largest) <= np.exp(threshold - largest):
         return float("inf"), DEGENERATE

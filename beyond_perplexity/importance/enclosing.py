@@ -20,14 +20,18 @@ from beyond_perplexity.importance.diagnostics import (
     FEW_EFFECTIVE,
     NOT_OF_SAMPLES,
     Diagnostics,
+    k_hat_threshold,
+    rounding,
 )
 from beyond_perplexity.importance.summary import share_below
 
-CONFIDENCE = 0.95  # of each end
+CONFIDENCE = 0.975  # of each end, so that both hold in 95 of 100
 # What a claim needs beside `FEW_EFFECTIVE` effective samples.
 LARGEST_K_HAT = 0.7
+LARGEST_HEAVY_SHARE = 0.2  # of the instances, and of the tokens, with a larger k̂
 LARGEST_VARIANCE = 4.0  # of log p̂ between runs, nats²
 LARGEST_LOW_SHARE = 0.1  # of the tokens, in instances with fewer effective samples
+LEAST_FREEDOM = 0.5  # of the errors over instances: below it, their quantile says nothing
 
 
 def tangent_bound(log_halves: np.ndarray, log_constant: np.ndarray | float) -> np.ndarray:
@@ -89,21 +93,30 @@ class Ends(NamedTuple):
     Attributes
     ----------
     low, high : float
-        Σ_n log p̂ less, and Σ_n `tangent_bound` plus, `factor` standard errors. Infinite where an
-        instance has a half without a positive weight, or there is but one instance.
+        Σ_n log p̂ less, and Σ_n `tangent_bound` plus, `factor` standard errors; `high` at least the
+        end that allows for the tail. Infinite where an instance has a half without a positive
+        weight, or there is but one instance, or one that has nearly all tokens.
     factor : float
-        Quantile of Student's t: 1.645 for many instances.
+        Quantile of Student's t: 1.960 for many instances.
     log_constants : ndarray, shape (N,), float64
         From `tuned_constant`.
+    of_tail : bool
+        Whether `high` is the end that allows for the tail.
     """
 
     low: float
     high: float
     factor: float
     log_constants: np.ndarray
+    of_tail: bool = False
 
 
-def enclose(log_likelihood: np.ndarray, log_halves: np.ndarray) -> Ends:
+def enclose(
+    log_likelihood: np.ndarray,
+    log_halves: np.ndarray,
+    n_tokens: np.ndarray | None = None,
+    tail_end: float = -math.inf,
+) -> Ends:
     """Enclose log p of the corpus.
 
     Parameters
@@ -112,6 +125,10 @@ def enclose(log_likelihood: np.ndarray, log_halves: np.ndarray) -> Ends:
         log p̂ of each instance, from all its samples.
     log_halves : ndarray, shape (2, N), float64
         From its halves.
+    n_tokens : ndarray, shape (N,), int64, optional
+        T of each; without, all are alike.
+    tail_end : float
+        From `pooled_tail.PooledTail.upper_end`, where the weights are known.
 
     Returns
     -------
@@ -124,25 +141,29 @@ def enclose(log_likelihood: np.ndarray, log_halves: np.ndarray) -> Ends:
     halves of one, the variance of (a + b)/2 is estimated without bias by (a − b)²/4 (both ends have
     that error), and what the upper end has on top, log c + cosh(a − b)/c − 1, varies between
     instances. Both parts may go together, so that their standard errors are added. They come from
-    as few observations as there are instances, so the quantile is of Student's t with N − 1 degrees
-    of freedom.
+    as few observations as there are instances, so the quantile is of Student's t. Its degrees of
+    freedom are (Σ T)² / Σ T² − 1, which is N − 1 where all are equally long: the variance is that
+    of the longest.
     """
     n = log_halves.shape[1]
     log_constants = tuned_constant(half_ratio(log_halves))
     upper = tangent_bound(log_halves, log_constants)  # (N,)
-    if n < 2 or not np.isfinite(upper).all():
+    tokens = np.ones(n) if n_tokens is None else n_tokens.astype(float)
+    freedom = float(tokens.sum() ** 2 / np.square(tokens).sum()) - 1
+    if freedom < LEAST_FREEDOM or not np.isfinite(upper).all():
         return Ends(-math.inf, math.inf, math.nan, log_constants)
     from scipy.special import stdtrit  # most of what starting the command would take
 
-    factor = float(stdtrit(n - 1, CONFIDENCE))
+    factor = float(stdtrit(freedom, CONFIDENCE))
     common = math.sqrt(np.square(log_halves[0] - log_halves[1]).sum()) / 2
     own = math.sqrt(n * (upper - log_halves.mean(0)).var(ddof=1))
-    return Ends(
-        float(log_likelihood.sum()) - factor * common,
-        float(upper.sum()) + factor * (common + own),
-        factor,
-        log_constants,
-    )
+    low = float(log_likelihood.sum()) - factor * common
+    high = float(upper.sum()) + factor * (common + own)
+    of_tail = tail_end > high + rounding(high)
+    high = tail_end if of_tail else high
+    if high < low <= high + rounding(high):  # equal weights, added in another order
+        low, high = high, low
+    return Ends(low, high, factor, log_constants, of_tail)
 
 
 def doubts(
@@ -150,6 +171,7 @@ def doubts(
     log_halves: np.ndarray,
     diagnostics: Sequence[Diagnostics],
     n_tokens: np.ndarray,
+    n_samples: np.ndarray,
     between_runs: np.ndarray,
 ) -> list[str]:
     """Say why no two-sided claim is made.
@@ -161,25 +183,30 @@ def doubts(
         What they were made of.
     diagnostics : sequence of Diagnostics
         Of each instance.
-    n_tokens : ndarray, shape (N,), int64
-        T of each.
+    n_tokens, n_samples : ndarray, shape (N,), int64
+        T and K of each.
     between_runs : ndarray, shape (N,), float64
         Variance of log p̂ between the runs of each; of no concern for samples.
 
     Returns
     -------
     list of str
-        Empty where the ends are finite and in order, at least 5 effective samples are the median
-        and what the instances with 90% of the tokens have, the median of k̂ is at most 0.7 (an
-        undefined k̂ counts as above, unless the tail is constant) or, of runs, the mean variance of
-        log p̂ is at most 4.
+        Empty where the ends are finite and in order; at least 5 effective samples are the median
+        and what the instances with 90% of the tokens have; the median of k̂ is at most
+        min(1 − 1/log₁₀ K, 0.7), and k̂ at most 0.7 in 80% of the instances and in those with 80%
+        of the tokens (an undefined k̂ counts as above, unless the tail is constant); or, of runs,
+        the mean variance of log p̂ is at most 4.
 
     Notes
     -----
-    With log-normal weights the median of k̂ parts σ ≤ 2 from σ ≥ 2.5 for any K from 100 to 10,000,
-    and there the ends of fewer than 90 of 100 sets of documents begin to enclose log p.
+    k̂ alone does not keep claims from missing: where the tail is too heavy, it is the samples that
+    lack the largest weights that look good. So the upper end allows for the tail as well; how
+    often claims miss, `tests/long/test_bracket_levels.py` counts.
     """
-    return [*_missing(ends, log_halves), *_uneven(diagnostics, n_tokens, between_runs)]
+    return [
+        *_missing(ends, log_halves),
+        *_uneven(diagnostics, n_tokens, n_samples, between_runs),
+    ]
 
 
 def _missing(ends: Ends, log_halves: np.ndarray) -> Iterator[str]:
@@ -189,14 +216,19 @@ def _missing(ends: Ends, log_halves: np.ndarray) -> Iterator[str]:
         yield f"{lost} instances have no positive weight in a half of their samples"
     elif log_halves.shape[1] < 2:
         yield "there is a single instance: no error over instances, and so no end"
-    elif not math.isfinite(ends.high):
+    elif not np.isfinite(half_ratio(log_halves)).all():
         yield "the halves of an instance are too far apart for a bound"
+    elif not math.isfinite(ends.high):
+        yield "one instance has nearly all of the tokens: no error over instances, and so no end"
     if ends.low > ends.high:
         yield "the ends cross: low is above high, and is left so"
 
 
 def _uneven(
-    diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray, between_runs: np.ndarray
+    diagnostics: Sequence[Diagnostics],
+    n_tokens: np.ndarray,
+    n_samples: np.ndarray,
+    between_runs: np.ndarray,
 ) -> Iterator[str]:
     """Say what is wrong with the weights."""
     ess = np.array([one.ess for one in diagnostics])
@@ -208,19 +240,38 @@ def _uneven(
             f"{low:.0%} of the tokens, above {LARGEST_LOW_SHARE:.0%}, are in instances with fewer "
             f"than {FEW_EFFECTIVE:g} effective samples"
         )
-    if diagnostics[0].tail == NOT_OF_SAMPLES:
-        variance = float(between_runs.mean())
-        if not variance <= LARGEST_VARIANCE:
-            yield (
-                f"the variance of log p̂ between runs is {variance:.1f} nats², above "
-                f"{LARGEST_VARIANCE:g}: about {variance / LARGEST_VARIANCE:.1f} times as many "
-                "particles would bring it there"
-            )
+    if diagnostics[0].tail != NOT_OF_SAMPLES:
+        yield from _heavy(diagnostics, n_tokens, int(n_samples.min()))
         return
-    k_hat = float(np.median([_known_k_hat(one) for one in diagnostics]))
-    if k_hat > LARGEST_K_HAT:
-        said = "undefined" if math.isinf(k_hat) else f"{k_hat:.2f}"
-        yield f"the median of k̂ is {said}, not known to be at most {LARGEST_K_HAT:g}"
+    variance = float(between_runs.mean())
+    if not variance <= LARGEST_VARIANCE:
+        yield (
+            f"the variance of log p̂ between runs is {variance:.1f} nats², above "
+            f"{LARGEST_VARIANCE:g}: about {variance / LARGEST_VARIANCE:.1f} times as many "
+            "particles would bring it there"
+        )
+
+
+def _heavy(
+    diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray, n_samples: int
+) -> Iterator[str]:
+    """Say whose tail is too heavy, or not known to be light."""
+    k_hat = np.sort([_known_k_hat(one) for one in diagnostics])
+    # The upper of two in the middle: one may be −∞ and the other ∞.
+    median, limit = float(k_hat[len(k_hat) // 2]), k_hat_threshold(n_samples)
+    if median > limit:
+        said = "undefined" if math.isinf(median) else f"{median:.2f}"
+        yield (
+            f"the median of k̂ is {said}, not known to be at most {limit:.2f}, the limit of "
+            f"{n_samples} samples"
+        )
+    heavy = np.array([_known_k_hat(one) > LARGEST_K_HAT for one in diagnostics])
+    share, of_tokens = heavy.mean(), n_tokens[heavy].sum() / n_tokens.sum()
+    if max(share, of_tokens) > LARGEST_HEAVY_SHARE:
+        yield (
+            f"k̂ is above {LARGEST_K_HAT:g}, or undefined, in {share:.0%} of the instances with "
+            f"{of_tokens:.0%} of the tokens; {LARGEST_HEAVY_SHARE:.0%} may be"
+        )
 
 
 def _known_k_hat(one: Diagnostics) -> float:

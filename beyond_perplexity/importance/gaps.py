@@ -11,7 +11,11 @@ Of a row (schema ``importance_gaps``), all in nats per token of cross-entropy, �
     documents; infinite where q misses the z of a document.
 ``bracket_low``, ``bracket_high``, ``bracket_bound``
     The bracket of the same draws, without that z, and its label (`estimators.bracket`). What lies
-    between ``reverse`` and ``bracket_low`` may be missed by it. Null where there is none.
+    between ``reverse`` and ``bracket_low`` may be missed by it. Null where there is none. Plain
+    samples are not kept, so that theirs does not allow for the tail.
+``at_most``
+    ``bracket_high`` less what the given z show the draws to lack (`shown_lack`): the true value is
+    not above it, with 97.5% confidence. A bracket above it is refuted.
 ``n_documents``, ``n_cut``, ``n_missed``
     Documents that count; that do not, as they were cut at the largest number of words, or empty;
     whose z has q = 0.
@@ -28,14 +32,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.importance.diagnostics import FEW_EFFECTIVE
-from beyond_perplexity.importance.enclosing import doubts, enclose
+from beyond_perplexity.importance.enclosing import CONFIDENCE, doubts, enclose
 from beyond_perplexity.importance.estimators.bracket import LEAST_SAMPLES
 from beyond_perplexity.importance.estimators.contract import TWO_SIDED, TWO_SIDED_UNSURE, Fields
 from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.importance.pooled_tail import PooledTail
 from beyond_perplexity.importance.reading.bidirectional import SimulatedEstimates, SimulatedRuns
 from beyond_perplexity.importance.summary import share_below
 
 FAILS = "fails"  # a verdict
+_QUANTILE = 1.96  # of the normal distribution, for 97.5%
 
 
 def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
@@ -73,19 +79,23 @@ class GapRange(NamedTuple):
         and from the greatest ``reverse`` of the model.
     below, above : float
         That ``reverse`` and that ``forward``: in expectation the true value is between them.
+    surely_above, surely_below : float
+        What the true value is above and below, with what is known of their errors.
     """
 
     least: float
     most: float
     below: float
     above: float
+    surely_above: float
+    surely_below: float
 
     def verdict(self, low: float, high: float) -> str:
         """Say whether a bracket from `low` to `high` holds the true value."""
+        if low > self.surely_below or high < self.surely_above:
+            return FAILS
         if low <= self.below and high >= self.above:
             return "holds"
-        if low > self.above or high < self.below:
-            return FAILS
         return f"open: at most {max(low - self.below, self.above - high):.3f} short"
 
 
@@ -103,16 +113,34 @@ def gap_ranges(rows: Sequence[Mapping[Any, Any]]) -> list[GapRange]:
         In their order. The best of several is chosen by its own numbers: by their errors it may
         lie beyond the truth.
     """
-    keys = [tuple(row[name] for name in ("model", "n_documents", "n_tokens")) for row in rows]
-    above: dict[tuple[Any, ...], float] = {}
-    below: dict[tuple[Any, ...], float] = {}
-    for key, row in zip(keys, rows, strict=True):
-        above[key] = min(above.get(key, math.inf), row["forward"])
-        below[key] = max(below.get(key, -math.inf), row["reverse"])
+    groups: dict[tuple[Any, ...], list[Mapping[Any, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_documents_of(row), []).append(row)
+    known = {key: _known(held) for key, held in groups.items()}
     return [
-        GapRange(row["forward"] - above[key], row["forward"] - below[key], below[key], above[key])
-        for key, row in zip(keys, rows, strict=True)
+        GapRange(row["forward"] - found[1], row["forward"] - found[0], *found)
+        for row in rows
+        for found in [known[_documents_of(row)]]
     ]
+
+
+def _documents_of(row: Mapping[Any, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("model", "n_documents", "n_tokens"))
+
+
+def _known(rows: Sequence[Mapping[Any, Any]]) -> tuple[float, float, float, float]:
+    """Return what the settings of a model show of the true value: see `GapRange`."""
+
+    def known(row: Mapping[Any, Any], name: str) -> float:
+        value = row.get(name)
+        return math.inf if value is None or math.isnan(value) else float(value)
+
+    return (
+        max(row["reverse"] for row in rows),
+        min(row["forward"] for row in rows),
+        max(row["reverse"] - _QUANTILE * known(row, "gap_error") for row in rows),
+        min(known(row, "at_most") for row in rows),
+    )
 
 
 def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
@@ -137,10 +165,49 @@ def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
     return float(math.sqrt(n / (n - 1) * np.square(rest).sum()) / total)
 
 
+def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | float = 0.0) -> float:
+    """Return what draws alone lack of log p of all documents at least, as their z show.
+
+    Parameters
+    ----------
+    forward, reverse : ndarray, shape (D,), float64
+        log p̂ of draws alone, and −log of the mean of 1/p̂ with the z of each document, nats.
+    shared : ndarray, shape (D,), or float
+        1 over the effective samples less 1/K, where both sides have K − 1 samples in common; 0
+        where they are independent.
+
+    Returns
+    -------
+    float
+        Nats: −D log r, r an upper limit (97.5%) of the mean of exp(forward − reverse) + shared: of
+        Student's t, and not below 1 − 0.025^(1/D), what D times nothing leaves open. 0 where that
+        is negative, and of one document.
+
+    Notes
+    -----
+    1/p̂ with a z from p(z | x) has the mean 1/p, so that given its draws alone the ratio of a
+    document has the mean exp(forward − log p). By Jensen's inequality −log of the mean over
+    documents is not above the mean of what `forward` lacks. Samples in common take from the mean
+    of a ratio the mean share of a sample drawn in proportion to the weights, `shared`.
+    """
+    from scipy.special import stdtrit  # most of what starting the command would take
+
+    n = len(forward)
+    if n < 2 or not np.isfinite(forward).all():
+        return 0.0
+    ratios = np.exp(np.minimum(forward - reverse, 700.0)) + shared  # (D,), without it ≥ 0
+    limit = ratios.mean() + stdtrit(n - 1, CONFIDENCE) * ratios.std(ddof=1) / math.sqrt(n)
+    limit = max(limit, 1 - (1 - CONFIDENCE) ** (1 / n))
+    return max(0.0, -n * math.log(limit))
+
+
+def _sides(one: SimulatedEstimates) -> tuple[np.ndarray, np.ndarray]:
+    """Return log p̂ of draws alone and with the z of the document, each (D,)."""
+    return log_mean_exp(one.log_forward, 1), -log_mean_exp(-one.log_reverse, 1)
+
+
 def _both_sides(one: SimulatedEstimates) -> Fields:
-    total = one.n_tokens.sum()
-    forward = log_mean_exp(one.log_forward, 1)  # (D,)
-    reverse = -log_mean_exp(-one.log_reverse, 1)  # (D,)
+    total, (forward, reverse) = one.n_tokens.sum(), _sides(one)
     with np.errstate(invalid="ignore"):
         gaps = np.where(np.isposinf(reverse) | np.isneginf(forward), np.inf, reverse - forward)
     ess = np.array([found.ess for found in one.diagnostics])
@@ -157,17 +224,30 @@ def _both_sides(one: SimulatedEstimates) -> Fields:
 def _bracket(one: SimulatedEstimates) -> Fields:
     """Enclose log p as on real documents, where no z is given."""
     runs, halves = one.log_forward.shape[1], one.log_halves  # (2, D)
-    between = np.full(len(one.n_tokens), np.nan)
+    between, tail_end = np.full(len(one.n_tokens), np.nan), -math.inf
     if runs > 1:
         halves = np.stack([log_half_means(row) for row in one.log_forward], 1)  # (2, D)
         with np.errstate(invalid="ignore"):
             between = one.log_forward.var(1, ddof=1)  # (D,)
+        if np.isfinite(halves).all():
+            tail_end = _tail_end(one.log_forward)
     if one.setting["n_samples"] < LEAST_SAMPLES or np.isnan(halves).any():
         return {}
-    ends, total = enclose(log_mean_exp(one.log_forward, 1), halves), one.n_tokens.sum()
-    unsure = doubts(ends, halves, one.diagnostics, one.n_tokens, between)
+    total, count = one.n_tokens.sum(), np.full(len(one.n_tokens), one.setting["n_samples"])
+    ends = enclose(log_mean_exp(one.log_forward, 1), halves, one.n_tokens, tail_end)
+    unsure = doubts(ends, halves, one.diagnostics, one.n_tokens, count, between)
+    ess = np.array([found.ess for found in one.diagnostics])
+    lack = shown_lack(*_sides(one), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
     return {
+        "at_most": -(ends.low + lack) / total,
         "bracket_low": -ends.high / total,
         "bracket_high": -ends.low / total,
         "bracket_bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
     }
+
+
+def _tail_end(log_runs: np.ndarray) -> float:
+    tail = PooledTail(log_runs.size)
+    for row in log_runs:
+        tail.add(row)
+    return tail.upper_end()

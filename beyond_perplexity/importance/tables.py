@@ -48,6 +48,7 @@ from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fie
 from beyond_perplexity.importance.gaps import gap_rows
 from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
+from beyond_perplexity.importance.refuted import refuted_settings, withdrawn
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
 from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
@@ -200,7 +201,25 @@ def estimates_table(reduction: Reduction) -> pa.Table:
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
-    return _table(ESTIMATES, reduction.inputs, _warned(rows, reduction.inputs))
+    return _table(ESTIMATES, reduction.inputs, _warned(_refuted(rows, reduction), reduction.inputs))
+
+
+def _refuted(rows: list[Fields], reduction: Reduction) -> list[Fields]:
+    """Take the claim from brackets that fail on the simulated documents of this proposal."""
+    own = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
+    refuted = refuted_settings(_gap_rows(reduction))
+    return [row | withdrawn(own | row, refuted) if row.get("basis") else row for row in rows]
+
+
+def _named_pair(inputs: Inputs) -> Fields:
+    labels = inputs.reader.labels
+    return {"model": labels.model, "proposal": labels.proposal}
+
+
+def _gap_rows(reduction: Reduction) -> list[Fields]:
+    """Give the rows of schema ``importance_gaps``; none without simulated documents."""
+    found = reduction.inputs.draws.get("bidirectional")
+    return [_named_pair(reduction.inputs) | row for row in (gap_rows(found) if found else ())]
 
 
 def _warned(rows: list[Fields], inputs: Inputs) -> list[Fields]:
@@ -292,10 +311,7 @@ def instances_table(reduction: Reduction) -> pa.Table:
 
 def gaps_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_gaps``; empty without simulated documents."""
-    found = reduction.inputs.draws.get("bidirectional")
-    labels = reduction.inputs.reader.labels
-    common = {"model": labels.model, "proposal": labels.proposal}
-    rows = [common | row for row in (gap_rows(found) if found else ())]
+    rows = _gap_rows(reduction)
     columns = {name: [_clean(row.get(name)) for row in rows] for name in IMPORTANCE_GAPS.names}
     return pa.table(columns, IMPORTANCE_GAPS)
 

@@ -170,8 +170,9 @@ def describe_estimate(row: _Row) -> str:
     """
     note = f"Note: {row['note']}." if row["note"] else ""
     if row["measure"] == "unknown_penalized_perplexity":
+        bound = "" if row["basis"] is None else f", {row['bound']}"
         return (
-            f"{MEASURE_WORDS[row['measure']]} {_value(row)}: the same, charged ln "
+            f"{MEASURE_WORDS[row['measure']]} {_value(row)}{bound}: the same, charged ln "
             f"{row['unknown_types']:,} for each of {row['n_unknown']:,} unknown tokens."
         )
     sentences = [

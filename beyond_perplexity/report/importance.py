@@ -302,7 +302,8 @@ def _trust_note(chosen: pd.DataFrame, labels: Labels) -> str:
     return (
         "Bound: what the estimate is of the true perplexity; of a bracket both ends are shown, "
         "with their errors, and a question mark withholds the claim (why: the CSV), as where the "
-        "bracket of the same setting fails on documents that the model generated. "
+        "bracket of the same setting fails on documents that the model generated; latents that no "
+        "sample and no such document has are seen by nobody. "
         "Unknown penalized: each unknown word "
         f"charged for the types it stands for. K: {counted}; bounds fall with each of them. "
         "Standard error over samples: by the delta method where every instance has "
@@ -333,8 +334,11 @@ def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "basis", "beam_size"))
 
 
-def _interval(row: Mapping[Hashable, Any]) -> str:
-    return interval(row) if pd.notna(row.get("low")) else "–"
+def _interval(row: Mapping[Hashable, Any], bound: str) -> str:
+    """Write the ends of a bracket, with its own bound where that is another than the row's."""
+    if pd.isna(row.get("low")):
+        return "–"
+    return interval(row) + (f", {row['bound']}" if row["bound"] != bound else "")
 
 
 def _count(value: float) -> int | None:
@@ -354,14 +358,15 @@ def _diagnosed(
     drawn = find_estimator(row["basis"]) if bracketed else estimator
     basis = f": {drawn.title.lower()}" if bracketed else ""
     values = [row, penalized.get(_setting(row), {})]
+    bound = str(row["bound"])
     return [
         str(row["model"]),
         str(row["proposal"]),
         temperature_cell(row),
         method_cell(row) + basis,
         shown("n_samples", ",.0f") + drawn.times.format_map(row),
-        str(row["bound"]),
-        *(_interval(one) if bracketed else _number(one.get("value")) for one in values),
+        bound,
+        *(_interval(one, bound) if bracketed else _number(one.get("value")) for one in values),
         _number(error),
         source or "–",
         _number(row["standard_error_instances"]),

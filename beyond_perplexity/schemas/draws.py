@@ -128,9 +128,10 @@ def penalized_columns(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a model in which the penalty is not ln U for each unknown token.
 
     In log p(x, z) and log p̂ each of the U types that the vocabulary lacks then has a U-th of what
-    generates ``<unk>``, and copies cost nothing (`LatentModel.unknown_penalty`).
+    generates ``<unk>``, and copies cost nothing (`LatentModel.unknown_penalty`). Filters have other
+    particles then, and effective samples of their own.
     """
-    scores = [name for name in ("log_p", "log_likelihood") if name in schema.names]
+    scores = [name for name in ("log_p", "log_likelihood", "ess_min") if name in schema.names]
     return pa.schema([pa.field(penalized_column(name), pa.float64()) for name in scores])
 
 

@@ -127,6 +127,7 @@ IMPORTANCE_GAPS = columns(
     bracket_low=pa.float64(),
     bracket_high=pa.float64(),
     bracket_bound=pa.string(),
+    at_most=pa.float64(),
     ess_median=pa.float64(),
     ess_low_share=pa.float64(),
 )

@@ -39,13 +39,13 @@ from beyond_perplexity.importance.reading.bidirectional import SimulatedRuns
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import gaps_table
+from beyond_perplexity.importance.tables import estimates_table, gaps_table
 from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas.draws import BIDIRECTIONAL
+from beyond_perplexity.schemas.draws import BIDIRECTIONAL, LOG_WEIGHTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
 from tests.unit import test_kglm
@@ -53,6 +53,7 @@ from tests.unit.entitynlm_reference import all_codes
 from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
+from tests.unit.test_bracket import lognormal, weight_columns
 from tests.unit.test_rnng_particles import KINDS, rows_of
 from tests.unit.test_smc import FAMILIES
 from tests.unit.toy_latent import ToyModel, ToyProposal
@@ -422,6 +423,53 @@ def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
         "importance_sampling",
     )
     assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
+
+
+def test_what_simulated_latents_show_to_be_missing():
+    """Oracles: nothing, by independent sides; all that 20 zeros leave open; a mode of mass 0.5."""
+    random = np.random.default_rng(8)
+    forward, reverse = random.normal(-60.0, 9.0, (2, 20))
+    open_left = 1 - 0.025 ** (1 / 20)
+    found = gaps.shown_lack(forward, np.full(20, np.inf))
+    assert found == pytest.approx(-20 * math.log(open_left))
+    assert gaps.shown_lack(forward[:1], reverse[:1]) == 0.0
+    assert gaps.shown_lack(np.append(forward, -np.inf), np.append(reverse, 0.0)) == 0.0
+    for sigma in (0.1, 0.5, 1.0):  # p̂ is log-normal with mean p, 1/p̂ with mean 1/p
+        above = [
+            gaps.shown_lack(one, other) - max(0.0, -one.sum())
+            for one, other in zip(
+                random.normal(-(sigma**2) / 2, sigma, (300, 20)),
+                random.normal(sigma**2 / 2, sigma, (300, 20)),
+                strict=True,
+            )
+        ]
+        assert np.mean(np.array(above) > 0) <= 0.05
+    for others in (8, 10, 12):  # draws see half of p, and of the z about half are in the other
+        held = np.where(np.arange(20) < others, math.log(5.0), math.log(0.5))
+        assert 2.0 < gaps.shown_lack(np.full(20, math.log(0.5)), held) < 20 * math.log(2)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, missing):
+    """The estimates of the proposal know of it; of two temperatures the mixture has the other."""
+    record = WeightLabels("tiny", "table", 1.0, "words", 50).in_record({})
+    columns = weight_columns(lognormal(0.7, k=50))
+    columns |= {"n_unknown": columns["n_tokens"] * 0, "latent_hash": columns["sample_id"]}
+    write_shard(tmp_path / "w.parquet", LOG_WEIGHTS, columns, record)
+    reader = WeightReader([tmp_path / "w.parquet"])
+    simulated = made_up(1, 0.1)
+    simulated["log_reverse"] += missing
+    write(tmp_path / "a", simulated)
+    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
+    options = ReductionOptions(subsets=0, bootstrap=0)
+    for held, expected in (({}, "two-sided"), (draws, "two-sided?" if missing else "two-sided")):
+        table = estimates_table(reduce_weights(reader, held, options)).to_pylist()
+        rows = [row for row in table if row["method"] == "bracket"]
+        assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
+        said = "on 30 simulated documents the bracket of this setting is"
+        assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
+    (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
+    assert (gap["at_most"] < gap["bracket_low"]) == bool(missing)
 
 
 def importance(**changed: object) -> dict[str, object]:

@@ -50,6 +50,7 @@ def setting(forward: float, reverse: float, **changed: object) -> dict[str, obje
         "bracket_low": 4.0,
         "bracket_high": 6.0,
         "bracket_bound": "two-sided",
+        "at_most": 6.0,
         "ess_median": 9.0,
         "ess_low_share": 0.1,
     }
@@ -58,9 +59,9 @@ def setting(forward: float, reverse: float, **changed: object) -> dict[str, obje
 
 ROWS = [
     setting(5.5, 4.0, bracket_low=5.3, bracket_high=5.6),
-    setting(5.2, 4.9, proposal="m-two", bracket_low=4.8, bracket_high=5.3),
+    setting(5.2, 4.9, proposal="m-two", bracket_low=4.8, bracket_high=5.3, at_most=5.25),
     setting(5.3, -math.inf, method="smc", runs=4, bracket_low=5.0, bracket_high=5.4, n_missed=1),
-    setting(9.0, 1.0, model="other", bracket_low=math.nan, bracket_bound=None),
+    setting(9.0, 1.0, model="other", bracket_low=math.nan, bracket_bound=None, at_most=math.nan),
 ]
 
 
@@ -70,8 +71,15 @@ def test_a_setting_lacks_what_the_best_of_its_model_show():
     assert [(one.below, one.above) for one in found] == [(4.9, 5.2)] * 3 + [(1.0, 9.0)]
     np.testing.assert_allclose([one.least for one in found], [0.3, 0.0, 0.1, 0.0])
     np.testing.assert_allclose([one.most for one in found], [0.6, 0.3, 0.4, 8.0])
+    assert [(one.surely_above, one.surely_below) for one in found[1:]] == [
+        (pytest.approx(4.9 - 1.96 * 0.01), 5.25),
+        (pytest.approx(4.9 - 1.96 * 0.01), 5.25),
+        (pytest.approx(1.0 - 1.96 * 0.01), math.inf),
+    ]
     assert found[0].verdict(5.3, 5.6) == "fails"
+    assert found[0].verdict(5.22, 5.6) == "open: at most 0.320 short"  # within the errors
     assert found[0].verdict(4.0, 4.8) == "fails"
+    assert found[0].verdict(4.0, 4.89) == "open: at most 0.310 short"
     assert found[0].verdict(4.8, 5.3) == "holds"
     assert found[0].verdict(5.0, 5.4) == "open: at most 0.100 short"
     others = gap_ranges([*ROWS, setting(4.0, 3.9, n_tokens=800)])
@@ -176,7 +184,7 @@ def test_the_figure_of_bounds_has_the_brackets_that_need_no_choice(tmp_path):
 
 
 def test_a_bracket_that_simulated_documents_refute_claims_nothing():
-    """Oracle: m-one's bracket ends at 5.3, above what m-two shows the truth to be at most, 5.2."""
+    """Oracle: m-one's bracket ends at 5.3; m-two shows the truth to be at most 5.25, by errors."""
     row = {"model": "m", "bound": "two-sided", "note": "rests on samples", "temperature": 1.0}
     row |= {"basis": "importance_sampling", "n_samples": 100}
     refuted = row | {"proposal": "m-one"}
@@ -194,7 +202,14 @@ def test_a_bracket_that_simulated_documents_refute_claims_nothing():
     withdrawn = [place in (0, 2) for place in range(len(rows))]
     assert [bound == "two-sided?" for bound in found["bound"]] == withdrawn
     assert [note != "rests on samples" for note in found["note"]] == withdrawn
-    assert "5.300 to 5.600 nats a token and the truth is between 4.900 and 5.2" in found["note"][0]
+    assert "5.300 to 5.600 nats a token and the truth is at most 5.250" in found["note"][0]
     assert found["note"][0].endswith("; rests on samples")
     assert frame["bound"].tolist() == [one["bound"] for one in rows]
     pd.testing.assert_frame_equal(withdraw_claims(frame, None), frame)
+    pd.testing.assert_frame_equal(withdraw_claims(found, gaps), found)  # said once
+    mixture = {"basis": "mixture", "temperature": math.nan}
+    mixtures = pd.DataFrame([refuted | mixture | {"n_samples": size} for size in (100, 200, 201)])
+    both = pd.DataFrame([ROWS[0], ROWS[0] | {"temperature": 2.0}, *ROWS[1:]])
+    for held, withdrawn in ((gaps, [True, False, False]), (both, [True, True, False])):
+        bounds_found = withdraw_claims(mixtures, held)["bound"]
+        assert [one == "two-sided?" for one in bounds_found] == withdrawn

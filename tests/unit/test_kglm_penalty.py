@@ -91,6 +91,12 @@ def test_every_estimate_of_the_penalized_perplexity_is_of_the_penalized_model(ki
     values = {r["measure"]: r["value"] for r in table if r["method"] == "beam"}
     ratio = values["unknown_penalized_perplexity"] / values["perplexity"]
     assert ratio < TYPES ** (4 / tokens) - 1e-3, "four unknown words, some of them copied"
+    ess = {r["measure"]: r["ess_min"] for r in table if r["method"] == "smc"}
+    for measure, one in (("perplexity", pair), ("unknown_penalized_perplexity", pair.penalized())):
+        data = [instance_of(number, words) for number, words in DOCUMENTS.items()]
+        runs = list(run_smc(one, data, SMCOptions(particles=20, runs=4)))
+        assert ess[measure] == min(columns["ess_min"].min() for columns in runs)
+    assert len(set(ess.values())) == 2
 
 
 def test_a_pair_without_a_count_of_unknown_types_has_no_penalty():

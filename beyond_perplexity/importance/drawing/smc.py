@@ -326,23 +326,24 @@ def run_smc(
     for instance in instances:
         batch = InstanceBatch.of([instance]).to(pair.model.device)
         for some, numbers in run_numbers(pair, "smc", batch, options, runs):
-            found = _estimate(pair, batch, numbers, options)
-            smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
             columns = {
                 **instance_columns(pair.model, batch, len(some)),
                 "run": np.array(some, dtype=np.int32),
                 "n_particles": np.full(len(some), options.particles, np.int32),
-                "log_likelihood": found.log_prob.cpu().numpy(),
-                "ess_min": smallest.cpu().numpy(),
+                **_estimates(pair, batch, numbers, options),
             }
             if penalized is not None:  # what is improbable then is other z, so other particles
-                other = _estimate(penalized, batch, numbers, options).log_prob.cpu().numpy()
-                columns[penalized_column("log_likelihood")] = other
+                other = _estimates(penalized, batch, numbers, options)
+                columns |= {penalized_column(name): values for name, values in other.items()}
             yield columns
 
 
-def _estimate(pair: Pair, batch: InstanceBatch, numbers: Tensor, options: SMCOptions) -> Estimate:
+def _estimates(
+    pair: Pair, batch: InstanceBatch, numbers: Tensor, options: SMCOptions
+) -> dict[str, np.ndarray]:
     """Run filters of the one instance of a batch, with numbers (F, K + 1, U)."""
     own = torch.zeros(len(numbers), dtype=torch.int64, device=numbers.device)  # (F,)
     setting = options.particles, numbers, options.temperature, options.threshold, own
-    return smc_log_prob(cast(Any, pair.model), cast(Any, pair.proposal), batch, *setting)
+    found = smc_log_prob(cast(Any, pair.model), cast(Any, pair.proposal), batch, *setting)
+    smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
+    return {"log_likelihood": found.log_prob.cpu().numpy(), "ess_min": smallest.cpu().numpy()}

@@ -21,6 +21,7 @@ from beyond_perplexity.importance.estimators.contract import (
 )
 from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.log_space import log_half_means
+from beyond_perplexity.importance.pooled_tail import PooledTail
 from beyond_perplexity.importance.summary import summarize_diagnostics
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # Methods whose weights are independent with mean p, in the order in which brackets are listed.
 BRACKETED = ("importance_sampling", "mixture", "smc")
-LEAST_SAMPLES = 20
+LEAST_SAMPLES = 25  # fewer have no tail that k̂ could be fitted to
 
 
 class Bracket(Estimator):
@@ -36,10 +37,11 @@ class Bracket(Estimator):
 
     Of plain samples, mixtures and runs of sequential Monte Carlo alike. What encloses log p are the
     expectations of both ends, where q misses no latent of p. The ends of one sampling are widened
-    by 1.645 standard errors each (`enclose`), and the claim is made only where `doubts` has none:
-    where all samples miss the same mass, the halves agree on what they found, and the bracket is
-    narrow and wrong. Left out with fewer than `LEAST_SAMPLES` samples or particles of an instance,
-    or a single sample of a temperature, or a single run.
+    by 1.960 standard errors each (`enclose`), the upper one at least to what the largest weights
+    may lack (`PooledTail`), and the claim is made only where `doubts` has none: where all samples
+    miss the same mass, the halves agree on what they found, and the bracket is narrow and wrong.
+    Left out with fewer than `LEAST_SAMPLES` samples or particles of an instance, or a single sample
+    of a temperature, or a single run.
 
     Parameters
     ----------
@@ -68,6 +70,7 @@ class Bracket(Estimator):
         self._base, self.group = base, base.group
         n = len(inputs.reader.instance_ids)
         self.halves, self.between_runs = np.full((2, n), np.nan), np.full(n, np.nan)
+        self._tail: PooledTail | None = None
 
     @classmethod
     def of(cls, inputs: Inputs) -> list[Self]:
@@ -83,6 +86,10 @@ class Bracket(Estimator):
         assert found.log_weights is not None
         assert found.diagnostics is not None
         self.halves[:, index] = log_half_means(found.log_weights, found.counts)
+        if np.isfinite(self.halves[:, index]).all():  # else there will be no ends
+            count = len(found.log_weights) * len(self.n_samples)
+            self._tail = self._tail or PooledTail(count)
+            self._tail.add(found.log_weights)
         if found.diagnostics.tail == NOT_OF_SAMPLES and len(found.log_weights) > 1:
             with np.errstate(invalid="ignore"):
                 self.between_runs[index] = found.log_weights.var(ddof=1)
@@ -92,8 +99,11 @@ class Bracket(Estimator):
         """Give both ends, where there are samples enough."""
         if self.n_samples.min() < LEAST_SAMPLES or np.isnan(self.halves).any():
             return
-        ends, n_tokens = enclose(self.log_likelihood, self.halves), self.inputs.reader.n_tokens
-        unsure = doubts(ends, self.halves, self.diagnostics, n_tokens, self.between_runs)
+        n_tokens, tail = self.inputs.reader.n_tokens, self._tail
+        tail_end = tail.upper_end() if tail else -math.inf
+        ends = enclose(self.log_likelihood, self.halves, n_tokens, tail_end)
+        known = self.diagnostics, n_tokens, self.n_samples
+        unsure = doubts(ends, self.halves, *known, self.between_runs)
         labels: Fields = {
             "aggregation": "instance",
             "bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,
@@ -120,6 +130,8 @@ class Bracket(Estimator):
         )
         if math.isfinite(ends.factor):
             yield f"both ends are widened by {ends.factor:.3f} standard errors over instances"
+        if ends.of_tail:
+            yield "the upper end of log p allows for what the largest weights may lack"
         checked = self.inputs.reader.from_run
         yield (
             "mass that all samples miss is missing in both ends, so that log p may silently be "

@@ -46,7 +46,8 @@ BOUNDS = {
     DEBIASED_UNSURE: "meant to be closer to the true value than what it corrects, but with so few "
     "effective samples it may be further off: no bound, and no claim",
     TWO_SIDED: "the logarithms of both ends enclose the true one's in expectation over the "
-    "samples, and with their errors in at least 90 of 100 repetitions",
+    "samples, and with their errors in at least 95 of 100 repetitions, unless all samples miss "
+    "the same latents",
     TWO_SIDED_UNSURE: "made as two ends that enclose the true value, but the weights are too "
     "uneven, or too few, for that to be claimed",
     "none": "no bound",
@@ -197,6 +198,8 @@ class Estimator(ABC):
     heading, summary : str
         Its column on the first page of the report, and what is said above it: of a strict bound a
         sentence, else a part of one. Empty: it is not there.
+    pools : str
+        The method whose samples at all temperatures it takes together; empty: none.
     group : int or None
         Index of the temperature whose samples it takes.
     n_samples, log_likelihood, debiased : ndarray, shape (N,)
@@ -224,6 +227,7 @@ class Estimator(ABC):
     trust_note: ClassVar[str] = ""
     heading: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    pools: ClassVar[str] = ""
 
     def __init__(self, inputs: Inputs, labels: Fields) -> None:
         n, reader = len(inputs.reader.instance_ids), inputs.reader

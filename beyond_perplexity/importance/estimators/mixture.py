@@ -53,6 +53,7 @@ class Mixture(Estimator):
     bound = STOCHASTIC
     needs = (ALL_TEMPERATURES,)
     stream = "bootstrap over samples of the mixture"
+    pools = "importance_sampling"
     size_note = "of the mixture those of all temperatures together"
 
     def estimate(self, instance: SampledInstance) -> InstanceEstimate:

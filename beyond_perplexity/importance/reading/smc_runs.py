@@ -52,8 +52,10 @@ class SMCRuns:
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
-        score = penalized_column("log_likelihood") if reader.penalized else "log_likelihood"
-        wanted = {**RUN_COLUMNS, score: pa.float64()}
+        score, ess = "log_likelihood", "ess_min"
+        if reader.penalized:
+            score, ess = penalized_column(score), penalized_column(ess)
+        wanted = {**RUN_COLUMNS, score: pa.float64(), ess: pa.float64()}
         columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
         temperatures = [footer(path).temperature for path in paths]
@@ -70,7 +72,7 @@ class SMCRuns:
             )
         self.settings = [{"temperature": temperature, "replicates": len(numbers)}]
         self.log_likelihood = columns[score][order].reshape(shape)
-        self.ess_min = columns["ess_min"][order].reshape(shape).min(1)
+        self.ess_min = columns[ess][order].reshape(shape).min(1)
 
 
 def _common(values: Sequence[Any], what: str) -> Any:

@@ -114,11 +114,18 @@ def family_fingerprint(script):
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
 
 
+def training_code(wildcards):
+    """The code of training with that of the family."""
+    return fingerprint(
+        "scripts/train.py", *RUN.models.training_code(wildcards.model)
+    )
+
+
 def generating_code(wildcards):
     """The code of generation with that of the family and of the decoding."""
     return fingerprint(
         "scripts/generate.py",
-        *RUN.models.code(wildcards.model),
+        *RUN.models.generating_code(wildcards.model),
         RUN.samples.decoding_code(wildcards.decoding),
     )
 

@@ -28,6 +28,8 @@ _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
 # The folder of the Snakefile, the rules and the scripts.
 ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
 WHOLE = "*"  # every statement of a module
+# How a command ends and what it says then is in no result: of this module its classes count alone.
+_ENDINGS = "errors.py"
 LOADING = ""  # only what a module does when it is imported
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -210,7 +212,10 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     module = _read(part.file)
     found = {Part(part.file, LOADING), *_packages(part.file)}
     statements = module.statements(part.name)
-    for name, parts in module.imports.items():
+    if part.file == PACKAGE / _ENDINGS:
+        statements = [node for node in statements if isinstance(node, ast.ClassDef)]
+        found = set()
+    for name, parts in module.imports.items() if found else ():
         if part.name == WHOLE or name in (part.name, "*"):  # handed on to who imports it from here
             found.update(parts)
         elif part.name == LOADING:  # importing a module imports these

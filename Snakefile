@@ -31,6 +31,7 @@ report: REPORT_TEXT
 
 
 onstart:
+    claim(path for job in workflow.dag.jobs for path in job.output)
     write_json(f"{RUN.results}/configuration.json", RUN.config)
 
 

@@ -13,11 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import pytest
 
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from tests.workflow.toys import ROOT, add
 
@@ -256,15 +256,13 @@ def test_a_default_that_is_written_out_is_the_same_training(family) -> None:
     """And another value is another one; a brought model with defaults alone is still trained."""
     row = FAMILIES[family]
     section = "proposals" if row.kind == "proposal" else "models"
-    kind = resolve_name(row.training)
-    defaults = dataclasses.asdict(kind())
+    defaults = dataclasses.asdict(resolve_name(row.training)())
 
     def ask(**training) -> str:
-        model = {"family": family, "architecture": {}, "training": training, "model": "m"}
-        held = {"corpus": "c", "vocabulary": "v"}
-        config = {"models": {"m": held}, "proposals": {}, "importance": {}}
-        config[section] = {**config[section], "own": {**model, **held}}
-        return Models(config, ImportancePlan(config)).options("own")
+        model = {"family": family, "architecture": {}, "training": training}
+        config = {"models": {}, "proposals": {}, section: {"own": model}}
+        plan = SimpleNamespace(options_of_proposal=config["proposals"].get)
+        return Models(config, plan).options("own")
 
     assert defaults["patience"] == 3
     first = ask(maximum_epochs=99)

@@ -1,0 +1,67 @@
+"""What Snakemake notes of finished jobs, made complete where it was killed and its jobs went on.
+
+Snakemake itself notes parameters, code and inputs of a job, and plans it again when they change,
+but only while the process that submitted the job lives. Here each job on a cluster notes them
+itself; what is there without a note is compared by its run record; and a job whose outputs a later
+run is about stops (see `storage.outlived`). The two methods that are replaced have no hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from beyond_perplexity.storage.outlived import check_claim, made_otherwise, number_run
+
+
+def watch(workflow: Any) -> None:
+    """Make this Snakemake note, compare and stop jobs as the module says.
+
+    Parameters
+    ----------
+    workflow : snakemake.workflow.Workflow
+    """
+    from snakemake.dag import DAG
+    from snakemake.persistence import PersistenceBase
+    from snakemake_interface_executor_plugins.settings import ExecMode
+
+    check_incomplete, finished = DAG.check_incomplete, PersistenceBase.finished
+    is_main = workflow.is_main_process
+    if is_main:
+        number_run()
+
+    async def check_outputs(dag: Any) -> None:
+        if is_main:
+            dag.forcefiles.update(_stale(dag))
+        else:
+            for path in (path for job in dag.targetjobs for path in job.output):
+                check_claim(path)
+        await check_incomplete(dag)
+
+    async def note(persistence: Any, job: Any) -> None:
+        settings = workflow.workflow_settings
+        mode, settings.exec_mode = settings.exec_mode, ExecMode.DEFAULT
+        await finished(persistence, job)
+        settings.exec_mode = mode
+
+    DAG.check_incomplete = check_outputs
+    if not is_main:
+        PersistenceBase.finished = note
+
+
+def _stale(dag: Any) -> Iterator[str]:
+    """List outputs that are there without a note of theirs and were made otherwise than now."""
+    persistence = dag.workflow.persistence
+    dag.update_jobids()  # without them a shell command cannot be asked for
+    for job in dag.jobs:
+        there = [path for path in job.output if os.path.exists(path)]
+        unnoted = [path for path in there if not has_note(persistence, path)]
+        if unnoted and made_otherwise(unnoted, job.shellcmd):
+            yield from there
+
+
+def has_note(persistence: Any, path: str) -> bool:
+    """Return whether Snakemake's note of an output is about the file that is there."""
+    note = persistence.metadata(path)
+    return note is not None and note.endtime == os.stat(path).st_mtime

@@ -31,7 +31,7 @@ report: REPORT_TEXT
 
 
 onstart:
-    claim(path for job in workflow.dag.jobs for path in job.output)
+    take_over(workflow.dag, RUN.results)
     write_json(f"{RUN.results}/configuration.json", RUN.config)
 
 

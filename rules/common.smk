@@ -12,7 +12,7 @@ from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
-from beyond_perplexity.planning.notes import watch
+from beyond_perplexity.planning.notes import take_over, watch
 from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
@@ -25,14 +25,12 @@ from beyond_perplexity.report import INPUTS, TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.outlived import claim
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges
 
 prepare_environment(workflow.basedir)
 
 shell.prefix(SHELL_PREFIX)
-watch(workflow)
 
 try:
     validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
@@ -40,6 +38,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = Run(config)
+watch(workflow, RUN.results)
 SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
@@ -119,9 +118,7 @@ def family_fingerprint(script):
 
 def training_code(wildcards):
     """The code of training with that of the family."""
-    return fingerprint(
-        "scripts/train.py", *RUN.models.training_code(wildcards.model)
-    )
+    return fingerprint("scripts/train.py", *RUN.models.training_code(wildcards.model))
 
 
 def generating_code(wildcards):

@@ -5,7 +5,10 @@
     beyond-perplexity run --cores 4             # run it; --dry-run says what a run would do
     beyond-perplexity run --configfile FILE --profile profiles/slurm
 
-All options but --init and --template are those of Snakemake, which `snakemake --help` lists.
+    beyond-perplexity run --remake FILE ...     # make files again, and what is made of them
+
+All options but --init, --template and --remake are those of Snakemake, which `snakemake --help`
+lists.
 Without any, as many jobs run side by side as the machine has cores. The configuration is
 `config.yaml` of the current folder unless --configfile names another. It needs the extra
 `workflow`.
@@ -56,7 +59,19 @@ def _parser() -> CommandParser:
         metavar="NAME",
         help=f"with --init: another than the default one: {', '.join(names)}",
     )
+    parser.add_argument(
+        "--remake",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="make files of the results again, missing or not, and all that is made of them",
+    )
     return parser
+
+
+def _remake(files: Sequence[str]) -> list[str]:
+    """Return Snakemake's options that make files again, from the current folder."""
+    return ["--forcerun", *map(os.path.relpath, files)] if files else []
 
 
 def write_templates(folder: Path, template: str | None = None) -> list[Path]:
@@ -158,6 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.template:
         parser.error("--template goes with --init")
-    command = snakemake_command(options)
+    command = [*snakemake_command(others), *_remake(given.remake)]
     sys.stdout.flush()
     os.execv(command[0], command)

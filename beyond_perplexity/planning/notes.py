@@ -10,17 +10,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.storage.outlived import check_claim, made_otherwise, number_run
+from beyond_perplexity.storage.manifest import RESULTS, forget_files
+from beyond_perplexity.storage.outlived import (
+    check_claim,
+    claim,
+    is_left,
+    made_otherwise,
+    number_run,
+)
 
 
-def watch(workflow: Any) -> None:
+def watch(workflow: Any, results: str) -> None:
     """Make this Snakemake note, compare and stop jobs as the module says.
 
     Parameters
     ----------
     workflow : snakemake.workflow.Workflow
+    results : str
+        The folder of the results.
     """
     from snakemake.dag import DAG
     from snakemake.persistence import PersistenceBase
@@ -28,6 +38,7 @@ def watch(workflow: Any) -> None:
 
     check_incomplete, finished = DAG.check_incomplete, PersistenceBase.finished
     is_main = workflow.is_main_process
+    os.environ[RESULTS] = results
     if is_main:
         number_run()
 
@@ -40,6 +51,8 @@ def watch(workflow: Any) -> None:
         await check_incomplete(dag)
 
     async def note(persistence: Any, job: Any) -> None:
+        if any(is_left(path) for path in job.output):
+            return  # it has failed, and what is there is of the later run
         settings = workflow.workflow_settings
         mode, settings.exec_mode = settings.exec_mode, ExecMode.DEFAULT
         await finished(persistence, job)
@@ -48,6 +61,13 @@ def watch(workflow: Any) -> None:
     DAG.check_incomplete = check_outputs
     if not is_main:
         PersistenceBase.finished = note
+
+
+def take_over(dag: Any, results: str) -> None:
+    """Leave all outputs to this run, and forget those that are gone and not of it."""
+    outputs = [path for job in dag.jobs for path in job.output]
+    claim(outputs)
+    forget_files(Path(results), outputs)
 
 
 def _stale(dag: Any) -> Iterator[str]:

@@ -44,11 +44,16 @@ def check_claim(path: str | os.PathLike[str]) -> None:
     InputError
         When a later run is about it.
     """
-    run = os.environ.get(RUN)
-    if run and _claims().get(os.path.relpath(path), 0) > int(run):
+    if is_left(path):
         raise InputError(
             f"{path}: is left to a later run; what this job of an earlier one makes is not kept"
         )
+
+
+def is_left(path: str | os.PathLike[str]) -> bool:
+    """Return whether a later run than that of this job is about an output."""
+    run = os.environ.get(RUN)
+    return run is not None and _claims().get(os.path.relpath(path), 0) > int(run)
 
 
 def _claims() -> dict[str, int]:

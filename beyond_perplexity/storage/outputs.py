@@ -17,6 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError, describe_os_error
+from beyond_perplexity.storage.manifest import note_file
 from beyond_perplexity.storage.outlived import check_claim
 
 SILENT_SECONDS = 86_400.0
@@ -150,6 +151,7 @@ def atomic_path(
         finally:
             os.close(descriptor)
         check_claim(target)
+        note_file(temporary, target)
         temporary.replace(name(temporary) if name else target)
     except Exception as error:
         named = _of_target(error, temporary, target)

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.contents import ContentHash, table_hash
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.manifest import SKIPPED, read_notes
 from beyond_perplexity.storage.origins import origin_hash
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.storage.shards import content_of, read_record
 
 WEIGHTS_SUFFIX = ".safetensors"
-SKIPPED = ("logs", "benchmarks", "checkpoints")  # folders of a results tree that hold no results
 # What the shards of one folder share, and how it is called.
 _SHARED = {
     "script": "script",
@@ -54,10 +54,10 @@ class Verified(NamedTuple):
     Attributes
     ----------
     hashes : dict of pathlib.Path to str
-        The hash of the content of every file that has a record and is what the record says.
+        The hash of the content of every file that is what its record, or else the manifest, says.
     mismatches : list of Mismatch
     unrecorded : int
-        Files without a run record: tables, figures and pages, which are made of the others.
+        Files that neither a run record nor the manifest speaks of.
     """
 
     hashes: dict[Path, str]
@@ -68,8 +68,8 @@ class Verified(NamedTuple):
 def verify_tree(tree: Path) -> Verified:
     """Recompute the hashes of all files of a results tree.
 
-    Found are files that were cut short, edited, put in the place of another, or are of another run
-    than those beside them or than those that were made of them.
+    Found are files that are missing, were cut short, edited, put in the place of another, or are of
+    another run than those beside them or than those that were made of them.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def verify_tree(tree: Path) -> Verified:
     _content.cache_clear()
     files = _files(tree)
     records: dict[Path, dict[str, Any]] = {}
-    found = Verified({}, [], sum(1 for path in files if not _has_record(path)))
+    noted = dict(read_notes(tree))
+    found = Verified({}, [], 0)
     for path in filter(_has_record, files):
         record, problems = _verify_file(path, tree)
         found.mismatches.extend(Mismatch(path, problem) for problem in problems)
@@ -94,8 +95,17 @@ def verify_tree(tree: Path) -> Verified:
             records[path] = record
             if not problems:
                 found.hashes[path] = record["content_hash"]
+    wrong = {mismatch.path for mismatch in found.mismatches}
+    for path in (path for path in files if path not in wrong | records.keys() and path in noted):
+        if content_hash(path) == noted[path]:
+            found.hashes[path] = noted[path]
+        else:
+            found.mismatches.append(Mismatch(path, f"is not what was written; {_REMAKE}"))
+    gone = [path for path in noted if not path.exists()]
+    found.mismatches.extend(Mismatch(path, f"is missing; {_REMAKE}") for path in gone)
     found.mismatches.extend(_of_other_runs(records))
-    return found
+    spoken_of = wrong | records.keys() | noted.keys()
+    return found._replace(unrecorded=sum(1 for path in files if path not in spoken_of))
 
 
 def list_hashes(tree: Path) -> Iterator[tuple[Path, str]]:

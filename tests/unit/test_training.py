@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -382,6 +383,38 @@ def test_two_checkpoints_are_kept(tmp_path):
     tensors, state = load_checkpoint(tmp_path)
     assert (tensors["a"].item(), state["at"]) == (3, 3)
     assert load_checkpoint(tmp_path / "empty") is None
+
+
+def test_two_trainings_share_their_checkpoints(tmp_path):
+    """As after a hard kill of Snakemake; what is read is whole."""
+
+    def save(start):
+        for step in range(start, start + 60, 2):
+            save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
+            tensors, state = load_checkpoint(tmp_path) or ({"a": torch.tensor([0])}, {"at": 0})
+            assert tensors["a"].item() == state["at"]
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(save, (0, 1)))
+    assert load_checkpoint(tmp_path)[1] == {"at": 59}
+    assert all(re.fullmatch(r"[0-9]{10}-.*", path.name) for path in tmp_path.iterdir())
+
+
+def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, tmp_path):
+    code = (
+        "import os, sys\n"
+        "from beyond_perplexity.instances.batches import TokenStore\n"
+        "from beyond_perplexity.vocabulary import ClosedVocabulary\n"
+        "ClosedVocabulary.encode = lambda *_: os.kill(os.getpid(), 9)\n"
+        "TokenStore.write(sys.argv[1], sys.argv[2], 'train', ClosedVocabulary(['a'], 1))\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(data / "documents.parquet")]
+    killed = subprocess.run(command, cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.suffix for path in tmp_path.iterdir()] == [".raw"]
+    words = load_vocabulary(data / "vocabulary.json")
+    TokenStore.write(tmp_path, data / "documents.parquet", "train", words)
+    assert {path.name for path in tmp_path.iterdir()} == {"train.tokens.npy", "train.ends.npy"}
 
 
 def damage(folder: Path, name: str, how: str) -> None:

@@ -69,7 +69,7 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _remake(files: Sequence[str]) -> list[str]:
+def remake_options(files: Sequence[str]) -> list[str]:
     """Return Snakemake's options that make files again, from the current folder."""
     return ["--forcerun", *map(os.path.relpath, files)] if files else []
 
@@ -173,6 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.template:
         parser.error("--template goes with --init")
-    command = [*snakemake_command(others), *_remake(given.remake)]
+    command = [*snakemake_command(others), *remake_options(given.remake)]
     sys.stdout.flush()
     os.execv(command[0], command)

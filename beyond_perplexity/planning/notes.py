@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.manifest import RESULTS, forget_files
 from beyond_perplexity.storage.outlived import (
     check_claim,
@@ -34,6 +35,7 @@ def watch(workflow: Any, results: str) -> None:
     """
     from snakemake.dag import DAG
     from snakemake.persistence import PersistenceBase
+    from snakemake.settings.types import RerunTrigger
     from snakemake_interface_executor_plugins.settings import ExecMode
 
     check_incomplete, finished = DAG.check_incomplete, PersistenceBase.finished
@@ -43,11 +45,10 @@ def watch(workflow: Any, results: str) -> None:
         number_run()
 
     async def check_outputs(dag: Any) -> None:
-        if is_main:
+        if not is_main:
+            _check_claims(dag)
+        elif RerunTrigger.PARAMS in workflow.rerun_triggers:
             dag.forcefiles.update(_stale(dag))
-        else:
-            for path in (path for job in dag.targetjobs for path in job.output):
-                check_claim(path)
         await check_incomplete(dag)
 
     async def note(persistence: Any, job: Any) -> None:
@@ -61,6 +62,17 @@ def watch(workflow: Any, results: str) -> None:
     DAG.check_incomplete = check_outputs
     if not is_main:
         PersistenceBase.finished = note
+
+
+def _check_claims(dag: Any) -> None:
+    """Stop a job of an earlier run before Snakemake removes outputs that are of a later one."""
+    from snakemake.exceptions import WorkflowError
+
+    try:
+        for path in (path for job in dag.targetjobs for path in job.output):
+            check_claim(path)
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def take_over(dag: Any, results: str) -> None:

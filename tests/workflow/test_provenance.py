@@ -11,7 +11,9 @@ import shutil
 from beyond_perplexity.commands.run import remake_options
 from beyond_perplexity.storage.manifest import SKIPPED, read_notes
 from beyond_perplexity.storage.origins import describe_origin
+from beyond_perplexity.storage.outlived import RUN
 from beyond_perplexity.storage.verification import verify_tree
+from tests.workflow.conftest import SMOKE
 
 
 def test_a_finished_run_is_verified(finished):
@@ -44,6 +46,18 @@ def test_what_has_no_note_is_planned_where_it_was_made_otherwise(finished):
     assert planned["count_samples"] == 4
     assert planned["count_reference"] >= 1
     assert planned.keys().isdisjoint({"train", "generate", "extract_corpus", "score_contrast"})
+
+
+def test_a_job_of_an_earlier_run_does_not_begin(finished, monkeypatch):
+    """As one that waited in a queue: Snakemake would first remove what is there."""
+    shard = "results/samples/trigram/ancestral/00000.parquet"
+    before = (finished.path / shard).stat()
+    monkeypatch.setenv(RUN, "1")
+    job = ["--mode=subprocess", "--nolock", "--force", "--allowed-rules=generate", *SMOKE]
+    done = finished.snakemake(*job, "--", shard, check=False)
+    assert done.returncode == 1
+    assert f"{shard}: is left to a later run" in done.stdout
+    assert (finished.path / shard).stat().st_ino == before.st_ino
 
 
 def test_a_missing_file_is_made_again_by_the_command_that_verification_names(finished):

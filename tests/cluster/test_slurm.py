@@ -223,7 +223,7 @@ def _edit(checkout: Checkout, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def _wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
+def _wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 RESULTS = "BEYOND_PERPLEXITY_RESULTS"  # set by the rules: the folder of the results
-FOLDER = "manifest"
+MANIFEST = "manifest"
 SUFFIX = ".sha256"
-SKIPPED = ("logs", "benchmarks", "checkpoints", FOLDER)  # folders that hold no results
+SKIPPED = ("logs", "benchmarks", "checkpoints", MANIFEST)  # folders that hold no results
 
 
 def note_file(written: Path, target: Path) -> None:
@@ -29,7 +29,7 @@ def note_file(written: Path, target: Path) -> None:
 
     with open(written, "rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
-    write_text(Path(results, FOLDER, f"{name}{SUFFIX}"), f"{content}  {name}\n")
+    write_text(Path(results, MANIFEST, f"{name}{SUFFIX}"), f"{content}  {name}\n")
 
 
 def read_notes(tree: Path) -> Iterator[tuple[Path, str]]:
@@ -40,11 +40,11 @@ def read_notes(tree: Path) -> Iterator[tuple[Path, str]]:
     tree : pathlib.Path
         A folder of results, or any folder below it.
     """
-    folders = (folder for folder in (tree, *tree.parents) if (folder / FOLDER).is_dir())
+    folders = (folder for folder in (tree, *tree.parents) if (folder / MANIFEST).is_dir())
     if (results := next(folders, None)) is None:
         return
-    for note in sorted((results / FOLDER / tree.relative_to(results)).rglob(f"*{SUFFIX}")):
-        name = note.relative_to(results / FOLDER)
+    for note in sorted((results / MANIFEST / tree.relative_to(results)).rglob(f"*{SUFFIX}")):
+        name = note.relative_to(results / MANIFEST)
         yield results / name.with_suffix(""), note.read_text(errors="replace")[:64]
 
 
@@ -53,4 +53,4 @@ def forget_files(results: Path, wanted: Iterable[str]) -> None:
     kept = {os.path.abspath(path) for path in wanted}
     for path, _ in read_notes(results):
         if not path.exists() and os.path.abspath(path) not in kept:
-            (results / FOLDER / f"{path.relative_to(results)}{SUFFIX}").unlink(missing_ok=True)
+            (results / MANIFEST / f"{path.relative_to(results)}{SUFFIX}").unlink(missing_ok=True)

@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.training import loop
+from beyond_perplexity.training import loop, resume
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training.resume import load_checkpoint, save_checkpoint
@@ -385,19 +386,23 @@ def test_two_checkpoints_are_kept(tmp_path):
     assert load_checkpoint(tmp_path / "empty") is None
 
 
-def test_two_trainings_share_their_checkpoints(tmp_path):
-    """As after a hard kill of Snakemake; what is read is whole."""
+def test_two_trainings_share_their_checkpoints(tmp_path, monkeypatch):
+    """As after a hard kill of Snakemake: both have written one before either gives it its name."""
+    both, read = Barrier(2), resume.content_hash
 
-    def save(start):
-        for step in range(start, start + 60, 2):
-            save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
-            tensors, state = load_checkpoint(tmp_path) or ({"a": torch.tensor([0])}, {"at": 0})
-            assert tensors["a"].item() == state["at"]
+    def wait_and_hash(path):
+        both.wait(timeout=60)
+        return read(path)
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(save, (0, 1)))
-    assert load_checkpoint(tmp_path)[1] == {"at": 59}
-    assert all(re.fullmatch(r"[0-9]{10}-.*", path.name) for path in tmp_path.iterdir())
+    def save(step):
+        save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(resume, "content_hash", wait_and_hash)
+        list(pool.map(save, (1, 2)))
+    tensors, state = load_checkpoint(tmp_path)
+    assert (tensors["a"].item(), state["at"]) == (2, 2)
+    assert sorted(int(path.name[:10]) for path in tmp_path.iterdir()) == [1, 2]
 
 
 def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, tmp_path):

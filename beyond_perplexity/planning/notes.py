@@ -9,19 +9,20 @@ run is about stops (see `storage.outlived`). The two methods that are replaced h
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.manifest import RESULTS, forget_files
-from beyond_perplexity.storage.outlived import (
-    check_claim,
-    claim,
-    is_left,
-    made_otherwise,
-    number_run,
-)
+from beyond_perplexity.storage.origins import find_record
+from beyond_perplexity.storage.outlived import check_claim, claim, is_left, number_run
+from beyond_perplexity.storage.verification import changed_inputs
+
+# What an attempt is given of a machine, and no result depends on.
+_OF_A_MACHINE = ("--device", "--memory-mb", "--threads", "--workers")
 
 
 def watch(workflow: Any, results: str) -> None:
@@ -97,3 +98,54 @@ def has_note(persistence: Any, path: str) -> bool:
     """Return whether Snakemake's note of an output is about the file that is there."""
     note = persistence.metadata(path)
     return note is not None and note.endtime == os.stat(path).st_mtime
+
+
+def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> bool:
+    """Return whether outputs say that other code, another command or other inputs made them.
+
+    Parameters
+    ----------
+    outputs : iterable of paths
+        Of one job. Those without a run record say nothing.
+    command : str
+        The shell command that makes them now.
+    """
+    for path in map(Path, outputs):
+        try:
+            record = find_record(path)
+        except InputError:  # no result, or a damaged one
+            return True
+        if record and _differs(path, record, command):
+            return True
+    return False
+
+
+def _differs(path: Path, record: dict[str, Any], command: str) -> bool:
+    try:
+        now = fingerprint(record["script"])
+        given = record.get("arguments")
+        return (
+            now != record["code_fingerprint"]
+            or (given is not None and _results(given) != _results(arguments_in(command)))
+            or any(True for _ in changed_inputs(path, record))
+        )
+    except (FileNotFoundError, KeyError, TypeError, ValueError, AttributeError):
+        return True
+
+
+def arguments_in(command: str) -> list[str]:
+    """Return the arguments of the script that a rule's shell command runs."""
+    words = shlex.split(command.replace("\\\n", " "))
+    words = words[words.index("-m") + 2 :]
+    ends = [place for place, word in enumerate(words) if word in ("2>&1", "|")]
+    return words[: min(ends, default=len(words))]
+
+
+def _results(arguments: Sequence[str]) -> list[str]:
+    """Leave out the arguments that no result depends on."""
+    machine = {place for place, word in enumerate(arguments) if word in _OF_A_MACHINE}
+    return [
+        word
+        for place, word in enumerate(arguments)
+        if place not in machine and place - 1 not in machine
+    ]

@@ -1,27 +1,22 @@
-"""Jobs that outlive the Snakemake that started them, and what they leave.
+"""Jobs that outlive the Snakemake that started them, and the outputs that they may still write.
 
 A Snakemake that is killed on a cluster leaves its jobs running. A later run claims the outputs it
-is about: a job of an earlier run writes them no more. What an earlier job has left without a note
-of Snakemake's is known by its own run record.
+is about: a job of an earlier run writes them no more.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from beyond_perplexity.errors import InputError
 
 RUN = "BEYOND_PERPLEXITY_RUN"  # set by the rules: the number of the run that a job is of
 CLAIMS = Path(".snakemake/claims.json")  # the number of the newest run that is about an output
-# What an attempt is given of a machine, and no result depends on.
-_OF_A_MACHINE = ("--device", "--memory-mb", "--threads", "--workers")
 
 
 def number_run() -> None:
@@ -60,59 +55,3 @@ def _claims() -> dict[str, int]:
     with suppress(OSError, ValueError):
         return {str(path): int(run) for path, run in json.loads(CLAIMS.read_bytes()).items()}
     return {}
-
-
-def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> bool:
-    """Return whether outputs say that other code, another command or other inputs made them.
-
-    Parameters
-    ----------
-    outputs : iterable of paths
-        Of one job. Those without a run record say nothing.
-    command : str
-        The shell command that makes them now.
-    """
-    from beyond_perplexity.storage.origins import find_record
-
-    for path in map(Path, outputs):
-        try:
-            record = find_record(path)
-        except InputError:  # no result, or a damaged one
-            return True
-        if record and _differs(path, record, command):
-            return True
-    return False
-
-
-def _differs(path: Path, record: dict[str, Any], command: str) -> bool:
-    from beyond_perplexity.storage.fingerprint import fingerprint
-    from beyond_perplexity.storage.verification import changed_inputs
-
-    try:
-        now = fingerprint(record["script"])
-        given = record.get("arguments")
-        return (
-            now != record["code_fingerprint"]
-            or (given is not None and _results(given) != _results(arguments_in(command)))
-            or any(True for _ in changed_inputs(path, record))
-        )
-    except (FileNotFoundError, KeyError, TypeError, ValueError, AttributeError):
-        return True
-
-
-def arguments_in(command: str) -> list[str]:
-    """Return the arguments of the script that a rule's shell command runs."""
-    words = shlex.split(command.replace("\\\n", " "))
-    words = words[words.index("-m") + 2 :]
-    ends = [place for place, word in enumerate(words) if word in ("2>&1", "|")]
-    return words[: min(ends, default=len(words))]
-
-
-def _results(arguments: Sequence[str]) -> list[str]:
-    """Leave out the arguments that no result depends on."""
-    machine = {place for place, word in enumerate(arguments) if word in _OF_A_MACHINE}
-    return [
-        word
-        for place, word in enumerate(arguments)
-        if place not in machine and place - 1 not in machine
-    ]

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning import notes
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import lineage, outlived, outputs, provenance, shards, verification
 from beyond_perplexity.storage.fingerprint import ROOT
@@ -72,7 +73,7 @@ def test_a_run_comes_after_one_of_a_machine_whose_clock_is_ahead(monkeypatch):
 def make(monkeypatch) -> None:
     """Write a shard as the command would, by a process of its own."""
     shards.write_shard("in.parquet", ALIASES, ROWS, {})
-    arguments = outlived.arguments_in(COMMAND.format(threads=1, memory=2000))
+    arguments = notes.arguments_in(COMMAND.format(threads=1, memory=2000))
     monkeypatch.setattr(sys, "argv", [str(ROOT / SCRIPT), *arguments])
     lineage.forget_reads()
     list(shards.read_batches("in.parquet", ALIASES, ["entity"]))
@@ -109,16 +110,16 @@ def damage() -> None:
 def test_what_has_no_note_is_compared_by_its_record(monkeypatch, change, found):
     make(monkeypatch)
     change(monkeypatch)
-    assert outlived.made_otherwise(["out.parquet"], COMMAND.format(threads=4, memory=8000)) == found
+    assert notes.made_otherwise(["out.parquet"], COMMAND.format(threads=4, memory=8000)) == found
 
 
 def test_another_command_is_another_result(monkeypatch):
     make(monkeypatch)
     for old, new in (("two words", "words"), ("--note", "--title"), ("--inputs in", "--inputs a")):
-        assert outlived.made_otherwise(["out.parquet"], COMMAND.replace(old, new))
+        assert notes.made_otherwise(["out.parquet"], COMMAND.replace(old, new))
 
 
 def test_what_has_no_record_says_nothing(monkeypatch):
     outputs.write_text("table.csv", "a\n")
     outputs.write_json("list.json", {})
-    assert not outlived.made_otherwise(["table.csv", "list.json"], COMMAND)
+    assert not notes.made_otherwise(["table.csv", "list.json"], COMMAND)

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from beyond_perplexity.arguments import CommandParser, output_folder
+from beyond_perplexity.arguments import CommandParser, output_file, output_folder
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
@@ -61,6 +61,7 @@ def _parser() -> CommandParser:
     )
     parser.add_argument(
         "--remake",
+        type=output_file,
         nargs="+",
         default=[],
         metavar="FILE",

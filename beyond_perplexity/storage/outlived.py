@@ -28,7 +28,8 @@ def claim(outputs: Iterable[str]) -> None:
     """Leave outputs to this run: jobs of earlier ones that still run write them no more."""
     from beyond_perplexity.storage.outputs import write_json
 
-    write_json(CLAIMS, {**_claims(), **dict.fromkeys(map(str, outputs), int(os.environ[RUN]))})
+    ours = dict.fromkeys(map(os.path.relpath, outputs), int(os.environ[RUN]))
+    write_json(CLAIMS, {**_claims(), **ours})
 
 
 def check_claim(path: str | os.PathLike[str]) -> None:

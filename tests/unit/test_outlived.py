@@ -49,7 +49,7 @@ def test_a_job_of_an_earlier_run_leaves_what_a_later_one_is_about(monkeypatch):
     outlived.claim(["a/shared", "a/own"])
     outputs.write_text("a/shared", "earlier")
     start_run(monkeypatch)
-    outlived.claim(["a/shared", "a/new"])
+    outlived.claim([os.path.abspath("a/shared"), "a/new"])
     outputs.write_text("a/shared", "later")
     monkeypatch.setenv(outlived.RUN, earlier)
     with pytest.raises(InputError, match=r"^a/shared: is left to a later run"):

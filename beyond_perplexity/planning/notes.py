@@ -34,12 +34,14 @@ def watch(workflow: Any, results: str) -> None:
     results : str
         The folder of the results.
     """
+    from snakemake import persistence
     from snakemake.dag import DAG
-    from snakemake.persistence import PersistenceBase
     from snakemake.settings.types import RerunTrigger
     from snakemake_interface_executor_plugins.settings import ExecMode
 
-    check_incomplete, finished = DAG.check_incomplete, PersistenceBase.finished
+    # Its name in versions before there was another than in files.
+    notes = getattr(persistence, "PersistenceBase", None) or persistence.Persistence
+    check_incomplete, finished = DAG.check_incomplete, notes.finished
     is_main = workflow.is_main_process
     os.environ[RESULTS] = results
     if is_main:
@@ -62,7 +64,7 @@ def watch(workflow: Any, results: str) -> None:
 
     DAG.check_incomplete = check_outputs
     if not is_main:
-        PersistenceBase.finished = note
+        notes.finished = note
 
 
 def _check_claims(dag: Any) -> None:
@@ -97,7 +99,7 @@ def _stale(dag: Any) -> Iterator[str]:
 def has_note(persistence: Any, path: str) -> bool:
     """Return whether Snakemake's note of an output is about the file that is there."""
     note = persistence.metadata(path)
-    return note is not None and note.endtime == os.stat(path).st_mtime
+    return bool(note) and note.get("endtime") == os.stat(path).st_mtime
 
 
 def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> bool:

@@ -31,6 +31,7 @@ report: REPORT_TEXT
 
 
 onstart:
+    take_over(workflow.dag, RUN.results)
     write_json(f"{RUN.results}/configuration.json", RUN.config)
 
 

@@ -16,6 +16,7 @@ from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_lines import print_job_lines
+from beyond_perplexity.planning.notes import take_over, watch
 from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
@@ -43,6 +44,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 RUN = Run(config)
+watch(workflow, RUN.results)
 SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
@@ -129,11 +131,16 @@ def family_fingerprint(script):
     return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
 
 
+def training_code(wildcards):
+    """The code of training with that of the family."""
+    return fingerprint("scripts/train.py", *RUN.models.training_code(wildcards.model))
+
+
 def generating_code(wildcards):
     """The code of generation with that of the family and of the decoding."""
     return fingerprint(
         "scripts/generate.py",
-        *RUN.models.code(wildcards.model),
+        *RUN.models.generating_code(wildcards.model),
         RUN.samples.decoding_code(wildcards.decoding),
     )
 

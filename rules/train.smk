@@ -35,7 +35,7 @@ rule train:
         runtime=minutes("train"),
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/train.py"),
+        code=training_code,
         config=lambda wildcards: RUN.models.options(wildcards.model),
         preprocessing=lambda wildcards: RUN.models.preprocessing(wildcards.model),
         seed=config["seed"],

@@ -3,11 +3,13 @@
 Of a file: content hash, script, options, seed, code, version, machine, time, and the files that it
 is made of. Of a folder: the content hash of every file, in the form of sha256sum. The content hash
 is of the data alone, so that equal results of two runs have equal ones. With --verify every hash
-is computed anew, and what is not what was written is named: status 1.
+is computed anew, and what is missing or not what was written is named, with the command that makes
+it again: status 1.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,9 +55,10 @@ def _verify(tree: Path) -> None:
     for mismatch in found.mismatches:
         say(f"{str(mismatch.path)!r}: {mismatch.what}")
     remark(
-        f"{len(found.hashes):,} files are what was written; {found.unrecorded:,} have no record "
-        "(tables, figures and pages, which are made of the others)"
+        f"{len(found.hashes):,} files are what was written; "
+        f"of {found.unrecorded:,} others nothing is noted"
     )
     if found.mismatches:
-        wrong = len({mismatch.path for mismatch in found.mismatches})
-        raise InputError(f"{tree}: {wrong:,} files do not match; see above")
+        wrong = sorted({str(mismatch.path) for mismatch in found.mismatches})
+        say(f"beyond-perplexity run --remake {shlex.join(wrong)}")
+        raise InputError(f"{tree}: {len(wrong):,} files do not match; see above")

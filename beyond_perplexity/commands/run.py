@@ -4,9 +4,10 @@
     beyond-perplexity run --init DIR --template paper
     beyond-perplexity run --cores 4             # run it; --dry-run says what a run would do
     beyond-perplexity run --configfile FILE --profile profiles/slurm
+    beyond-perplexity run --remake FILE ...     # make files again, and what is made of them
 
 A run prints a line a job, and where its report is; the whole of it is in `.snakemake/log`. All
-options but --init and --template are those of Snakemake, which `snakemake --help` lists.
+options but --init, --template and --remake are those of Snakemake, which `snakemake --help` lists.
 Without any, as many jobs run side by side as the machine has cores. The configuration is
 `config.yaml` of the current folder unless --configfile names another. It needs the extra
 `workflow`.
@@ -22,7 +23,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from beyond_perplexity.arguments import CommandParser, output_folder
+from beyond_perplexity.arguments import CommandParser, output_file, output_folder
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT
@@ -57,7 +58,20 @@ def _parser() -> CommandParser:
         metavar="NAME",
         help=f"with --init: another than the default one: {', '.join(names)}",
     )
+    parser.add_argument(
+        "--remake",
+        type=output_file,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="make files of the results again, missing or not, and all that is made of them",
+    )
     return parser
+
+
+def remake_options(files: Sequence[str]) -> list[str]:
+    """Return Snakemake's options that make files again, from the current folder."""
+    return ["--forcerun", *map(os.path.relpath, files)] if files else []
 
 
 def write_templates(folder: Path, template: str | None = None) -> list[Path]:
@@ -179,6 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.template:
         parser.error("--template goes with --init")
-    command = snakemake_command(options)
+    command = [*snakemake_command(others), *remake_options(given.remake)]
     sys.stdout.flush()
     os.execv(command[0], command)

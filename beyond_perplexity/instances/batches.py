@@ -63,7 +63,7 @@ class TokenStore:
         if not ends_path.exists():
             lengths: list[np.ndarray] = []
             Path(folder).mkdir(parents=True, exist_ok=True)
-            with scratch_path(Path(folder) / f".{split}.{os.getpid()}.raw") as raw:
+            with scratch_path(Path(folder) / f"{split}.raw") as raw:
                 with open(raw, "wb") as file:
                     for texts in read_texts([documents], split):
                         encoded = vocabulary.encode(texts.to_pylist())

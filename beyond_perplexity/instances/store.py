@@ -244,8 +244,8 @@ def _write_arrays(base: Path, name: str, instances: Iterable[Instance]) -> int:
                 ids.append(instance.instance_id)
                 for key, values in instance.arrays.items():
                     if key not in raw:
-                        own = base / f".{name}.{key}.{os.getpid()}.raw"
-                        raw[key] = scratch.enter_context(scratch_path(own))
+                        own = scratch.enter_context(scratch_path(base / f"{name}.{key}.raw"))
+                        raw[key] = own
                         files[key] = opened.enter_context(own.open("wb"))
                     files[key].write(np.asarray(values, np.int64).tobytes())
                     lengths.setdefault(key, []).append(len(values))

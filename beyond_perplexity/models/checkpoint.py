@@ -6,7 +6,7 @@ The folder needs nothing else; ``model.json`` is written last: where it is, the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,10 +33,14 @@ def save_tensors(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
     metadata: dict[str, str] | None = None,
+    name: Callable[[Path], Path] | None = None,
 ) -> None:
-    """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
+    """Write named tensors to a safetensors file, atomically; shared memory is written twice.
+
+    `name` is that of `atomic_path`.
+    """
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
+    with atomic_path(path, name) as temporary:
         safetensors.torch.save_file(whole, temporary, metadata)
 
 

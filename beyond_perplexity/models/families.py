@@ -90,6 +90,7 @@ class Family:
 
 
 _MODELS = "beyond_perplexity.models"
+_LEARNING = "beyond_perplexity/training/learning.py"
 _OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
 FAMILIES: Rows[Family] = {
@@ -297,11 +298,25 @@ def _file(reference: str) -> str:
 def family_modules(family: object) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`.
 
+    Not those of its engines, which generation alone uses: see `generating_modules`.
+
     Raises
     ------
     InputError
         When there is no such family.
     """
     row = find_row(family)
-    named = {row.reference, row.options, row.bring, row.engines} - {None}
+    named = {row.reference, row.options, row.bring} - {None}
     return sorted({_file(str(name)) for name in named})
+
+
+def generating_modules(family: object) -> list[str]:
+    """List the files of a family's own decoding engines, for the `fingerprint` of generation."""
+    engines = find_row(family).engines
+    return [_file(engines)] if engines else []
+
+
+def training_modules(family: object) -> list[str]:
+    """List the files of a family and of its training, for the `fingerprint` of the latter."""
+    learns = find_row(family).kind != "counted"
+    return [*family_modules(family), *([_LEARNING] if learns else [])]

@@ -31,10 +31,19 @@ def with_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     given : mapping
         The options that are given.
     """
+    return {**_defaults(name), **given}
+
+
+def without_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those that have the default of their definition anyway."""
+    defaults = _defaults(name)
+    return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
+
+
+def _defaults(name: str) -> dict[str, Any]:
     properties = _definitions().get(name, {}).get("properties", {})
-    defaults = {
+    return {
         key: held.get("x-default", held.get("default"))
         for key, held in properties.items()
         if "x-default" in held or "default" in held
     }
-    return {**defaults, **given}

@@ -10,8 +10,11 @@ from beyond_perplexity.models.families import (
     FAMILIES,
     Family,
     family_modules,
+    generating_modules,
     is_taken_as_it_is,
+    training_modules,
 )
+from beyond_perplexity.planning.defaults import with_defaults, without_defaults
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.parameters import Config, as_json, split_unit
 
@@ -43,20 +46,37 @@ class Models:
         return found
 
     def options(self, name: str) -> str:
-        """Return the options of `scripts.train` as JSON."""
-        model = self.find(name)
-        return as_json({key: model[key] for key in ("family", "architecture", "training")})
+        """Return the options of `scripts.train` as JSON; a default that is written out stays out.
+
+        So it trains nothing anew, and neither does an option that is new.
+        """
+        model, row = self.find(name), self.row(name)
+        given, kind = model["training"], row.training.partition(":")[2]
+        training = without_defaults(kind, given)
+        if given and not training and row.kind == "brought":  # none: it would not be trained
+            training = dict([min(with_defaults(kind, {}).items())])
+        return as_json(
+            {"family": model["family"], "architecture": model["architecture"], "training": training}
+        )
 
     def row(self, name: str) -> Family:
         """Return what is known of the family of a model."""
         return FAMILIES[self.find(name)["family"]]
 
     def code(self, name: str) -> list[str]:
-        """List the source files of a model's family, which its jobs depend on.
+        """List the source files of a model's family, which its jobs depend on."""
+        return family_modules(self.find(name)["family"])
+
+    def generating_code(self, name: str) -> list[str]:
+        """List the source files of a model's family and of how it generates."""
+        return [*self.code(name), *generating_modules(self.find(name)["family"])]
+
+    def training_code(self, name: str) -> list[str]:
+        """List the source files of a model's family and of its training.
 
         Of a proposal with wake training, those of its model and of that training as well.
         """
-        own = family_modules(self.find(name)["family"])
+        own = training_modules(self.find(name)["family"])
         if not self.wake_files(name):
             return own
         return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})

@@ -37,7 +37,7 @@ def describe_origin(path: Path) -> str:
     InputError
         When the file is missing or has no run record.
     """
-    record = _record(path)
+    record = find_record(path)
     if record is None:
         raise InputError(
             f"{path}: has no run record; Parquet and JSON results have one, and models. Tables and "
@@ -48,11 +48,11 @@ def describe_origin(path: Path) -> str:
 
 def origin_hash(path: Path) -> str | None:
     """Return the content hash that the record of a file names; None where it names none."""
-    record = _record(path)
+    record = find_record(path)
     return None if record is None else record.get("content_hash")
 
 
-def _record(path: Path) -> dict[str, Any] | None:
+def find_record(path: Path) -> dict[str, Any] | None:
     """Return the run record of a file, or of the training that it is of; None where there is none.
 
     Raises
@@ -117,7 +117,7 @@ def _ancestors(
 def _ancestor(path: Path, written: str | None, indent: str, seen: set[Path]) -> Iterator[str]:
     place = path.resolve()
     try:
-        record = _record(path) or {}
+        record = find_record(path) or {}
     except InputError:
         record = {}
     now = record.get("content_hash")

@@ -11,12 +11,14 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError, describe_os_error, os_error_number
+from beyond_perplexity.storage.manifest import note_file
+from beyond_perplexity.storage.outlived import check_claim
 
 SILENT_SECONDS = 86_400.0
 _HOST = re.sub(r"\W", "-", platform.node()) or "host"
@@ -105,16 +107,20 @@ def _check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(
+    path: str | os.PathLike[str], name: Callable[[Path], Path] | None = None
+) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
 
-    Several processes may write the same file: the last one to finish is right. What a killed
-    process left of it is removed.
+    Several processes may write the same file: the last one to finish is right, but for jobs of an
+    earlier run (`outlived.check_claim`). What a killed process left of it is removed.
 
     Parameters
     ----------
     path : path
         The final path; its folder is made when it is missing.
+    name : callable, optional
+        Where the content decides on it: the final path, by the finished temporary one.
 
     Yields
     ------
@@ -124,14 +130,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     InputError
-        When the path cannot be an output (see `check_output`).
+        When the path cannot be an output (see `check_output`), or is left to a later run.
     OSError
         When writing fails; it names `path`, whichever library was writing.
     """
     target = Path(path)
     check_output(target)
-    start, end = _around(target)
-    temporary = target.with_name(f"{start}{_HOST}.{os.getpid()}-{threading.get_native_id()}{end}")
+    temporary = _temporary(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(target)
@@ -145,7 +150,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        temporary.replace(target)
+        check_claim(target)
+        note_file(temporary, target)
+        temporary.replace(name(temporary) if name else target)
     except Exception as error:
         named = _of_target(error, temporary, target)
         if named is None:
@@ -161,6 +168,11 @@ def _remove(path: Path) -> None:
     except OSError:  # there is no such folder either; what failed before says why
         if os.path.lexists(path):
             raise
+
+
+def _temporary(target: Path) -> Path:
+    start, end = _around(target)
+    return target.with_name(f"{start}{_HOST}.{os.getpid()}-{threading.get_native_id()}{end}")
 
 
 def _around(target: Path) -> tuple[str, str]:
@@ -233,11 +245,16 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def scratch_path(path: Path) -> Iterator[Path]:
-    """Give a path of a file for the time being; it is removed, however the work ends."""
+    """Give a path beside `path` for the time being; it is removed, however the work ends.
+
+    If the process is killed, by the next one that asks for the same.
+    """
+    temporary = _temporary(path)
+    _remove_leftovers(path)
     try:
-        yield path
+        yield temporary
     finally:
-        _remove(path)
+        _remove(temporary)
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import socket
 import subprocess
+import sys
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -120,6 +121,7 @@ def run_record(
     return {
         "script": script,
         "options": dict(options) if short else None,
+        "arguments": _arguments(script),
         "package_version": __version__,
         "git_commit": git_commit(),
         "code_fingerprint": fingerprint(script),
@@ -130,6 +132,12 @@ def run_record(
         "device": device,
         "start": _now(),
     }
+
+
+def _arguments(script: str) -> list[str] | None:
+    """Return the command line, where the process runs the script; None where it is too long."""
+    runs = Path(sys.argv[0]).parts[-2:] == Path(script).parts
+    return sys.argv[1:] if runs and sum(map(len, sys.argv)) <= LONGEST_OPTIONS else None
 
 
 def finished(record: dict[str, object]) -> dict[str, object]:

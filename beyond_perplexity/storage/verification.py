@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.contents import ContentHash, table_hash
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.manifest import SKIPPED, read_notes
 from beyond_perplexity.storage.origins import origin_hash
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.storage.shards import content_of, read_record
 
 WEIGHTS_SUFFIX = ".safetensors"
-SKIPPED = ("logs", "benchmarks", "checkpoints")  # folders of a results tree that hold no results
 # What the shards of one folder share, and how it is called.
 _SHARED = {
     "script": "script",
@@ -54,10 +54,10 @@ class Verified(NamedTuple):
     Attributes
     ----------
     hashes : dict of pathlib.Path to str
-        The hash of the content of every file that has a record and is what the record says.
+        The hash of the content of every file that is what its record, or else the manifest, says.
     mismatches : list of Mismatch
     unrecorded : int
-        Files without a run record: tables, figures and pages, which are made of the others.
+        Files that neither a run record nor the manifest speaks of.
     """
 
     hashes: dict[Path, str]
@@ -68,8 +68,8 @@ class Verified(NamedTuple):
 def verify_tree(tree: Path) -> Verified:
     """Recompute the hashes of all files of a results tree.
 
-    Found are files that were cut short, edited, put in the place of another, or are of another run
-    than those beside them or than those that were made of them.
+    Found are files that are missing, were cut short, edited, put in the place of another, or are of
+    another run than those beside them or than those that were made of them.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def verify_tree(tree: Path) -> Verified:
     _content.cache_clear()
     files = _files(tree)
     records: dict[Path, dict[str, Any]] = {}
-    found = Verified({}, [], sum(1 for path in files if not _has_record(path)))
+    noted = dict(read_notes(tree))
+    found = Verified({}, [], 0)
     for path in filter(_has_record, files):
         try:
             record, problems = _verify_file(path, tree)
@@ -97,8 +98,17 @@ def verify_tree(tree: Path) -> Verified:
             records[path] = record
             if not problems:
                 found.hashes[path] = record["content_hash"]
+    wrong = {mismatch.path for mismatch in found.mismatches}
+    for path in (path for path in files if path not in wrong | records.keys() and path in noted):
+        if content_hash(path) == noted[path]:
+            found.hashes[path] = noted[path]
+        else:
+            found.mismatches.append(Mismatch(path, f"is not what was written; {_REMAKE}"))
+    gone = [path for path in noted if not path.exists()]
+    found.mismatches.extend(Mismatch(path, f"is missing; {_REMAKE}") for path in gone)
     found.mismatches.extend(_of_other_runs(records))
-    return found
+    spoken_of = wrong | records.keys() | noted.keys()
+    return found._replace(unrecorded=sum(1 for path in files if path not in spoken_of))
 
 
 def list_hashes(tree: Path) -> Iterator[tuple[Path, str]]:
@@ -141,18 +151,18 @@ def _verify_file(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
         record: dict[str, Any] = read_record(path)
     except InputError as error:
         problem = str(error).removeprefix(f"{path}: ")
-        return {}, [f"{problem}: it was cut short or is of somebody else; {_REMOVE}"]
+        return {}, [f"{problem}: it was cut short or is of somebody else; {_REMAKE}"]
     if "content_hash" not in record:
-        return {}, [f"has no content hash: an earlier version wrote it; {_REMOVE}"]
+        return {}, [f"has no content hash: an earlier version wrote it; {_REMAKE}"]
     try:
         problems = list(_compare_rows(path, record))
     except (pa.ArrowException, OSError) as error:
-        problems = [f"its rows cannot be read ({error}): it was cut short or edited; {_REMOVE}"]
+        problems = [f"its rows cannot be read ({error}): it was cut short or edited; {_REMAKE}"]
     return record, [*problems, *_compare_record(path, tree, record)]
 
 
-_REMOVE = "remove it, and the next run makes it again"
-_DAMAGED = f"its footer was edited: what a run record says is missing; {_REMOVE}"
+_REMAKE = "make it again"
+_DAMAGED = f"its footer was edited: what a run record says is missing; {_REMAKE}"
 
 
 def _compare_rows(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
@@ -162,14 +172,14 @@ def _compare_rows(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
             content.add(batch)
     written: dict[str, str] = record["columns"]
     if content.rows != record["rows"]:
-        yield f"has {content.rows:,} rows, {record['rows']:,} were written; {_REMOVE}"
+        yield f"has {content.rows:,} rows, {record['rows']:,} were written; {_REMAKE}"
         return
     held = content.columns()
     for name in dict.fromkeys([*written, *held]):
         if held.get(name) != written.get(name):
-            yield f"column '{name}' is not what was written: it was edited; {_REMOVE}"
+            yield f"column '{name}' is not what was written: it was edited; {_REMAKE}"
     if table_hash(record["rows"], written) != record["content_hash"]:
-        yield f"its footer was edited: the content hash is not that of its columns; {_REMOVE}"
+        yield f"its footer was edited: the content hash is not that of its columns; {_REMAKE}"
 
 
 def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterator[str]:
@@ -180,18 +190,24 @@ def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterat
         return
     options = record.get("options")
     if options is not None and value_hash(options) != record.get("config_hash"):
-        yield f"its footer was edited: the options are not those of their hash; {_REMOVE}"
+        yield f"its footer was edited: the options are not those of their hash; {_REMAKE}"
     output, place = Path(record["output"]), path.relative_to(tree)
     shorter = min(len(output.parts), len(place.parts))
     if output.parts[-shorter:] != place.parts[-shorter:]:
-        yield f"was written as {output}, another file; {_REMOVE}"
+        yield f"was written as {output}, another file; {_REMAKE}"
+    for name, written, found in changed_inputs(path, record):
+        yield (
+            f"was made of another {name}: its content was {written[:16]}…, now it is "
+            f"{found[:16]}…; {_REMAKE}"
+        )
+
+
+def changed_inputs(path: Path, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Name the inputs of a file that are others now, with their content hashes then and now."""
     for name, written in record["inputs"].items():
         found = _content(path.parent / name) if written else None
         if found and found != written:
-            yield (
-                f"was made of another {name}: its content was {written[:16]}…, now it is "
-                f"{found[:16]}…; one of the two is of another run: remove that one"
-            )
+            yield name, written, found
 
 
 @cache
@@ -211,7 +227,7 @@ def _verify_json(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         value = parse_json(path.read_bytes())
     except (JSONTextError, OSError):
-        return {}, [f"is no JSON: it was cut short or edited; {_REMOVE}"]
+        return {}, [f"is no JSON: it was cut short or edited; {_REMAKE}"]
     if not isinstance(value, dict):
         return {}, []
     problems = list(_compare_model(path.parent, value)) if path.name == "model.json" else []
@@ -220,7 +236,7 @@ def _verify_json(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, problems
     content = value_hash({key: held for key, held in value.items() if key != "record"})
     if content != record["content_hash"]:
-        problems.append(f"is not what was written: it was edited; {_REMOVE}")
+        problems.append(f"is not what was written: it was edited; {_REMAKE}")
     return record, [*problems, *_compare_record(path, tree, record)]
 
 
@@ -228,13 +244,13 @@ def _compare_model(folder: Path, description: Mapping[str, Any]) -> Iterator[str
     """Compare the weights and the vocabulary of a model with what its description says."""
     weights, words = folder / f"model{WEIGHTS_SUFFIX}", folder / "vocabulary.json"
     if _content(weights) != description.get("weights_sha256"):
-        yield "model.safetensors beside it is not what was trained; remove both"
+        yield "model.safetensors beside it is not what was trained; make them again"
     try:
         held = value_hash(parse_json(words.read_bytes()))
     except (JSONTextError, OSError):
         held = None
     if held != description.get("vocabulary", {}).get("sha256"):
-        yield "vocabulary.json beside it is not that of the training; remove both"
+        yield "vocabulary.json beside it is not that of the training; make them again"
 
 
 def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismatch]:
@@ -266,5 +282,5 @@ def _odd_ones(values: Mapping[Path, str], title: str) -> Iterator[Mismatch]:
                 yield Mismatch(
                     path,
                     f"is of another run: {title} {value}, where other shards of its folder have "
-                    f"{usual}; {_REMOVE}",
+                    f"{usual}; {_REMAKE}",
                 )

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import Pieces, TokenStore
-from beyond_perplexity.instances.store import CorpusFiles, InstanceStore, WholeInstances
+from beyond_perplexity.instances.batches import TokenStore
+from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import WEIGHTS, save_model
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.counted import CountedModel
-from beyond_perplexity.models.families import families_of, family_modules
+from beyond_perplexity.models.families import families_of, training_modules
 from beyond_perplexity.models.latent import LatentModule
-from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.scoring.scores import score_encoded
@@ -31,19 +29,16 @@ from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
-from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
-from beyond_perplexity.training.loop import TrainingResult, train
-from beyond_perplexity.training.options import (
-    WAKE,
-    ContrastiveTrainingOptions,
-    ProposalTrainingOptions,
-    TrainingOptions,
-)
+from beyond_perplexity.training.loop import TrainingResult
+from beyond_perplexity.training.options import WAKE
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
+if TYPE_CHECKING:
+    from beyond_perplexity.training.options import TrainingOptions
+
 CONFIG_KEYS = ("family", "architecture", "training")
-# By name: the jobs of proposals without it do not depend on it.
-TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
+# By name: the jobs of counted models do not depend on it; see `training_modules`.
+LEARN = "beyond_perplexity.training.learning:learn"
 
 
 def fit_files(
@@ -188,7 +183,7 @@ def _prepare(
     """Read what a training is made of, and name its folder by all that determines it."""
     training_options(config)
     family = registry.find(config.get("family"))
-    code = fingerprint("scripts/train.py", *family_modules(config.get("family")))
+    code = fingerprint("scripts/train.py", *training_modules(config.get("family")))
     words, brought = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     for path in tables:
@@ -240,41 +235,14 @@ def _vocabulary(
 
 def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     family = registry.find(job.config.get("family"))
-    if issubclass(family, LatentModule):
-        return _fit_latent(job, family)
     if issubclass(family, CountedModel):
         return _fit_counted(job, family)
-    if issubclass(family, UnnormalizedModel):
-        return _fit_unnormalized(job, family)
-    return _fit_neural(job)
-
-
-def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel, TrainingResult]:
-    if job.options.scheduled_sampling != "none":
-        raise InputError(
-            "training.scheduled_sampling: is for models without latent variables; leave it out"
-        )
-    job.set_initial_weights()
-    model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
-
-    def rows(split: str, batch_tokens: int) -> WholeInstances:
-        instances = model.instances(job.corpus, split, job.vocabulary)
-        store = InstanceStore.write(job.folder, split, instances)
-        return WholeInstances(store, batch_tokens)
-
-    def sources(batch_tokens: int) -> tuple[WholeInstances, WholeInstances]:
-        return rows("train", batch_tokens), rows("valid", batch_tokens)
-
-    options, seed, folder, device = job.options, job.seed, job.folder, job.device
-    result = train(model, sources(options.batch_tokens), options, seed, folder, device)
-    if job.wake is None:
-        return model, result
-    given = (job.wake, job.vocabulary, sources, options, seed, folder, device)
-    return model, replace(result, then=resolve_name(TRAIN_AWAKE)(model, *given))
+    fitted: tuple[TrainedModel, TrainingResult] = resolve_name(LEARN)(job, family)
+    return fitted
 
 
 def _check_wake(options: TrainingOptions, wake: str | Path | None) -> None:
-    steps = options.wake_steps if isinstance(options, ProposalTrainingOptions) else 0
+    steps = getattr(options, "wake_steps", 0)
     if steps and wake is None:
         raise InputError(
             f"training.wake_steps: is {steps}, but there is no model to learn from; "
@@ -300,55 +268,10 @@ def _describe_wake(job: Fitting, result: TrainingResult | None) -> dict[str, Any
 def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
     documents, options = job.store("train").batches(), job.config.get("architecture", {})
     model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
-    return model, _measure(model.to(job.device), job.store("valid"))
+    return model, measure_untrained(model.to(job.device), job.store("valid"))
 
 
-def _fit_unnormalized(
-    job: Fitting, family: type[UnnormalizedModel]
-) -> tuple[TrainedModel, TrainingResult]:
-    options, vocabulary = job.options, job.vocabulary
-    assert isinstance(options, ContrastiveTrainingOptions)
-    if job.open_vocabulary:
-        raise InputError(
-            f"vocabulary: is of parts of words, but a {family.family} is trained on distorted "
-            "words; give it a closed one"
-        )
-    job.set_initial_weights()
-    model = family(vocabulary.size, job.config.get("architecture", {}))
-
-    def contrasts(split: str, places: Callable[[int], np.ndarray] | None = None) -> Contrasts:
-        found = encode_sentences(job.corpus.documents, split, vocabulary, options)
-        store = InstanceStore.write(job.folder, split, found)
-        chosen = places(len(store)) if places else None
-        purpose = "watched" if places else split
-        return Contrasts(store, options, vocabulary.size, job.seed, purpose, chosen)
-
-    sources = (contrasts("train"), contrasts("valid"))
-    watched = contrasts("train", lambda count: watched_places(count, job.seed))
-    ended = model.scale_vectors if options.unit_vectors else None
-    given = (options, job.seed, job.folder, job.device, watched)
-    return model, train(model, sources, *given, epoch_ended=ended)
-
-
-def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
-    options = job.options
-    if job.brought:
-        model = job.brought.model.train()
-        if not job.config.get("training"):
-            return model, _measure(model.to(job.device).eval(), job.store("valid"))
-    else:
-        job.set_initial_weights()
-        model = registry.build(job.config, job.vocabulary.size, job.open_vocabulary)
-    length = min(options.maximum_length, model.context_length or options.maximum_length)
-
-    def pieces(split: str) -> Pieces:
-        return Pieces(job.store(split), length, options.batch_tokens)
-
-    sources = (pieces("train"), pieces("valid"))
-    return model, train(model, sources, options, job.seed, job.folder, job.device)
-
-
-def _measure(model: LanguageModel, valid: TokenStore) -> TrainingResult:
+def measure_untrained(model: LanguageModel, valid: TokenStore) -> TrainingResult:
     """Give a model that is not trained the one row of a training curve that it has."""
     log_prob, tokens = 0.0, 0
     for ids, score in zip(valid, score_encoded(model, valid), strict=True):

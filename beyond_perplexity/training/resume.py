@@ -23,7 +23,8 @@ def save_checkpoint(
 ) -> None:
     """Write ``{step}-{hash}.safetensors`` and remove all but the last `KEPT` checkpoints.
 
-    A kill at any moment leaves the earlier checkpoints whole: the file gets its name last.
+    A kill at any moment leaves the earlier checkpoints whole: the file gets its name last. Two
+    trainings may share the folder, as after a hard kill of Snakemake.
 
     Parameters
     ----------
@@ -37,11 +38,13 @@ def save_checkpoint(
         Counters and the training curve; JSON-serializable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    unnamed = folder / "writing.safetensors"
-    save_tensors(unnamed, tensors, {"state": json.dumps(state)})
-    unnamed.rename(folder / f"{step:010d}-{content_hash(unnamed)[:16]}.safetensors")
+
+    def name(written: Path) -> Path:
+        return folder / f"{step:010d}-{content_hash(written)[:16]}.safetensors"
+
+    save_tensors(folder / "writing.safetensors", tensors, {"state": json.dumps(state)}, name)
     for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink()
+        old.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -50,14 +53,14 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | 
     A file whose content is not what its name says is passed over with a warning in the log.
     """
     for path in reversed(_checkpoints(folder)):
-        if content_hash(path)[:16] != path.stem.partition("-")[2]:
-            _logger.warning("%s: is damaged; going on from the checkpoint before it", path)
-            continue
         try:
+            if content_hash(path)[:16] != path.stem.partition("-")[2]:
+                _logger.warning("%s: is damaged; going on from the checkpoint before it", path)
+                continue
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return tensors, json.loads(file.metadata()["state"])
-        except (SafetensorError, KeyError, TypeError, ValueError):
+        except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
             _logger.warning("%s: is no checkpoint; going on from the one before it", path)
     return None
 

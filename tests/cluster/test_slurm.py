@@ -14,11 +14,13 @@ import subprocess
 import sys
 import time
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from beyond_perplexity.storage.shards import content_of
 from tests.cluster.slurm import Cluster, running_cluster
 from tests.workflow.conftest import SMOKE, Checkout, copy_checkout
 
@@ -41,6 +43,8 @@ FEWER = [
     "semantics={models: [lstm], evaluators: [skipthought]}",
 ]
 SECONDS = 1200
+RESAMPLES = [f"results/references/wikipedia/resamples/00{k}/statistics.parquet" for k in range(3)]
+LSTM = "results/models/lstm/model.json"
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,16 @@ def _finish(process: subprocess.Popen[bytes], log: Path) -> str:
     return printed
 
 
-def _kill_once(process: subprocess.Popen[bytes], checkout: Checkout, output: str) -> None:
-    """Send SIGKILL to the command that writes a file of the checkout, as soon as it runs."""
+def _signal_once(
+    process: subprocess.Popen[bytes], checkout: Checkout, words: set[str], number: signal.Signals
+) -> int:
+    """Send a signal to the command that has words among its arguments, as soon as it runs."""
     while process.poll() is None:
-        for pid in processes_of(checkout.path, {"scripts.generate", output}):
-            os.kill(pid, signal.SIGKILL)
-            return
+        for pid in processes_of(checkout.path, words):
+            os.kill(pid, number)
+            return pid
         time.sleep(0.05)
+    raise AssertionError("the run has ended")
 
 
 def processes_of(folder: Path, words: set[str]) -> list[int]:
@@ -135,7 +142,7 @@ def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     process = _snakemake(
         checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
     )
-    _kill_once(process, checkout, KILLED)
+    _signal_once(process, checkout, {"scripts.generate", KILLED}, signal.SIGKILL)
     printed = _finish(process, log)
     return ClusterRun(checkout, printed, cluster.jobs(), cluster.visible_gpus())
 
@@ -207,3 +214,65 @@ def test_a_second_run_submits_nothing(
     )
     assert "Nothing to be done" in _finish(process, log)
     assert len(cluster.jobs()) == before
+
+
+def _edit(checkout: Checkout, name: str, old: str, new: str) -> None:
+    path = checkout.path / name
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.5)
+
+
+def test_what_outlives_a_killed_snakemake_is_planned_when_it_changes(
+    cluster: Cluster, through_slurm: ClusterRun, tmp_path: Path
+) -> None:
+    """And a job of it that still runs leaves its output to the run that makes it anew."""
+    copied = ["cp", "-a", str(through_slurm.checkout.path), str(tmp_path / "checkout")]
+    subprocess.run(copied, check=True)
+    outlive(cluster, Checkout(tmp_path / "checkout"), tmp_path / "log")
+
+
+def outlive(cluster: Cluster, checkout: Checkout, log: Path) -> None:
+    config, script = "configs/smoke.yaml", "scripts/count_statistics.py"
+    through_slurm = ["--profile=profiles/slurm", *MACHINE, "--jobs=4"]
+    stopped, *others = RESAMPLES
+    before = {job["JobId"] for job in cluster.jobs()}
+
+    def states() -> list[str]:
+        return sorted(j["JobState"] for j in cluster.jobs() if j["JobId"] not in before)
+
+    _edit(checkout, config, "hidden_size: 64", "hidden_size: 48")
+    _edit(checkout, config, "documents: 60\n", "documents: 50\n")
+    started = _snakemake(checkout, log, *through_slurm, *RESAMPLES, LSTM, **cluster.environment())
+    words = {"scripts.count_statistics", stopped}
+    old = _signal_once(started, checkout, words, signal.SIGSTOP)
+    try:
+        _wait_for(lambda: len(states()) == 4 and "PENDING" not in states())
+        started.kill()
+        started.wait()
+        _wait_for(lambda: states() == ["COMPLETED"] * 3 + ["RUNNING"])
+        assert checkout.planned(*others, LSTM) == {}
+
+        _edit(checkout, config, "hidden_size: 48", "hidden_size: 40")
+        _edit(checkout, script, "    if size is None:\n", "    if not size and size is None:\n")
+        assert checkout.planned(*others, LSTM) == {"count_resample": 2, "train": 1}
+
+        _edit(checkout, config, "documents: 50\n", "documents: 40\n")
+        again = _snakemake(
+            checkout, log, *through_slurm, "--nolock", *RESAMPLES, **cluster.environment()
+        )
+        _finish(again, log)
+        made = [content_of(checkout.path / path) for path in RESAMPLES]
+    finally:
+        os.kill(old, signal.SIGCONT)
+    _wait_for(lambda: "RUNNING" not in states())
+    assert states() == ["COMPLETED"] * 6 + ["FAILED"]
+    assert [content_of(checkout.path / path) for path in RESAMPLES] == made
+    assert checkout.planned(*RESAMPLES) == {}

@@ -6,14 +6,19 @@ jobs use it: the names of the jobs whose code differs.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import pytest
 
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.models import Models
 from tests.workflow.toys import ROOT, add
 
 # All jobs of a run with every family of models, every decoding and all draws.
@@ -58,7 +63,7 @@ for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
 note("import_samples", run.corpora.external_code("own"))
 for model in config["models"]:
-    note("train", *run.models.code(model), what=model)
+    note("train", *run.models.training_code(model), what=model)
     if model in latent["models"]:
         continue
     for script in ("score_contrast", "contrast"):
@@ -69,10 +74,10 @@ for model in config["models"]:
     note("predict_words", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
         code = run.samples.decoding_code(decoding)
-        note("generate", *run.models.code(model), code, what=f"{model}/{decoding}")
+        note("generate", *run.models.generating_code(model), code, what=f"{model}/{decoding}")
 for proposal in config["proposals"]:
     model = plan.model_of(proposal)
-    note("train", *run.models.code(proposal), what=proposal)
+    note("train", *run.models.training_code(proposal), what=proposal)
     note("describe_latents", *plan.code(model, proposal), what=proposal)
     for draw in DRAWS:
         note("draw", *plan.code(model, proposal, draw), what=f"{proposal}/{draw}")
@@ -211,6 +216,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
         ("semantics/evaluators/skipthought", ("skipthought",)),
         ("semantics/evaluators/infersent", ("infersent",)),
         ("semantics/partners", ("predict_words", "probe_evaluator")),
+        ("decoding/beam", ("generate ",)),
     ],
 )
 def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:
@@ -221,3 +227,47 @@ def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:
     assert not new
     assert all(any(user in job for user in users) for job in changed), sorted(changed)
     assert all(any(user in job for job in changed) for user in users)
+
+
+def test_a_message_of_a_command_changes_nothing(before, tree) -> None:
+    """Nor does another way to end one: no result has it."""
+    path = tree / "beyond_perplexity/errors.py"
+    text = path.read_text()
+    edits = {"stopped by Ctrl-C": "ended by Ctrl-C", "check the path": "look at the path"}
+    assert all(old in text for old in edits)
+    for old, new in edits.items():
+        text = text.replace(old, new)
+    path.write_text(text)
+    assert find_changed(before, tree) == (set(), set())
+
+
+def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:
+    path = tree / "beyond_perplexity/training/options.py"
+    text = path.read_text()
+    assert text.count("patience: Count = 3") == 1
+    path.write_text(text.replace("patience: Count = 3", "patience: Count = 4"))
+    changed, _ = find_changed(before, tree)
+    trained = pick(before, "train ")
+    assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3")}
+
+
+@pytest.mark.parametrize("family", ["lstm", "sentence-rnn", "discriminative-rnng", "huggingface"])
+def test_a_default_that_is_written_out_is_the_same_training(family) -> None:
+    """And another value is another one; a brought model with defaults alone is still trained."""
+    row = FAMILIES[family]
+    section = "proposals" if row.kind == "proposal" else "models"
+    defaults = dataclasses.asdict(resolve_name(row.training)())
+
+    def ask(**training) -> str:
+        model = {"family": family, "architecture": {}, "training": training}
+        config = {"models": {}, "proposals": {}, section: {"own": model}}
+        plan = SimpleNamespace(options_of_proposal=config["proposals"].get)
+        return Models(config, plan).options("own")
+
+    assert defaults["patience"] == 3
+    first = ask(maximum_epochs=99)
+    assert ask(maximum_epochs=99, patience=3) == first
+    assert ask(**{**defaults, "maximum_epochs": 99}) == first
+    assert ask(maximum_epochs=99, patience=4) != first
+    assert ask(patience=3) == ask(**defaults)
+    assert (ask() == ask(patience=3)) == (row.kind != "brought")

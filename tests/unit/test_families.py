@@ -26,8 +26,10 @@ from beyond_perplexity.models.families import (
     FAMILIES,
     families_of,
     family_modules,
+    generating_modules,
     is_worked_out,
     proposal_modules,
+    training_modules,
 )
 from beyond_perplexity.models.latent import LatentModel, Proposal
 from beyond_perplexity.models.optimal import OptimalProposal
@@ -36,6 +38,7 @@ from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_anno
 from beyond_perplexity.training.options import TrainingOptions
 
 ROOT = Path(__file__).parents[2]
+MODELS = "beyond_perplexity/models"
 KINDS = {
     "counted": CountedModel,
     "trained": LanguageModel,
@@ -151,15 +154,15 @@ def test_a_family_without_a_class_is_not_found_and_an_unknown_one_is_named():
 
 
 def test_the_modules_of_a_family_are_those_that_its_row_names():
-    assert family_modules("trigram") == [
-        "beyond_perplexity/decoding/ngram.py",
-        "beyond_perplexity/models/trigram.py",
-    ]
+    assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
+    assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
     assert family_modules("huggingface") == [
         "beyond_perplexity/models/huggingface/bring.py",
         "beyond_perplexity/models/huggingface/model.py",
     ]
-    assert family_modules("lstm") == ["beyond_perplexity/models/recurrent.py"]
+    assert family_modules("lstm") == [f"{MODELS}/recurrent.py"]
+    assert training_modules("lstm")[1:] == ["beyond_perplexity/training/learning.py"]
+    assert generating_modules("lstm") == []
 
 
 def test_each_origin_of_an_annotation_is_said_once():

@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +21,7 @@ import pytest
 from beyond_perplexity.commands import provenance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import lineage, outputs, shards
+from beyond_perplexity.storage import lineage, manifest, outputs, shards
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 
@@ -76,7 +79,7 @@ def edit_record(path: Path, **changes: object) -> None:
 def test_what_was_written_is_verified(tree: Path) -> None:
     found = verify_tree(tree)
     assert not found.mismatches
-    assert found.unrecorded == 2  # table.csv and the weights, which model.json speaks of
+    assert found.unrecorded == 4  # table.csv and the model's files, which no run has noted
     assert {str(path.relative_to(tree)) for path in found.hashes} == {
         *(f"m/s/0000{number}.parquet" for number in range(3)),
         "merged/all.parquet",
@@ -166,6 +169,53 @@ def test_files_of_others_are_named(tree: Path) -> None:
     (tree / "logs").mkdir()
     shutil.move(tree / "foreign.parquet", tree / "logs/foreign.parquet")
     assert not problems(tree)
+
+
+@pytest.mark.parametrize("name", ["m/model.json", "m/vocabulary.json", "table.csv", "figure.svg"])
+def test_what_has_no_record_is_known_by_the_manifest(
+    tree: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Edited, removed, made again, and forgotten where it is wanted no more."""
+    path = tree / name
+    monkeypatch.chdir(tree.parent)
+    monkeypatch.setenv(manifest.RESULTS, "results")
+    content = path.read_text() if path.exists() else "<svg/>"
+    outputs.write_text(path, content)
+    found = verify_tree(tree)
+    assert not found.mismatches
+    assert found.hashes[path] == content_hash(path)
+    path.write_text(f"{content} ")
+    assert "is not what was written" in problems(tree)[name]
+    path.unlink()
+    assert problems(tree)[name] == "is missing; make it again"
+    monkeypatch.setattr(sys, "argv", ["provenance", "--verify", "results"])
+    with pytest.raises(InputError, match="files do not match"):
+        provenance.main()
+    *_, advice = capsys.readouterr().out.splitlines()
+    assert advice.startswith("beyond-perplexity run --remake ")
+    assert f"results/{name}" in advice.split()
+    manifest.forget_files(tree, [f"results/{name}"])
+    assert name in problems(tree)
+    manifest.forget_files(tree, [])
+    assert name not in problems(tree)
+    outputs.write_text(path, content)
+    assert not problems(tree)
+
+
+def test_jobs_at_once_note_each_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing of checkpoints and logs, nor of files elsewhere."""
+    monkeypatch.setenv(manifest.RESULTS, str(tmp_path / "results"))
+    names = [f"t/{number}.csv" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        write = partial(outputs.write_text, text="a\n")
+        list(pool.map(write, [tmp_path / "results" / name for name in names]))
+    outputs.write_text(tmp_path / "results/checkpoints/m/a", "a")
+    outputs.write_text(tmp_path / "elsewhere", "a")
+    noted = dict(manifest.read_notes(tmp_path / "results"))
+    assert noted == {tmp_path / "results" / name: sha256(b"a\n").hexdigest() for name in names}
+    assert set(dict(manifest.read_notes(tmp_path / "results/t"))) == set(noted)
 
 
 def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.training import loop
+from beyond_perplexity.training import loop, resume
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.training.resume import load_checkpoint, save_checkpoint
@@ -382,6 +384,42 @@ def test_two_checkpoints_are_kept(tmp_path):
     tensors, state = load_checkpoint(tmp_path)
     assert (tensors["a"].item(), state["at"]) == (3, 3)
     assert load_checkpoint(tmp_path / "empty") is None
+
+
+def test_two_trainings_share_their_checkpoints(tmp_path, monkeypatch):
+    """As after a hard kill of Snakemake: both have written one before either gives it its name."""
+    both, read = Barrier(2), resume.content_hash
+
+    def wait_and_hash(path):
+        both.wait(timeout=60)
+        return read(path)
+
+    def save(step):
+        save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(resume, "content_hash", wait_and_hash)
+        list(pool.map(save, (1, 2)))
+    tensors, state = load_checkpoint(tmp_path)
+    assert (tensors["a"].item(), state["at"]) == (2, 2)
+    assert sorted(int(path.name[:10]) for path in tmp_path.iterdir()) == [1, 2]
+
+
+def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, tmp_path):
+    code = (
+        "import os, sys\n"
+        "from beyond_perplexity.instances.batches import TokenStore\n"
+        "from beyond_perplexity.vocabulary import ClosedVocabulary\n"
+        "ClosedVocabulary.encode = lambda *_: os.kill(os.getpid(), 9)\n"
+        "TokenStore.write(sys.argv[1], sys.argv[2], 'train', ClosedVocabulary(['a'], 1))\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(data / "documents.parquet")]
+    killed = subprocess.run(command, cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.suffix for path in tmp_path.iterdir()] == [".raw"]
+    words = load_vocabulary(data / "vocabulary.json")
+    TokenStore.write(tmp_path, data / "documents.parquet", "train", words)
+    assert {path.name for path in tmp_path.iterdir()} == {"train.tokens.npy", "train.ends.npy"}
 
 
 def damage(folder: Path, name: str, how: str) -> None:

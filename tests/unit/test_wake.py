@@ -370,8 +370,8 @@ def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert not any(models.wake_files(name) for name in plain)
     assert models.wake_files("rnng-crf") == ["<results>/models/rnng/model.json"]
     wake = "beyond_perplexity/training/wake.py"
-    assert {*models.code("rnng"), wake} < set(models.code("rnng-crf"))
-    assert not any(wake in models.code(name) for name in plain)
+    assert {*models.code("rnng"), wake} < set(models.training_code("rnng-crf"))
+    assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
     with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
         validate(config, str(ROOT / "rules" / "config.schema.yaml"))

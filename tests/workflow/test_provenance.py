@@ -8,14 +8,72 @@ from __future__ import annotations
 
 import shutil
 
+from beyond_perplexity.commands.run import remake_options
+from beyond_perplexity.storage.manifest import SKIPPED, read_notes
 from beyond_perplexity.storage.origins import describe_origin
+from beyond_perplexity.storage.outlived import RUN
 from beyond_perplexity.storage.verification import verify_tree
+from tests.workflow.conftest import SMOKE
 
 
 def test_a_finished_run_is_verified(finished):
-    found = verify_tree(finished.path / "results")
+    """And every output of a job is in the manifest: but for this folder's page, which git has."""
+    tree = finished.path / "results"
+    found = verify_tree(tree)
     assert not found.mismatches
     assert len(found.hashes) > 50
+    noted = dict(read_notes(tree))
+    files = [path for path in tree.rglob("*") if path.is_file()]
+    results = [path for path in files if path.relative_to(tree).parts[0] not in SKIPPED]
+    assert {path.name for path in results if path not in noted} == {"README.md"}
+
+
+def test_what_has_no_note_is_planned_where_it_was_made_otherwise(finished):
+    """Snakemake's notes are those that a job on a cluster leaves out when it is killed."""
+    notes, kept = (finished.path / ".snakemake" / name for name in ("metadata", "kept"))
+    script = finished.path / "scripts/count_statistics.py"
+    text = script.read_text()
+    notes.rename(kept)
+    try:
+        assert finished.planned() == {}
+        script.write_text(text.replace("    if size is None:", "    if not size and size is None:"))
+        planned = finished.planned()
+    finally:
+        script.write_text(text)
+        shutil.rmtree(notes, ignore_errors=True)
+        kept.rename(notes)
+    assert planned["count_resample"] == 3
+    assert planned["count_samples"] == 4
+    assert planned["count_reference"] >= 1
+    assert planned.keys().isdisjoint({"train", "generate", "extract_corpus", "score_contrast"})
+
+
+def test_a_job_of_an_earlier_run_does_not_begin(finished, monkeypatch):
+    """As one that waited in a queue: Snakemake would first remove what is there."""
+    shard = "results/samples/trigram/ancestral/00000.parquet"
+    before = (finished.path / shard).stat()
+    monkeypatch.setenv(RUN, "1")
+    job = ["--mode=subprocess", "--nolock", "--force", "--allowed-rules=generate", *SMOKE]
+    done = finished.snakemake(*job, "--", shard, check=False)
+    assert done.returncode == 1
+    assert f"{shard}: is left to a later run" in done.stdout
+    assert (finished.path / shard).stat().st_ino == before.st_ino
+
+
+def test_a_missing_file_is_made_again_by_the_command_that_verification_names(finished):
+    """Snakemake alone plans nothing: what was made of it is there."""
+    counts = finished.path / "results/statistics/lstm/ancestral/00000.parquet"
+    kept = counts.with_name("kept")
+    counts.rename(kept)
+    try:
+        assert finished.planned() == {}
+        (mismatch,) = verify_tree(finished.path / "results").mismatches
+        planned = finished.planned(*remake_options([str(counts.relative_to(finished.path))]))
+    finally:
+        kept.rename(counts)
+    assert mismatch == (counts, "is missing; make it again")
+    assert planned["count_samples"] == 1
+    assert "train" not in planned
 
 
 def test_what_was_measured_names_all_that_it_is_made_of(finished):

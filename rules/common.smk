@@ -181,6 +181,14 @@ def pair_fingerprint(script):
     )
 
 
+def stop_words_of(wildcards):
+    """The list of stop words of the language of a body of text."""
+    corpus = wildcards.get("corpus") or RUN.samples.corpus_of(
+        wildcards.model, wildcards.decoding
+    )
+    return RUN.corpora.stop_words(corpus)
+
+
 def shards_of(pattern):
     """The files of all shards of a body of text."""
     return lambda wildcards: expand(

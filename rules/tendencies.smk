@@ -73,9 +73,7 @@ rule count_samples:
         as_large_as=[],
         seed=[],
         first=[],
-        stop_words=lambda wildcards: RUN.corpora.stop_words(
-            RUN.samples.corpus_of(wildcards.model, wildcards.decoding)
-        ),
+        stop_words=stop_words_of,
         flags=RUN.samples.counting_flags(),
     shell:
         """
@@ -119,7 +117,7 @@ use rule count_samples as count_reference with:
         as_large_as=[],
         seed=[],
         first=config["generation"]["documents"],
-        stop_words=lambda wildcards: RUN.corpora.stop_words(wildcards.corpus),
+        stop_words=stop_words_of,
         flags=RUN.samples.counting_flags(),
 
 
@@ -145,7 +143,7 @@ use rule count_samples as count_resample with:
         as_large_as="test",
         seed=config["seed"],
         first=config["generation"]["documents"],
-        stop_words=lambda wildcards: RUN.corpora.stop_words(wildcards.corpus),
+        stop_words=stop_words_of,
         flags=RUN.samples.counting_flags(),
 
 
@@ -202,9 +200,7 @@ rule measure_tendencies:
     params:
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         documents=in_ranges("sample_documents"),
-        stop_words=lambda wildcards: RUN.corpora.stop_words(
-            RUN.samples.corpus_of(wildcards.model, wildcards.decoding)
-        ),
+        stop_words=stop_words_of,
         flags=lambda wildcards: RUN.samples.measuring_flags(**wildcards),
     shell:
         """
@@ -277,7 +273,7 @@ rule measure_sensitivity:
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
-        stop_words=lambda wildcards: RUN.corpora.stop_words(wildcards.corpus),
+        stop_words=stop_words_of,
         flags=lambda wildcards: RUN.samples.reference_flags(wildcards.corpus),
         counting=RUN.samples.counting_flags(),
         seed=config["seed"],

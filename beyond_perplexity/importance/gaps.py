@@ -235,7 +235,7 @@ def _bracket(one: SimulatedEstimates) -> Fields:
         return {}
     total, count = one.n_tokens.sum(), np.full(len(one.n_tokens), one.setting["n_samples"])
     ends = enclose(log_mean_exp(one.log_forward, 1), halves, one.n_tokens, tail_end)
-    unsure = doubts(ends, halves, one.diagnostics, one.n_tokens, count, between)
+    unsure = doubts(ends, halves, one.diagnostics, one.n_tokens, count, between, runs)
     ess = np.array([found.ess for found in one.diagnostics])
     lack = shown_lack(*_sides(one), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
     return {

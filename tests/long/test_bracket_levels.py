@@ -216,7 +216,8 @@ def claim_of_runs(log_runs: np.ndarray, effective: np.ndarray, truth: float) -> 
         tail.add(one)
     found = [Diagnostics(ess, math.nan, math.nan, math.nan, NOT_OF_SAMPLES) for ess in effective]
     ends, plain = enclose(log_p, halves, n_tokens, tail.upper_end()), enclose(log_p, halves)
-    said = doubts(ends, halves, found, n_tokens, np.full(n, 50), log_runs.var(1, ddof=1))
+    between = log_runs.var(1, ddof=1)
+    said = doubts(ends, halves, found, n_tokens, np.full(n, 50), between, log_runs.shape[1])
     missed, without = (not one.low <= truth <= one.high for one in (ends, plain))
     return Claim(not said, missed, ends, without)
 

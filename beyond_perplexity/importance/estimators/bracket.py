@@ -71,6 +71,7 @@ class Bracket(Estimator):
         n = len(inputs.reader.instance_ids)
         self.halves, self.between_runs = np.full((2, n), np.nan), np.full(n, np.nan)
         self._tail: PooledTail | None = None
+        self._runs = 1
 
     @classmethod
     def of(cls, inputs: Inputs) -> list[Self]:
@@ -93,6 +94,7 @@ class Bracket(Estimator):
         if found.diagnostics.tail == NOT_OF_SAMPLES and len(found.log_weights) > 1:
             with np.errstate(invalid="ignore"):
                 self.between_runs[index] = found.log_weights.var(ddof=1)
+            self._runs = len(found.log_weights)
         return found._replace(log_weights=None)
 
     def estimates(self) -> Iterator[CorpusEstimate]:
@@ -103,7 +105,7 @@ class Bracket(Estimator):
         tail_end = tail.upper_end() if tail else -math.inf
         ends = enclose(self.log_likelihood, self.halves, n_tokens, tail_end)
         known = self.diagnostics, n_tokens, self.n_samples
-        unsure = doubts(ends, self.halves, *known, self.between_runs)
+        unsure = doubts(ends, self.halves, *known, self.between_runs, self._runs)
         labels: Fields = {
             "aggregation": "instance",
             "bound": TWO_SIDED_UNSURE if unsure else TWO_SIDED,

@@ -10,9 +10,8 @@ the same, whichever is drawn, but for the estimates and what ρ leaves out.
 Temperatures divide the logarithms of what is listed. The new entities that are not looked at one by
 one are two items of the list, far ones and the rest; among them draws are as in the model. What is
 recent promises to be mentioned again, and keeps that promise whatever is drawn, but for the entity
-that is: its promise is made anew, as a part of ρ_t.
-
-K rows (particles), G distinct ones of them at a word, N entities, X related ones, C recent tokens.
+that is: its promise is made anew, as a part of ρ_t. K rows (particles), G distinct ones of them at
+a word, N entities, X related ones, C recent tokens.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -159,8 +158,9 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
 
 def _report(options: Sequence[str], configurations: Sequence[str]) -> list[str]:
     """Return the options that make the report after a run of everything."""
-    import yaml
     from snakemake.cli import get_argument_parser
+
+    from beyond_perplexity.planning.reading import read_configuration
 
     known, _ = get_argument_parser().parse_known_args(options)
     parts = (known.targets, known.until, known.omit_from, known.target_jobs)
@@ -168,8 +168,7 @@ def _report(options: Sequence[str], configurations: Sequence[str]) -> list[str]:
         return []
     results = "results"
     for path in configurations or [os.path.join(known.directory or ".", CONFIG)]:
-        with open(path, encoding="utf-8") as file, suppress(yaml.YAMLError, KeyError, TypeError):
-            results = yaml.safe_load(file)["pathvars"]["results"]
+        results = (read_configuration(path).get("pathvars") or {}).get("results", results)
     return ["--report", f"{results}/report.html", "--report-after-run"]
 
 

@@ -96,7 +96,8 @@ class GapRange(NamedTuple):
             return FAILS
         if low <= self.below and high >= self.above:
             return "holds"
-        return f"open: at most {max(low - self.below, self.above - high):.3f} short"
+        short = low - self.below, self.above - high
+        return "open" if any(map(math.isnan, short)) else f"open: at most {max(short):.3f} short"
 
 
 def gap_ranges(rows: Sequence[Mapping[Any, Any]]) -> list[GapRange]:

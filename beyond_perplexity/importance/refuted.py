@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.importance.estimators.contract import TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.gaps import FAILS, gap_ranges
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # By model, proposal, method and temperature: for each refuted number of samples how it fails.
 Refuted = Mapping[tuple[Any, ...], Sequence[tuple[int, str]]]
@@ -73,10 +74,10 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
     gaps : iterable of mapping
         Rows of schema ``importance_gaps``.
     """
-    rows = [row for row in gaps if not pd.isna(row.get("forward"))]
+    rows = [row for row in gaps if _is_known(row.get("forward"))]
     found: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
     for row, beside in zip(rows, gap_ranges(rows), strict=True):
-        if pd.isna(row.get("bracket_low")):
+        if not _is_known(row.get("bracket_low")):
             continue
         low, high = row["bracket_low"], row["bracket_high"]
         if beside.verdict(low, high) != FAILS:
@@ -91,3 +92,7 @@ def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
         key = row["model"], row["proposal"], row["method"], row["temperature"]
         found.setdefault(key, []).append((int(row["n_samples"]), said))
     return found
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and value == value

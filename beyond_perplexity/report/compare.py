@@ -21,7 +21,7 @@ from beyond_perplexity.report.comparison_input import (
     Body,
     CompareOptions,
     Comparison,
-    check_grouped,
+    check_groups,
     check_same_counting,
     group_fields,
     read_body,
@@ -119,7 +119,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
                 _say(
                     f"warning: {body.path}: {found}{'' if options.tokenized else ' (--tokenized)'}"
                 )
-        check_grouped(bodies, options)
+        check_groups(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
         _say("measuring, permuting and resampling")

@@ -27,8 +27,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
-from beyond_perplexity.tendencies.word_classes import AUTOMATIC as AUTOMATIC_LIST
-from beyond_perplexity.tendencies.word_classes import StopWords
+from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST, StopWords
 
 
 @dataclass(frozen=True)
@@ -345,7 +344,7 @@ def group_fields(
     return field if first else None, field if second else None
 
 
-def check_grouped(bodies: Sequence[Body], options: CompareOptions) -> None:
+def check_groups(bodies: Sequence[Body], options: CompareOptions) -> None:
     """Raise `InputError` where a field is named for the groups that no text has."""
     if options.group_column and not any(body.grouped for body in bodies):
         raise InputError(

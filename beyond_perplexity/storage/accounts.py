@@ -113,7 +113,8 @@ def tell(found: list[dict[str, Any]]) -> None:
     for one in found if len(whole) <= _FILES else [one for one in found if one["left_out"]]:
         left_out = ", ".join(f"{count:,} ({reason})" for reason, count in one["left_out"].items())
         used = f"{one['used']:,} used; left out: {left_out}" if left_out else "all used"
-        remark(f"{one['file']}: {one['read']:,} {one['unit']} read, {used}")
+        unit = one["unit"].removesuffix("s") if one["read"] == 1 else one["unit"]
+        remark(f"{one['file']}: {one['read']:,} {unit} read, {used}")
 
 
 @contextmanager

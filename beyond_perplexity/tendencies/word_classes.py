@@ -27,7 +27,7 @@ from beyond_perplexity.errors import InputError
 _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
-AUTOMATIC = "auto"  # a list by the language
+AUTOMATIC_LIST = "auto"  # a list by the language
 _LISTS = Path(__file__).with_name("stop_word_lists")  # by ISO 639-1 code; see its LICENSE
 _LISTS_NAME = "stop-words 2025.11.4"
 _SAME_LISTS = {"no": "nb"}
@@ -160,11 +160,11 @@ def stop_word_list(spec: str, language: str) -> str:
     language : str
         Its code.
     """
-    if spec not in (AUTOMATIC, "nltk"):
+    if spec not in (AUTOMATIC_LIST, "nltk"):
         return spec
     if language == "en":
-        return "gensim" if spec == AUTOMATIC else spec
-    return f"{'language' if spec == AUTOMATIC else spec}:{language}"
+        return "gensim" if spec == AUTOMATIC_LIST else spec
+    return f"{'language' if spec == AUTOMATIC_LIST else spec}:{language}"
 
 
 def load_stop_words(spec: str = "gensim") -> StopWords:

@@ -31,7 +31,7 @@ from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators import fasttext
-from beyond_perplexity.semantics.evaluators.infersent import load_official
+from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
@@ -160,7 +160,7 @@ def read_infersent(path: Path) -> object:
     with tempfile.TemporaryDirectory() as folder:
         vectors = Path(folder) / "v.txt"
         vectors.write_text("a 1 2\nb 3 4\n")
-        return load_official(path, load_table({"path": str(vectors)}), 1, "max", "cpu")
+        return load_infersent({"path": path, "vectors": {"path": str(vectors)}}, {}, "cpu")
 
 
 def speller_file() -> bytes:

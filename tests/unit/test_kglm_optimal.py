@@ -157,8 +157,8 @@ def test_an_entity_that_is_mentioned_again_is_expected_from_its_first_mention(se
     codes, log_p = enumerated(model, document)
     posterior = log_p.softmax(0)
     truth = float(posterior[codes[:, 0] == NEW].sum().log())
-    for parents in (lookahead.PARENTS, 1e12):
-        monkeypatch.setattr(lookahead, "PARENTS", parents)
+    for parents in (lookahead.RECENT_PARENTS, 1e12):
+        monkeypatch.setattr(lookahead, "RECENT_PARENTS", parents)
         proposal, batch = OptimalLinks(model), batch_of(document)
         owner = torch.zeros(len(codes), dtype=torch.int64)
         log_q = proposal.log_prob(batch, owner, codes, [1.0])[:, 0]

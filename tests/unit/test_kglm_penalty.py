@@ -94,7 +94,7 @@ def test_every_estimate_of_the_penalized_perplexity_is_of_the_penalized_model(ki
     ess = {r["measure"]: r["ess_min"] for r in table if r["method"] == "smc"}
     for measure, one in (("perplexity", pair), ("unknown_penalized_perplexity", pair.penalized())):
         data = [instance_of(number, words) for number, words in DOCUMENTS.items()]
-        runs = list(run_smc(one, data, SMCOptions(particles=20, runs=4)))
+        runs = list(run_smc(one, data, SMCOptions(particles=20, runs=4), range(4)))
         assert ess[measure] == min(columns["ess_min"].min() for columns in runs)
     assert len(set(ess.values())) == 2
 

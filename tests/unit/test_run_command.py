@@ -18,7 +18,6 @@ from beyond_perplexity.commands.run import snakemake_command
         ([], "results"),
         (["--cores", "2", "--forcerun", "train", "--keep-going"], "results"),
         (["--configfile", "other.yaml", "--profile=profiles/slurm"], "elsewhere/made"),
-        (["--configfile", "broken.yaml"], "results"),
         (["--directory", "inner"], "inner-results"),
         (["-n"], None),
         (["--touch"], None),
@@ -36,7 +35,6 @@ def test_the_report_is_made_after_a_run_of_everything(
     for name, text in {
         "config.yaml": "seed: 1\n",
         "other.yaml": "pathvars: {results: elsewhere/made}\n",
-        "broken.yaml": "seed: [\n",
         "inner/config.yaml": "pathvars: {results: inner-results}\n",
     }.items():
         (tmp_path / name).write_text(text)

@@ -12,7 +12,7 @@
   2017).
 * How much better the text is where e, being recent, is mentioned again, by an edge to itself: what
   a mention of e promises, beyond its words, for as long as e is recent. Which other parents there
-  will be is not known: e is taken for one of `PARENTS` alike.
+  will be is not known: e is taken for one of `RECENT_PARENTS` alike.
 * What stands for the others: of far ones the mean of those that were looked at there, of the rest
   what a mention generates on average, in the document, beside what is generated without one.
 
@@ -35,7 +35,7 @@ from beyond_perplexity.models.kglm.latents import ENTITY_CHUNK, segment_logsumex
 from beyond_perplexity.models.kglm.model import KGLM, EncodedLinks
 
 CANDIDATES = 64  # entities of a word that are looked at one by one, before those that go on
-PARENTS = 10  # entities that are recent where one is mentioned again, about
+RECENT_PARENTS = 10  # entities that are recent where one is mentioned again, about
 GENERATED = math.log(0.5)  # of a word in a mention, beside one without: where nothing was looked at
 
 
@@ -269,7 +269,7 @@ class _Messages:
         able = (model.graph.degrees[entity] > 0).nonzero()[:, 0]  # (X',)
         chosen = number * encoded.streams.positions + place, entity, (able, entity[able])
         loops = model.heads.related_log_probs(encoded.streams, *chosen, [1.0])[:, 0]  # (X,)
-        self.again = loops - math.log(PARENTS) + self.free[place, RELATED]  # (X,)
+        self.again = loops - math.log(RECENT_PARENTS) + self.free[place, RELATED]  # (X,)
 
     def run(
         self,

@@ -14,7 +14,7 @@ the texts do not have as many). A randomization swaps each group with its pseudo
 probability one half. Documents of the smaller text weigh more, so that both sides weigh as much.
 
 *draws*: the samples have groups (several answers of a prompt), the reference is independent
-documents. A statistic is averaged over `DRAWS` fixed draws of one document per group. Units (groups
+documents. A statistic is averaged over `GROUP_DRAWS` fixed draws of one document per group. Units (groups
 of the samples, documents of the reference) are dealt at random to as many pairs of blocks as the
 text of fewer units has; every draw takes one unit of each block and one document of it. A
 randomization swaps the blocks of a pair with probability one half, in all draws alike. Under the
@@ -38,7 +38,7 @@ from typing import Literal
 import numpy as np
 
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.inference.thresholds import DRAWS, NEARLY_SINGLE, SIZE_RATIO
+from beyond_perplexity.tendencies.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
 Scheme = Literal["documents", "groups", "swaps", "draws"]
@@ -255,7 +255,7 @@ class GroupDraws:
             stream(self.seed, "group_draws/blocks", body).permutation(n)
             for body, n in enumerate((self.n_reference, len(sizes)))
         ]
-        for number in range(DRAWS):
+        for number in range(GROUP_DRAWS):
             rng = stream(self.seed, "group_draws", number)
             reference, unit = (_one_of_each(own, self.blocks, rng) for own in dealt)
             place = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)

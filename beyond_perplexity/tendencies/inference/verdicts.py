@@ -8,7 +8,7 @@ import numpy as np
 
 from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
 from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.thresholds import DRAWS, EFFECTIVE_GROUPS
+from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
 from beyond_perplexity.tendencies.inference.units import (
     ExchangedUnits,
     GroupDraws,
@@ -178,7 +178,7 @@ def _with_units(row: MeasureRow, scheme: Scheme) -> str:
     if scheme == "swaps" and row.key == _TVD:
         how = _HELD_OUT
     if scheme == "draws":
-        how += ", one draw" if row.key in _TYPES else f", mean over {DRAWS} draws"
+        how += ", one draw" if row.key in _TYPES else f", mean over {GROUP_DRAWS} draws"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
     return joined_facts(how, told, row.note)
 

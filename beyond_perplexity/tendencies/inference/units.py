@@ -15,8 +15,8 @@ probability one half. Documents of the smaller text weigh more, so that both sid
 
 *draws*: the samples have groups (several answers of a prompt), the reference is independent
 documents. A statistic is averaged over `GROUP_DRAWS` fixed draws of one document per group. Units
-(groups of the samples, documents of the reference) are dealt at random to as many pairs of blocks as
-the text of fewer units has; every draw takes one unit of each block and one document of it. A
+(groups of the samples, documents of the reference) are dealt at random to as many pairs of blocks
+as the text of fewer units has; every draw takes one unit of each block and one document of it. A
 randomization swaps the blocks of a pair with probability one half, in all draws alike. Under the
 null hypothesis the documents of one draw are independent draws of one distribution, so that one
 draw alone has an exact test for every measure. The average is asymptotic in the number of blocks: a

@@ -32,6 +32,7 @@ from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges
+from snakemake.cli import get_argument_parser
 
 prepare_environment(workflow.basedir)
 
@@ -92,7 +93,12 @@ OVERVIEW = "<results>/overview/overview.rst"
 REPORT_TEXT = os.path.abspath(f"{RUN.results}/overview/overview.rst")
 
 
-if workflow.is_main_process and not workflow.dryrun:
+def is_dry_run():
+    """Whether this only prints what it would do; Snakemake itself knows no sooner than it starts."""
+    return get_argument_parser().parse_known_args(sys.argv[1:])[0].dryrun
+
+
+if workflow.is_main_process and not is_dry_run():
     RECORD = RunRecord(RUN.results, workflow.resource_settings.nodes is not None)
     if RECORD.said:
         logger.warning(RECORD.said)

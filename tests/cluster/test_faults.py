@@ -130,8 +130,13 @@ class FaultyRun:
         return values[b"SLURM_JOB_ID"].decode()
 
     def hasten(self) -> None:
-        """Let SLURM start at once what it has queued again, instead of after two minutes."""
+        """Let SLURM start at once what it has queued again, instead of after two minutes.
+
+        What it holds after the fault of a node is released, as docs/slurm.md says.
+        """
         for job in self.cluster.jobs():
+            if job["JobState"] == "PENDING" and "held" in job["Reason"].lower():
+                self.cluster.ask("scontrol", "release", job["JobId"])
             if job["JobState"] == "PENDING" and job["Reason"] == "BeginTime":
                 self.cluster.ask("scontrol", "update", f"JobId={job['JobId']}", "StartTime=now")
 

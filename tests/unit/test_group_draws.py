@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
 from beyond_perplexity.tendencies.inference.halves import Halving
-from beyond_perplexity.tendencies.inference.thresholds import DRAWS
+from beyond_perplexity.tendencies.inference.thresholds import GROUP_DRAWS
 from beyond_perplexity.tendencies.inference.units import GroupDraws
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
@@ -40,7 +40,7 @@ def test_every_draw_takes_one_document_of_each_block(n, groups):
             for block, unit in enumerate(units.tolist()):
                 assert blocks[body].setdefault(unit, block) == block  # in all draws alike
     assert [len(found) for found in seen] == [n, groups]
-    assert len(list(draws)) == DRAWS
+    assert len(list(draws)) == GROUP_DRAWS
     for first, again in zip(draws, GroupDraws(codes, n, 3), strict=True):
         assert all(np.array_equal(*both) for both in zip(first, again, strict=True))
 
@@ -66,7 +66,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(tmp_path, n, groups)
                 sides[not label[m + block]].append(samples[second[block]])
             expected[place].append(measured(*sides))
     for key in expected[0][0]:
-        used = 1 if key[1] == "ks_empirical" else DRAWS  # types by length: of one draw
+        used = 1 if key[1] == "ks_empirical" else GROUP_DRAWS  # types by length: of one draw
         several = [[one[key] for one in held[:used]] for held in expected]
         values = [found[0] if used == 1 else np.nanmean(found) for found in several]
         assert observed[key] == pytest.approx(values[0], nan_ok=True), key
@@ -113,7 +113,11 @@ def test_the_floor_takes_one_document_of_each_group(tmp_path):
 
 
 def p_value(
-    reference: np.ndarray, samples: np.ndarray, codes: np.ndarray, seed: int, most: int = DRAWS
+    reference: np.ndarray,
+    samples: np.ndarray,
+    codes: np.ndarray,
+    seed: int,
+    most: int = GROUP_DRAWS,
 ) -> float:
     """Test a difference of means of numbers, by all draws or by the first ones alone."""
     draws, found = GroupDraws(codes, len(reference), seed), []

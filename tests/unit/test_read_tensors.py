@@ -85,7 +85,10 @@ def put(section: str, **values: object) -> Callable[[dict[str, Any]], object]:
     ("describe", "message"),
     [
         (put("architecture", hidden_size=100_000), "a far larger model than the file holds"),
-        (put("architecture", embedding_size=10**6), "a far larger model than the file holds"),
+        (
+            put("architecture", embedding_size=10**6, hidden_size=64),
+            "a far larger model than the file holds",
+        ),
         (put("architecture", layers=1000), "more layers than the file has tensors for"),
         (put("architecture", layers=9), "weight_ih_l1' is missing, and 31 more like it"),
         (put("architecture", hidden_size=9), "has the shape .*, expected .*more like it"),

@@ -39,10 +39,10 @@ from beyond_perplexity.corpus.sentences import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.likelihoods import score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.scores import score_documents
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import MAKERS

@@ -1,46 +1,38 @@
-"""How functions of the library are called: what they take, refuse, and name in their errors.
-
-Errors are written once, with the flags of commands (``--group-column``). From a function of the
-library they name its keyword (``group_column``) instead.
-"""
+"""How functions of the library are called: what they take, refuse and leave as it was."""
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from difflib import get_close_matches
-from functools import partial, wraps
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remarks_worded
+from beyond_perplexity.library.given import values_of
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.storage.accounts import accounts, tell
+from beyond_perplexity.option_sets import check_options, described
+from beyond_perplexity.storage.accounts import accounts
 
 _P = ParamSpec("_P")
+_O = TypeVar("_O")
 _T = TypeVar("_T", bound=Result)
 
-# Lines of a shell that a message tells to run stay as they are.
-_FLAG = re.compile(r"(?P<shell>(?:python -m|snakemake|pip) .*)|--(?P<flag>[a-z]+(?:-[a-z]+)*)")
-_FOR_COMMANDS: dict[Callable[..., Any], Callable[..., Any]] = {}
+_MISSING = object()
 
 
 class Unused(NamedTuple):
-    """Keywords that have no effect in one way of calling a function.
+    """Options that have no effect in one way of calling a function.
 
-    Attributes
-    ----------
-    way : str
-        The end of a sentence that begins with *has no effect*.
-    names : tuple of str
+    `way` is the end of a sentence that begins with *has no effect*.
     """
 
     way: str
@@ -48,74 +40,59 @@ class Unused(NamedTuple):
 
 
 def library_function(
-    unused: Callable[[Mapping[str, Any]], Iterable[Unused]] = lambda _: (),
-) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Make a function of the library.
+    options: Callable[_P, _O], unused: Callable[[_O], Iterable[Unused]] = lambda _: ()
+) -> Callable[[Callable[[_O], _T]], Callable[_P, _T]]:
+    """Make a function of the library out of one that takes an option set.
 
-    Its keywords may be scalars of NumPy and Arrow; those that would be ignored and are not left at
-    their defaults are refused, as is anything but True and False for a bool; and its errors
-    and remarks name keywords instead of flags.
+    Signature and parameters of its documentation are those of the option set. Options may be
+    scalars of NumPy and Arrow; those that would be ignored and are not left at their defaults are
+    refused, as are values that an option cannot have.
 
     Parameters
     ----------
+    options : type
+        A dataclass of `option_sets.option` fields.
     unused : callable
-        From all arguments by their names to what has no effect in this way of calling it.
+        From the options to what has no effect in this way of calling the function.
     """
+    declared: Any = options
 
-    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        signature = inspect.signature(function)
+    def decorate(function: Callable[[_O], _T]) -> Callable[_P, _T]:
+        signature = inspect.signature(options).replace(return_annotation="Result")
 
-        def checked(*given: _P.args, **named: _P.kwargs) -> _T:
+        def called(*given: _P.args, **named: _P.kwargs) -> _T:
             bound = _bind(function.__name__, signature, given, named)
-            _convert(bound)
-            bound.apply_defaults()
-            for one in unused(bound.arguments):
-                _refuse(one, bound)
+            held = {name: _plain(value) for name, value in bound.arguments.items()}
+            made = declared(**held)
+            for one in unused(made):
+                _refuse(one, made)
+            check_options(held, declared)
             with accounts() as read:
-                found = function(*bound.args, **bound.kwargs)
+                found = function(made)
             found.files = read
             return found
 
-        def told(*given: _P.args, **named: _P.kwargs) -> _T:
-            found = checked(*given, **named)
-            tell(found.files)
-            return found
-
-        @wraps(function)
-        def called(*given: _P.args, **named: _P.kwargs) -> _T:
-            try:
-                with remarks_worded(partial(_by_keyword, signature)):
-                    return checked(*given, **named)
-            except InputError as error:
-                error.args = (_by_keyword(signature, str(error)),)
-                raise
-
-        _FOR_COMMANDS[called] = told
+        for name in ("__module__", "__name__", "__qualname__"):
+            setattr(called, name, getattr(function, name))
+        first, _, rest = (function.__doc__ or "").partition("\n\n")
+        called.__doc__ = f"{first}\n\n{described(declared)}\n\n{rest}"
+        vars(called)["__signature__"] = signature
         return called
 
     return decorate
 
 
-def for_command(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a function of the library as its command calls it: errors name flags."""
-    return cast("Callable[_P, _T]", _FOR_COMMANDS[function])
-
-
 def in_memory(given: Any) -> bool:
     """Return whether texts are an iterable: neither a file nor a table with columns."""
     is_table = hasattr(given, "columns") or hasattr(given, "schema")
-    is_file = isinstance(given, str | os.PathLike)
-    return not is_file and not is_table
+    return not isinstance(given, str | os.PathLike) and not is_table
 
 
 @contextmanager
 def torch_kept(threads: int | None) -> Iterator[None]:
     """Let torch compute in so many CPU threads; they and its random state are kept for the caller.
 
-    Parameters
-    ----------
-    threads : int or None
-        None: as they are. A process that has not imported torch has none to keep.
+    None: as they are. A process that has not imported torch has none to keep.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -147,24 +124,15 @@ def _bind(
         ) from None
 
 
-def _convert(bound: inspect.BoundArguments) -> None:
-    for name, parameter in bound.signature.parameters.items():
-        if isinstance(path := bound.arguments.get(name), os.PathLike):
-            bound.arguments[name] = Path(path)  # whose str is the path, as not of any other
-        if parameter.kind is not parameter.KEYWORD_ONLY or name not in bound.arguments:
-            continue
-        found = bound.arguments[name] = _plain(bound.arguments[name])
-        if parameter.annotation in ("bool", bool) and not isinstance(found, bool):
-            raise InputError(f"--{_flag(name)}: is {found!r:.80}, expected True or False")
-
-
 def _plain(value: Any) -> Any:
-    """Return scalars of NumPy and Arrow, also in a mapping, as those of Python."""
+    """Return paths and scalars of NumPy and Arrow, also in a mapping, as those of Python."""
+    if isinstance(value, os.PathLike):
+        return Path(value)  # whose str is the path, as not of any other
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, pa.Scalar):
         return value.as_py()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {
             key: one.tolist() if isinstance(one, np.ndarray) else _plain(one)
             for key, one in value.items()
@@ -172,31 +140,49 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _refuse(unused: Unused, bound: inspect.BoundArguments) -> None:
-    parameters = bound.signature.parameters
-    wrong = [
-        f"--{_flag(name)}"
-        for name in unused.names
-        if not _is_default(bound.arguments[name], parameters[name].default)
-    ]
+def _refuse(unused: Unused, options: Any) -> None:
+    defaults = {one.name: one.default for one in fields(options)}
+    wrong = []
+    for name in unused.names:
+        value, default = getattr(options, name), defaults[name]
+        value = str(value) if isinstance(value, Path) else value
+        is_default = isinstance(value, str | int | float) and value == default
+        if value is not default and not is_default:
+            wrong.append(name.replace("_", " "))
     if wrong:
         have, them = ("has", "it") if len(wrong) == 1 else ("have", "them")
         raise InputError(f"{', '.join(wrong)}: {have} no effect {unused.way}; leave {them} out")
 
 
-def _is_default(value: Any, default: object) -> bool:
-    if isinstance(value, Path):
-        return str(value) == default
-    return value is default or (isinstance(value, str | int | float) and value == default)
+def check_path_or_name(name: str, given: Any) -> None:
+    """Refuse what is neither a path nor a name."""
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{name}: is of type {type(given).__name__}; give a path or a name")
 
 
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
+def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
+    """Give the values of each pair by their columns; a column that is None has none.
 
+    Parameters
+    ----------
+    what : str
+        What a column that must be there has, such as ``"texts"``: the first two columns.
+    **columns : iterable
+        Columns of equally many values.
 
-def _by_keyword(signature: inspect.Signature, message: str) -> str:
-    def named(match: re.Match[str]) -> str:
-        name = (match["flag"] or "").replace("-", "_")
-        return name if name in signature.parameters else match[0]
-
-    return _FLAG.sub(named, message)
+    Raises
+    ------
+    InputError
+        When one is no iterable, or has fewer values than another.
+    """
+    for place, (name, given) in enumerate(columns.items()):
+        text = isinstance(given, str | bytes) and place < 2
+        if text or (not isinstance(given, Iterable) and (given is not None or place < 2)):
+            give = f"{what}, in an iterable" if place < 2 else "one for each pair"
+            raise InputError(f"{name}: is of type {type(given).__name__}; give {give}")
+    held = {name: values_of(values) for name, values in columns.items() if values is not None}
+    for number, row in enumerate(zip_longest(*held.values(), fillvalue=_MISSING), start=1):
+        for name, value in zip(held, row, strict=True):
+            if value is _MISSING:
+                raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
+        yield dict(zip(held, row, strict=True))

@@ -198,7 +198,7 @@ def _check_ids(file: TableFile, ids: np.ndarray, empty: np.ndarray, kinds: np.nd
         )
 
 
-def read_scores(path: str) -> list[FileScores]:
+def read_scores(path: str | TableFile) -> list[FileScores]:
     """Read the scores of a file.
 
     Parameters
@@ -215,7 +215,7 @@ def read_scores(path: str) -> list[FileScores]:
     InputError
         When it cannot be read, lacks a column, has no row, or a row cannot be; names the row.
     """
-    file = TableFile(path)
+    file = path if isinstance(path, TableFile) else TableFile(path)
     file.require(list(_NUMBERS), "scores of documents")
     spelled = _read_spelled(file)
     wanted = {**_NUMBERS, **{name: pa.int64() for name in _COUNTS if name in file.names}}

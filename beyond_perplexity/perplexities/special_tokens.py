@@ -133,7 +133,7 @@ class SpecialReading:
         return (
             f"{self._documents:,} documents say {said_words(self._said)}, which is read as "
             f"characters: {characters} bits per byte in them, {tokens} as a token, as transformers "
-            "and lm-evaluation-harness read it; give --special-tokens for that"
+            "and lm-evaluation-harness read it; give special tokens for that"
         )
 
 
@@ -150,7 +150,7 @@ def require_special(
     found = read_special(model, vocabulary)
     if found is None:
         raise InputError(
-            "--special-tokens: is for models of Hugging Face; the tokenizer of this one knows no "
+            "special tokens: is for models of Hugging Face; the tokenizer of this one knows no "
             "special tokens in a text: leave it out"
         )
     return found

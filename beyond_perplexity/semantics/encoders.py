@@ -34,7 +34,7 @@ def named_evaluator(name: str) -> Evaluator:
         return load_evaluator({"family": FAMILY, "package": name})
     if not Path(name).is_dir():
         allowed = ", ".join(packages)
-        raise InputError(f"--embedding {name}: no such folder; give one, or a package: {allowed}")
+        raise InputError(f"embedding {name}: no such folder; give one, or a package: {allowed}")
     return load_evaluator({"family": FAMILY, "path": name})
 
 

@@ -222,8 +222,8 @@ def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys
         compared(reference, samples, permutations=0)
         said = capsys.readouterr().err
         assert "repeat a title" in said
-        assert ("--group-column title" in said) == can
-        assert ("--group-column with a field that tells the groups" in said) == (not can)
+        assert ("group column title" in said) == can
+        assert ("group column with a field that tells the groups" in said) == (not can)
 
 
 def test_the_page_says_what_was_exchanged(texts, tmp_path) -> None:

@@ -34,26 +34,12 @@ def option(
 ) -> Any:
     """Declare a field of an option set.
 
-    Parameters
-    ----------
-    default : object
-        ``MISSING`` where the option must be given.
-    words : str
-        What it is, for the help of the flag and the documentation of the function.
-    hint : str
-        Its type, for the documentation.
-    more : str
-        Sentences that the documentation adds.
-    least, most : int, optional
-        Bounds of a whole number; `most` holds for the flag alone.
-    choices : collection of str
-        All values that there are.
-    writes : "file" or "folder"
-        Whether it names what is written.
-    positional : bool
-        Whether the function takes it without its name, too.
-    **flag
-        Further arguments of `add_argument`, such as ``metavar``.
+    `words` are for the help of the flag and the documentation of the function, `hint` (its
+    type) and `more` (further sentences) for the documentation alone. `least` and `most` bound a
+    whole number, `most` for the flag alone; `choices` are all values; `writes` tells that it
+    names a file or folder to write; `flag` are further arguments of `add_argument`. The default
+    of what must be given is ``MISSING``; `positional` lets the function take it without its
+    name, too.
     """
     if least is not None:
         flag["type"] = whole(least, most)
@@ -70,17 +56,9 @@ def option(
 def add_flags(
     parser: argparse._ActionsContainer, options: type, /, *names: str, **defaults: Any
 ) -> None:
-    """Give a parser the flags of some fields.
+    """Give a parser the flags of some fields, in this order; `defaults` replace the function's.
 
-    Parameters
-    ----------
-    parser : ArgumentParser
-    options : type
-        The option set.
-    *names : str
-        The fields, in the order of the help; one as ``field=flag`` has a flag of another name.
-    **defaults
-        Those that differ from the function's.
+    A name such as ``texts=text`` gives the field ``texts`` a flag ``--text``.
     """
     declared = {one.name: one for one in fields(options)}
     for name in names:
@@ -111,13 +89,7 @@ def described(options: type) -> str:
 
 
 def check_options(options: Mapping[str, Any], declared: type) -> None:
-    """Refuse values that an option cannot have: no bool, no such number, choice or output.
-
-    Raises
-    ------
-    InputError
-        Names the option.
-    """
+    """Refuse values that an option cannot have: no bool, no such number, choice or output."""
     for one in fields(declared):
         if one.name in options:
             _check(one, options[one.name])

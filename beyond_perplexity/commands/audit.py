@@ -20,7 +20,7 @@ from beyond_perplexity.storage.accounts import tell
 
 STATUS = """The exit status is 0 when no check sounds an alarm, 1 when one does (or the input cannot
 be used), and 2 for a wrong use of the options."""
-FLAGS = (
+_FLAGS = (
     *("model", "texts=text", "field", "documents", "check", "rosetta", "precision", "seed"),
     *("threads", "device"),
 )
@@ -29,7 +29,7 @@ FLAGS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default; an alarm is status 1."""
     parser = CommandParser(description=__doc__, epilog=STATUS, raw=True)
-    add_flags(parser, AuditOptions, *FLAGS, threads=1)
+    add_flags(parser, AuditOptions, *_FLAGS, threads=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = vars(parser.parse_args(arguments))
     as_json = given.pop("json")

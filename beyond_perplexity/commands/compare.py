@@ -16,7 +16,7 @@ from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.report.compare_options import CompareOptions
 from beyond_perplexity.storage.accounts import tell
 
-FLAGS = (
+_FLAGS = (
     *("reference", "samples", "out", "format", "field", "samples_field", "tokenized", "language"),
     *("stop_words", "permutations", "bootstrap", "seed", "vocabulary", "group_column"),
     *("minimum_tokens", "maximum_tokens", "embedding", "embedding_documents", "training"),
@@ -26,7 +26,7 @@ FLAGS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__, raw=True)
-    add_flags(parser, CompareOptions, *FLAGS, out=MISSING)
+    add_flags(parser, CompareOptions, *_FLAGS, out=MISSING)
     given = parser.parse_args(arguments)
     # Late: it takes a second.
     from beyond_perplexity.library.compare import compare

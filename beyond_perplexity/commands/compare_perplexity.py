@@ -18,14 +18,14 @@ from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.storage.accounts import tell
 
-FLAGS = ("flips", "seed", "no_count_eos", "leave_out_infinite", "csv", "output")
+_FLAGS = ("flips", "seed", "no_count_eos", "leave_out_infinite", "csv", "output")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__, raw=True)
     parser.add_argument("scores", nargs="+", help="scores of one model each, of the same documents")
-    add_flags(parser, PairOptions, *FLAGS)
+    add_flags(parser, PairOptions, *_FLAGS)
     given = parser.parse_args(arguments)
     # Late: it takes a second.
     from beyond_perplexity.library.compare_perplexity import compare_perplexity

@@ -18,13 +18,13 @@ from beyond_perplexity.library.call_options import ContrastOptions
 from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.storage.accounts import tell
 
-FLAGS = ("model", "originals=pairs", "tokenized", "name", "threads", "device", "output")
+_FLAGS = ("model", "originals=pairs", "tokenized", "name", "threads", "device", "output")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__, raw=True)
-    add_flags(parser, ContrastOptions, *FLAGS, model=MISSING, threads=1)
+    add_flags(parser, ContrastOptions, *_FLAGS, model=MISSING, threads=1)
     given = vars(parser.parse_args(arguments))
     # Late: it takes a second.
     from beyond_perplexity.library.contrast import contrast

@@ -20,7 +20,7 @@ from beyond_perplexity.library.call_options import EstimateOptions
 from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.storage.accounts import tell
 
-FLAGS = (
+_FLAGS = (
     *("weights", "log_q", "beams", "smc", "bidirectional", "unknown_types", "t_definition"),
     *("options", "no_bracket", "seed", "output", "diagnostics"),
 )
@@ -29,7 +29,7 @@ FLAGS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__, raw=True)
-    add_flags(parser, EstimateOptions, *FLAGS, options={})
+    add_flags(parser, EstimateOptions, *_FLAGS, options={})
     given = parser.parse_args(arguments)
     # Late: it takes a second.
     from beyond_perplexity.library.estimate import estimate

@@ -16,7 +16,7 @@ from beyond_perplexity.library.call_options import SimilarityOptions
 from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.storage.accounts import tell
 
-FLAGS = (
+_FLAGS = (
     *("evaluator", "references=pairs", "gold", "output", "measure", "tokenized", "vectors"),
     *("layers", "config", "threads", "device"),
 )
@@ -25,7 +25,7 @@ FLAGS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__, raw=True)
-    add_flags(parser, SimilarityOptions, *FLAGS, threads=1)
+    add_flags(parser, SimilarityOptions, *_FLAGS, threads=1)
     given = vars(parser.parse_args(arguments))
     # Late: it takes a second.
     from beyond_perplexity.library.similarity import similarity

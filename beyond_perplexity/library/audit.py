@@ -16,9 +16,9 @@ from beyond_perplexity.library.calls import (
     check_path_or_name,
     in_memory,
     library_function,
+    text_source,
     torch_kept,
 )
-from beyond_perplexity.library.given import text_source
 from beyond_perplexity.library.result import Result
 
 if TYPE_CHECKING:

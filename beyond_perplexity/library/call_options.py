@@ -17,13 +17,12 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 from beyond_perplexity.storage.ranges import FileRanges
 
+_DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})
+
 
 def _draws(kind: str) -> Any:
     words = f"draws of the same instances (schema {kind})"
     return option((), words, "as `weights`, optional", nargs="*", action=FileRanges)
-
-
-_DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})
 
 
 @dataclass(frozen=True)

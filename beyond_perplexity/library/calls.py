@@ -1,4 +1,7 @@
-"""How functions of the library are called: what they take, refuse and leave as it was."""
+"""How functions of the library are called: what they take, refuse and leave as it was.
+
+What a caller gives are paths, or texts and tables in memory, which are read as files are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from itertools import zip_longest
@@ -16,17 +19,20 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.corpus.held_texts import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.given import values_of
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.option_sets import check_options, described
 from beyond_perplexity.storage.accounts import accounts
+from beyond_perplexity.storage.held_tables import HeldTable
 
 _P = ParamSpec("_P")
 _O = TypeVar("_O")
 _T = TypeVar("_T", bound=Result)
 
 _MISSING = object()
+TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
+_BATCH = 4096
 
 
 class Unused(NamedTuple):
@@ -45,15 +51,9 @@ def library_function(
     """Make a function of the library out of one that takes an option set.
 
     Signature and parameters of its documentation are those of the option set. Options may be
-    scalars of NumPy and Arrow; those that would be ignored and are not left at their defaults are
-    refused, as are values that an option cannot have.
-
-    Parameters
-    ----------
-    options : type
-        A dataclass of `option_sets.option` fields.
-    unused : callable
-        From the options to what has no effect in this way of calling the function.
+    scalars of NumPy and Arrow; what `unused` tells to have no effect in this way of calling the
+    function is refused where it is not left at its default, as are values that an option cannot
+    have.
     """
     declared: Any = options
 
@@ -161,19 +161,10 @@ def check_path_or_name(name: str, given: Any) -> None:
 
 
 def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
-    """Give the values of each pair by their columns; a column that is None has none.
+    """Give the values of each pair by their columns, of which the first two must be there.
 
-    Parameters
-    ----------
-    what : str
-        What a column that must be there has, such as ``"texts"``: the first two columns.
-    **columns : iterable
-        Columns of equally many values.
-
-    Raises
-    ------
-    InputError
-        When one is no iterable, or has fewer values than another.
+    `what` is what these have, such as ``"texts"``. Columns of fewer values than others, and
+    what is no iterable, are an `InputError`.
     """
     for place, (name, given) in enumerate(columns.items()):
         text = isinstance(given, str | bytes) and place < 2
@@ -186,3 +177,132 @@ def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
             if value is _MISSING:
                 raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
         yield dict(zip(held, row, strict=True))
+
+
+def text_source(
+    given: Any,
+    name: str,
+    groups: Any = None,
+    *,
+    field: str | None = None,
+    group_column: str | None = None,
+) -> Path | HeldTexts:
+    """Return what texts are read from: a path, or records of texts and tables in memory.
+
+    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title``
+    are read; `groups` are those of an iterable of texts. Errors count texts and rows from 1.
+    What an iterable raises itself passes through.
+    """
+    if isinstance(groups, str | bytes):
+        raise InputError("groups: is one text; give the group of each, or group_column")
+    if isinstance(given, str | os.PathLike):
+        _refuse_groups(groups, name, "is a file")
+        return Path(given)
+    column = field or TEXT_COLUMN
+    table = arrow_table(given, name, (column, group_column or GROUP_COLUMN, _TITLE))
+    if table is not None:
+        _refuse_groups(groups, name, "is a table")
+        if column not in table.schema.names:
+            raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
+        return table_texts(table, name)
+    if groups is not None and (isinstance(groups, Mapping) or not isinstance(groups, Iterable)):
+        kind = type(groups).__name__
+        raise InputError(f"groups: is of type {kind}; give the group of each text, in a list")
+    beside = None if groups is None else values_of(groups)
+    return listed_texts(_iterated(given, name), beside, name)
+
+
+def table_source(given: Any, name: str) -> str | HeldTable:
+    """Return what a table of numbers is read from: the path of a file, or the table in memory."""
+    if isinstance(given, str | os.PathLike):
+        return str(Path(given))
+    table = arrow_table(given, name)
+    if table is None:
+        kind = type(given).__name__
+        raise InputError(f"{name}: is of type {kind}; give a path, a DataFrame or an Arrow table")
+    return HeldTable(table, name)
+
+
+def table_sources(given: Any, name: str) -> list[str | HeldTable]:
+    """Return what one table or several are read from; see `table_source`."""
+    several = listed(given, name)
+    names = [name] if len(several) == 1 else [f"{name}[{k}]" for k in range(len(several))]
+    return [table_source(one, own) for one, own in zip(several, names, strict=True)]
+
+
+def arrow_table(
+    given: Any, name: str, columns: Sequence[str] = ()
+) -> pa.Table | pa.RecordBatchReader | None:
+    """Return a DataFrame or anything of Arrow, with these columns or all; None: no table."""
+    if type(given).__name__ == "DataFrame" and type(given).__module__.startswith("pandas"):
+        kept = [column for column in given.columns if column in columns or not columns]
+        try:
+            return pa.Table.from_pandas(given[kept], preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            reason = " ".join("; ".join(map(str, error.args)).split())  # one by one from Arrow
+            raise InputError(f"{name}: cannot be read ({reason}); convert the column") from error
+    table = _of_arrow(given)
+    if table is None or not columns:
+        return table
+    kept = [column for column in table.schema.names if column in columns]
+    if isinstance(table, pa.Table):
+        return table.select(kept)
+    schema = pa.schema([table.schema.field(column) for column in kept])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(kept) for batch in table))
+
+
+def _of_arrow(given: Any) -> pa.Table | pa.RecordBatchReader | None:
+    if isinstance(given, pa.Table | pa.RecordBatchReader):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_pylist"):  # Polars, DuckDB
+        with suppress(pa.ArrowInvalid):  # of one column alone: an iterable
+            return pa.RecordBatchReader.from_stream(given)
+    return None
+
+
+def values_of(given: Iterable[Any]) -> Iterable[Any]:
+    """Return what holds values, each as a value of Python; other iterables are returned as given.
+
+    Arrays of Arrow give scalars, which are converted; arrays of NumPy give their own, which are
+    numbers and texts as those of Python.
+    """
+    if isinstance(given, pa.ChunkedArray):
+        return (value for chunk in given.chunks for value in values_of(chunk))
+    if isinstance(given, pa.Array):
+        parts = (given.slice(start, _BATCH) for start in range(0, len(given), _BATCH))
+        return (value for part in parts for value in part.to_pylist())
+    return given
+
+
+def _refuse_groups(groups: Any, name: str, what: str) -> None:
+    if groups is not None:
+        raise InputError(
+            f"groups: {name} {what}; name the column of the groups by group_column instead"
+        )
+
+
+def _iterated(given: Any, name: str) -> Iterable[Any]:
+    if hasattr(given, "__arrow_c_stream__") and not isinstance(given, Iterable):
+        with suppress(pa.ArrowException):  # of a table without the column, told below
+            given = pa.chunked_array(given)
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
+            f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
+        )
+    if (dimensions := getattr(given, "ndim", 1)) != 1:
+        raise InputError(f"{name}: has {dimensions} dimensions; give a list of texts")
+    return values_of(given)
+
+
+def listed(given: Any, name: str) -> Sequence[Any]:
+    """Return one or several of something as a list; tables and paths are one."""
+    if isinstance(given, str | os.PathLike) or arrow_table(given, name) is not None:
+        return [given]
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}: is of type {type(given).__name__}; give a path, or several in a list"
+        )
+    return list(given)

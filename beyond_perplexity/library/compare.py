@@ -11,8 +11,7 @@ from typing import Any
 
 from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.calls import Unused, in_memory, library_function
-from beyond_perplexity.library.given import text_source
+from beyond_perplexity.library.calls import Unused, in_memory, library_function, text_source
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.report.compare import (
     FIGURE_FILES,

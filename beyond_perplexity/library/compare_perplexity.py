@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.calls import library_function
-from beyond_perplexity.library.given import listed, table_source
+from beyond_perplexity.library.calls import library_function, listed, table_source
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores

@@ -33,8 +33,7 @@ from beyond_perplexity.importance.tables import (
 )
 from beyond_perplexity.importance.wording import report
 from beyond_perplexity.library.call_options import EstimateOptions
-from beyond_perplexity.library.calls import library_function
-from beyond_perplexity.library.given import table_sources
+from beyond_perplexity.library.calls import library_function, table_sources
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.held_tables import HeldTable

@@ -57,7 +57,7 @@ def _choose_cleaning(
 
 
 class ScoredFile(NamedTuple):
-    """What `score_texts` found: `summary.measure`'s and, where kept, ``document_scores``.
+    """What `score_given` found: `summary.measure`'s and, where kept, ``document_scores``.
 
     The summary also has ``speller``, its path, and ``special_tokens``, those that the text says.
     """
@@ -143,7 +143,7 @@ def load_scoring(options: ScoringOptions) -> Scoring:
     return _load_arpa(options) if options.arpa else _load_folder(options)
 
 
-def score_texts(scoring: Scoring) -> ScoredFile:
+def score_given(scoring: Scoring) -> ScoredFile:
     """Score texts under a model; a row a document is kept at most, where it is asked for."""
     options, vocabulary, speller = scoring.options, scoring.vocabulary, scoring.speller
     how: dict[str, Any] = {

@@ -70,12 +70,6 @@ def compare_scores(
         every pair has one with their difference, its p-value by sign-flips over groups, and that
         adjusted (Holm) for the number of all pairs. With fewer than 20 effective groups there is
         neither an interval nor an adjusted p, and ``note`` says so.
-
-    Raises
-    ------
-    InputError
-        When scores are of other documents or texts, or infinite, or some have the end of documents
-        and others or N have not; names file and row.
     """
     _check_ends(files, options)
     rows: list[_Row] = []

@@ -305,8 +305,8 @@ def test_wrong_groups_of_samples_and_other_formats(texts, tmp_path) -> None:
     [
         ({"vocabulary": "none.json"}, r"none\.json: no such file"),
         ({"training": "none.txt"}, r"none\.txt: no such file"),
-        ({"minimum_tokens": -1}, "--minimum-tokens -1"),
-        ({"maximum_tokens": 0}, "--maximum-tokens 0"),
+        ({"minimum_tokens": -1}, "minimum tokens -1"),
+        ({"maximum_tokens": 0}, "maximum tokens 0"),
         ({"minimum_tokens": 100}, r"a\.txt: has no document with 100 tokens in it"),
     ],
 )

@@ -27,7 +27,7 @@ from beyond_perplexity.corpus.external import StrictProblems
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.library.audit import Audit
-from beyond_perplexity.library.given import text_source
+from beyond_perplexity.library.calls import text_source
 from beyond_perplexity.library.result import Result
 from tests.unit.latent_tables import model, sample_columns
 

@@ -33,17 +33,7 @@ def beam_codes(
     After each word the best `size` beginnings stay. Codes are canonical, and each beginning has one
     way to it, so no two places hold the same z.
 
-    Parameters
-    ----------
-    heads : DynamicEntities
-    steps : Steps
-    document : int
-        Place of the document in the batch.
-    length : int
-        Its words.
-    size : int
-        K.
-    temperature : float
+    `document`: place of the document in the batch; `length`: its words; `size`: K.
     """
     device = steps.begin.device
     memory = heads.empty(1)

@@ -30,34 +30,16 @@ DISTANCE_UNIT = 100.0
 
 
 class Codes(NamedTuple):
-    """A reading of rows of codes (see `entitynlm.instances`).
+    """A reading of rows of codes (see `entitynlm.instances`)."""
 
-    Attributes
-    ----------
-    mention : Tensor
-        bool, (R, T): t.
-    entity, remaining : Tensor
-        int64, (R, T): e from 0, and l; 0 outside mentions.
-    starts : Tensor
-        bool, (R, T): the first word of a mention.
-    free : Tensor
-        bool, (R, T): t is decided here.
-    known : Tensor
-        int64, (R, T): entities of the words before.
-    running : Tensor
-        bool, (R,): the last mention runs past the end.
-    possible : Tensor
-        bool, (R,): false where a row is no canonical form within the caps; nothing else of it
-        counts.
-    """
-
-    mention: Tensor
-    entity: Tensor
+    mention: Tensor  # bool, (R, T): t
+    entity: Tensor  # entity, remaining: int64, (R, T): e from 0, and l; 0 outside mentions
     remaining: Tensor
-    starts: Tensor
-    free: Tensor
-    known: Tensor
-    running: Tensor
+    starts: Tensor  # bool, (R, T): the first word of a mention
+    free: Tensor  # bool, (R, T): t is decided here
+    known: Tensor  # int64, (R, T): entities of the words before
+    running: Tensor  # bool, (R,): the last mention runs past the end
+    # bool, (R,): false where a row is no canonical form within the caps; nothing else of it counts
     possible: Tensor
 
 
@@ -106,30 +88,14 @@ def read_codes(
 
 
 class Steps(NamedTuple):
-    """What the words of a document contribute to the choices of z; nothing of it depends on z.
+    """What the words of a document contribute to the choices of z; nothing of it depends on z."""
 
-    Attributes
-    ----------
-    begin : Tensor
-        (B, T): logit of t = 1.
-    fresh : Tensor
-        (B, T): logit of a new entity.
-    query : Tensor
-        (B, T, D): its product with an entity's vector is the logit of that entity.
-    extent : Tensor
-        (B, T, M): logits of l, without the entity's part.
-    gate : Tensor
-        (B, T, D): its product with an entity's vector is the logit of δ.
-    update : Tensor
-        (B, T, D): what a visited entity's vector is mixed with.
-    """
-
-    begin: Tensor
-    fresh: Tensor
-    query: Tensor
-    extent: Tensor
-    gate: Tensor
-    update: Tensor
+    begin: Tensor  # (B, T): logit of t = 1
+    fresh: Tensor  # (B, T): logit of a new entity
+    query: Tensor  # (B, T, D): its product with an entity's vector is the logit of that entity
+    extent: Tensor  # (B, T, M): logits of l, without the entity's part
+    gate: Tensor  # (B, T, D): its product with an entity's vector is the logit of δ
+    update: Tensor  # (B, T, D): what a visited entity's vector is mixed with
 
     def at(self, owner: Tensor, time: Tensor) -> Steps:
         """Return the parts of rows (R,) at their times (R,): (R, ...)."""
@@ -144,21 +110,11 @@ class Steps(NamedTuple):
 
 
 class EntityMemory(NamedTuple):
-    """The entities of R rows.
+    """The entities of R rows."""
 
-    Attributes
-    ----------
-    vectors : Tensor
-        (R, E, D).
-    last : Tensor
-        int64, (R, E): time of the last visit.
-    known : Tensor
-        int64, (R,): entities so far.
-    """
-
-    vectors: Tensor
-    last: Tensor
-    known: Tensor
+    vectors: Tensor  # (R, E, D)
+    last: Tensor  # int64, (R, E): time of the last visit
+    known: Tensor  # int64, (R,): entities so far
 
     def select(self, rows: Tensor) -> EntityMemory:
         """Return the memory whose row i is row ``rows[i]`` of this one."""
@@ -168,14 +124,8 @@ class EntityMemory(NamedTuple):
 class DynamicEntities(nn.Module):
     """The choices of t, e and l, and the vectors of the entities.
 
-    Parameters
-    ----------
-    width : int
-        D.
-    maximum_entities, maximum_length : int
-        E and M.
-    noise : float
-        Standard deviation, in training only, of what is added to the vector of a new entity.
+    `width`: D; `maximum_entities`, `maximum_length`: E and M; `noise`: standard deviation, in
+    training only, of what is added to the vector of a new entity.
     """
 
     def __init__(
@@ -195,11 +145,8 @@ class DynamicEntities(nn.Module):
     def steps(self, predict: Tensor, update: Tensor) -> Steps:
         """Prepare documents.
 
-        Parameters
-        ----------
-        predict, update : Tensor
-            (B, T, D): what z of each word is predicted from, and what the vectors of the entities
-            learn from it.
+        `predict`, `update`: (B, T, D): what z of each word is predicted from, and what the vectors
+        of the entities learn from it.
         """
         query = self.entity(predict)  # (B, T, D)
         return Steps(
@@ -221,20 +168,11 @@ class DynamicEntities(nn.Module):
     def entity_logits(self, at: Steps, memory: EntityMemory, time: Tensor, most: int) -> Tensor:
         """Return the logits of a new entity and of the entities so far.
 
-        Parameters
-        ----------
-        at : Steps
-            Of the rows at their times.
-        memory : EntityMemory
-        time : Tensor
-            int64, (R,).
-        most : int
-            No row has more entities than that.
+        `at`: of the rows at their times; `time`: int64, (R,); `most`: no row has more entities than
+        that.
 
-        Returns
-        -------
-        Tensor
-            float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is none.
+        Returns float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is
+        none.
         """
         most = min(most, self.maximum_entities)
         held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
@@ -293,18 +231,8 @@ class DynamicEntities(nn.Module):
     ) -> EntityMemory:
         """Let rows read a mention word, where no gradient is wanted.
 
-        Parameters
-        ----------
-        at : Steps
-            Of the rows at their times.
-        memory : EntityMemory
-            It is overwritten.
-        time, entity : Tensor
-            int64, (R,).
-        before : Tensor
-            (R, D): the entity's vector.
-        here : Tensor
-            bool, (R,): the rows that do.
+        `at`: of the rows at their times; `memory`: it is overwritten; `time`, `entity`: int64,
+        (R,); `before`: (R, D): the entity's vector; `here`: bool, (R,): the rows that do.
         """
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)

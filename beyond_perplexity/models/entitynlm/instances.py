@@ -27,10 +27,7 @@ def chosen_mentions(
     (see `without_overlaps`). At last the mentions of an entity that would be one more than
     `maximum_entities` of the document are left out.
 
-    Returns
-    -------
-    list of MentionSpan
-        In the order of the text.
+    Returns in the order of the text.
     """
     short = [span for span in spans if span.end - span.start <= maximum_length]
     chosen: list[MentionSpan] = []
@@ -64,17 +61,10 @@ def entity_documents(
 
     Documents without mentions count like others, those without words are left out.
 
-    Parameters
-    ----------
-    corpus, split, vocabulary
-        See `encode_mentioned`.
-    maximum_length, maximum_entities : int
-        See `chosen_mentions`.
+    `corpus`, `split`, `vocabulary`: see `encode_mentioned`; `maximum_length`, `maximum_entities`:
+    see `chosen_mentions`.
 
-    Raises
-    ------
-    InputError
-        As `encode_mentioned`.
+    Raises InputError: As `encode_mentioned`.
     """
     for doc_id, tokens, spans in encode_mentioned(corpus, split, vocabulary):
         chosen = chosen_mentions(spans, maximum_length, maximum_entities)

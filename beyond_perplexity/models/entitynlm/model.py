@@ -103,19 +103,10 @@ class EntityNLMOptions(EntityOptions):
 
 
 class EncodedMentions(NamedTuple):
-    """What does not depend on z.
+    """What does not depend on z."""
 
-    Attributes
-    ----------
-    states : Tensor
-        (B, T + 1, D): before each word and the end.
-    end : Tensor
-        float64, (B,): log p(t = 0) at the end.
-    steps : Steps
-    """
-
-    states: Tensor
-    end: Tensor
+    states: Tensor  # (B, T + 1, D): before each word and the end
+    end: Tensor  # float64, (B,): log p(t = 0) at the end
     steps: Steps
 
 

@@ -41,20 +41,13 @@ _NEW = 0x5851F42D4C957F2D  # the name of the vector of any new entity
 
 
 class NamedParticles(NamedTuple):
-    """What particles have done so far.
-
-    Attributes
-    ----------
-    particles : MentionParticles
-    names : Tensor
-        int64, (K, 1 + E): names of the vectors of the context and of the entities; equal names are
-        equal vectors.
-    weighed : dict of int to Tensor
-        What `OptimalEntities.weigh_choices` has found for the next word, by its place.
-    """
+    """What particles have done so far."""
 
     particles: MentionParticles
+    # int64, (K, 1 + E): names of the vectors of the context and of the entities; equal names are
+    # equal vectors
     names: Tensor
+    # What `OptimalEntities.weigh_choices` has found for the next word, by its place
     weighed: dict[int, Tensor]
 
     def select(self, rows: Tensor) -> NamedParticles:

@@ -28,46 +28,24 @@ BLOCK_ENTRIES = 1 << 22
 
 
 class Tree(NamedTuple):
-    """The vectors of the entities.
+    """The vectors of the entities."""
 
-    Attributes
-    ----------
-    vectors : Tensor
-        (G, D): first 0, then those of new entities, then those of chains.
-    row, time : Tensor
-        int64, (N,): the visits, row by row.
-    before, after : Tensor
-        int64, (N,): node of the visited entity before and after each visit.
-    keys : Tensor
-        int64, (N,), rising: (row E + entity) T + time of each visit.
-    order : Tensor
-        int64, (N,): the visit of each key.
-    """
-
-    vectors: Tensor
-    row: Tensor
+    vectors: Tensor  # (G, D): first 0, then those of new entities, then those of chains
+    row: Tensor  # row, time: int64, (N,): the visits, row by row
     time: Tensor
+    # before, after: int64, (N,): node of the visited entity before and after each visit
     before: Tensor
     after: Tensor
-    keys: Tensor
-    order: Tensor
+    keys: Tensor  # int64, (N,), rising: (row E + entity) T + time of each visit
+    order: Tensor  # int64, (N,): the visit of each key
 
 
 class Scores(NamedTuple):
-    """What a known z does.
+    """What a known z does."""
 
-    Attributes
-    ----------
-    log_prob : Tensor
-        float64, (R, A): of z without the words.
-    vectors : Tensor
-        (G, D).
-    places : Tensor
-        int64, (R, T + 1): the vector that each word has for context, and in the last place the end.
-    """
-
-    log_prob: Tensor
-    vectors: Tensor
+    log_prob: Tensor  # float64, (R, A): of z without the words
+    vectors: Tensor  # (G, D)
+    # int64, (R, T + 1): the vector that each word has for context, and in the last place the end
     places: Tensor
 
 
@@ -80,15 +58,8 @@ def score(
 ) -> Scores:
     """Score rows of z.
 
-    Parameters
-    ----------
-    heads : DynamicEntities
-    steps : Steps
-    owner : Tensor
-        int64, (R,): the document of each row.
-    codes : Codes
-    temperatures : sequence of float
-        Each vector of logits is divided by them.
+    `owner`: int64, (R,): the document of each row; `temperatures`: each vector of logits is divided
+    by them.
     """
     tree = grow(heads, steps, owner, codes)
     started = _start_log_probs(heads, steps, owner, codes, tree, temperatures)  # (S, A)

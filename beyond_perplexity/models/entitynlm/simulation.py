@@ -35,24 +35,12 @@ _DRAWS = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
 
 
 class Writers(NamedTuple):
-    """Documents that have not ended.
+    """Documents that have not ended."""
 
-    Attributes
-    ----------
-    place : Tensor
-        int64, (R,): which documents of the block; the last may be repeated.
-    state : Tensor
-        (R, D): what the LSTM says after the words so far.
-    carried : tuple of Tensor
-        (layers, R, D) each: its hidden and cell states.
-    choices : EntityState
-        Its steps are of the next word.
-    """
-
-    place: Tensor
-    state: Tensor
-    carried: tuple[Tensor, Tensor]
-    choices: EntityState
+    place: Tensor  # int64, (R,): which documents of the block; the last may be repeated
+    state: Tensor  # (R, D): what the LSTM says after the words so far
+    carried: tuple[Tensor, Tensor]  # (layers, R, D) each: its hidden and cell states
+    choices: EntityState  # Its steps are of the next word
 
     def select(self, rows: Tensor) -> Writers:
         """Return the writers in those rows."""

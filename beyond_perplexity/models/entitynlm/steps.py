@@ -22,29 +22,15 @@ from beyond_perplexity.models.entitynlm.walks import begins, draw_start
 
 
 class EntityState(NamedTuple):
-    """What particles have done so far.
+    """What particles have done so far."""
 
-    Attributes
-    ----------
-    steps : Steps
-        Of the documents.
-    owner : Tensor
-        int64, (K,): the document of each particle.
-    memory : EntityMemory
-    last : Tensor
-        int64, (K,): the newest code.
-    context : Tensor
-        (K, D): vector of the entity that the newest mention word mentions, before it is read.
-    starts : Tensor
-        bool, (K,): the newest word starts a mention.
-    """
-
-    steps: Steps
-    owner: Tensor
+    steps: Steps  # Of the documents
+    owner: Tensor  # int64, (K,): the document of each particle
     memory: EntityMemory
-    last: Tensor
+    last: Tensor  # int64, (K,): the newest code
+    # (K, D): vector of the entity that the newest mention word mentions, before it is read
     context: Tensor
-    starts: Tensor
+    starts: Tensor  # bool, (K,): the newest word starts a mention
 
     @classmethod
     def of(cls, heads: DynamicEntities, steps: Steps, owner: Tensor) -> EntityState:

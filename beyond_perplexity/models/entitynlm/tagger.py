@@ -51,10 +51,7 @@ class EntityTagger(EntityModule, Proposal):
 
     Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
 
-    Attributes
-    ----------
-    word_draws : int
-        Random numbers of a word.
+    `word_draws`: random numbers of a word.
     """
 
     word_draws = WORD_DRAWS

@@ -29,13 +29,8 @@ WORD_DRAWS = 3
 class TextStates(nn.Module):
     """An LSTM over ``<s>``, the words and ``</s>``.
 
-    Parameters
-    ----------
-    vocabulary_size, width, layers : int
-    dropout : float
-        On the embeddings and the outputs, in training.
-    bidirectional : bool
-        Two LSTMs, one in each direction, and a linear map of both to the width.
+    `dropout`: on the embeddings and the outputs, in training; `bidirectional`: two LSTMs, one in
+    each direction, and a linear map of both to the width.
     """
 
     def __init__(
@@ -107,15 +102,8 @@ def sample(
 
     Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
 
-    Parameters
-    ----------
-    heads : DynamicEntities
-    steps : Steps
-    owner, lengths : Tensor
-        int64, (R,): the document of each row and its words.
-    uniforms : Tensor
-        float64, (R, U).
-    temperature : float
+    `owner`, `lengths`: int64, (R,): the document of each row and its words; `uniforms`: float64,
+    (R, U).
     """
     width = steps.begin.shape[1]
     lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)

@@ -21,16 +21,8 @@ def draw_links(
 ) -> Tensor:
     """Draw the codes of a token as `LatentHeads` gives them probabilities, int64, (K,).
 
-    Parameters
-    ----------
-    heads : LatentHeads
-    state : LatentState
-        Before the token.
-    place : int
-        The token's position in the streams.
-    draws : Tensor
-        float64 in [0, 1), (K, 3).
-    temperature : float
+    `state`: before the token; `place`: the token's position in the streams; `draws`: float64 in [0,
+    1), (K, 3).
     """
     streams, owner, memory = state
     kinds = heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)

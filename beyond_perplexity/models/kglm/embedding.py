@@ -73,22 +73,11 @@ def embed_corpus_graph(
     The metadata has ``options`` and ``record``. The reflexive relation is not trained: its
     translation would be none, and its logit always 0.
 
-    Parameters
-    ----------
-    corpus : CorpusFiles
-    options : GraphOptions
-    preprocessing : Preprocessing
-        Of the corpus: names and aliases are cleaned like the text.
-    seed : int
-    record : dict
-        The run record.
-    output : pathlib.Path
+    `preprocessing`: of the corpus: names and aliases are cleaned like the text; `record`: the run
+    record.
 
-    Raises
-    ------
-    InputError
-        When a table is missing or has other columns, there is no entity, or a mention is of no
-        document.
+    Raises InputError when a table is missing or has other columns, there is no entity, or a mention
+    is of no document.
     """
     triples = sorted({*_rows(corpus.knowledge_graph, KNOWLEDGE_GRAPH)})
     surfaces = _surfaces(corpus)

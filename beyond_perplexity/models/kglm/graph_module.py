@@ -25,19 +25,10 @@ from beyond_perplexity.vocabulary import Vocabulary
 class GraphModule(LatentModule):
     """KGLM and its proposals: the graph that they share and what they read.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `options_kind`.
-    graph : dict of str to int
-        Sizes of the graph, see `KnowledgeGraph`.
+    `vocabulary_size`: V; `architecture`: see `options_kind`; `graph`: sizes of the graph, see
+    `KnowledgeGraph`.
 
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Raises InputError when an option is unknown or wrong.
     """
 
     heads: LatentHeads
@@ -61,12 +52,7 @@ class GraphModule(LatentModule):
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read documents: what `LatentHeads.split` takes, and the penalty per token.
 
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B, T).
-        lengths : Tensor
-            int64, (B,): how many of them are words.
+        `tokens`: int64, (B, T); `lengths`: int64, (B,): how many of them are words.
         """
 
     def read(self, batch: InstanceBatch) -> Streams:

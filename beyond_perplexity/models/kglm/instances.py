@@ -39,20 +39,10 @@ def encode_latents(
     ``graph.cutoff`` tokens (an edge to itself counts), else new. Of those that overlap one counts
     (see `without_overlaps`).
 
-    Parameters
-    ----------
-    spans : iterable of (start, end, entity)
-        Tokens [start, end) and the number of the entity.
-    n_tokens : int
-        T.
-    edges : numpy.ndarray
-        ``graph.edge_keys``.
-    graph : KnowledgeGraph
+    `spans`: tokens [start, end) and the number of the entity; `n_tokens`: T; `edges`:
+    ``graph.edge_keys``.
 
-    Returns
-    -------
-    numpy.ndarray
-        int64, (T,).
+    Returns int64, (T,).
     """
     codes = np.zeros(n_tokens, np.int64)
     last: dict[int, int] = {}  # entity -> its last token
@@ -90,16 +80,10 @@ def linked_documents(
 
     Documents without a mention are instances too: their latents are all `NONE`.
 
-    Parameters
-    ----------
-    corpus, split, vocabulary
-        See `encode_with_text`.
-    graph : KnowledgeGraph
+    `corpus`, `split`, `vocabulary`: see `encode_with_text`.
 
-    Raises
-    ------
-    InputError
-        As `encode_with_text`, or when a mention is of an entity that the graph lacks.
+    Raises InputError: As `encode_with_text`, or when a mention is of an entity that the graph
+    lacks.
     """
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)

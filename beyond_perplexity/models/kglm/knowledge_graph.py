@@ -53,17 +53,10 @@ def unpack_strings(packed: Tensor) -> list[str]:
 def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     """Write out Q ranges of whole numbers one after the other.
 
-    Parameters
-    ----------
-    start, end : Tensor
-        int64, (Q,): [start, end).
+    `start`, `end`: int64, (Q,): [start, end).
 
-    Returns
-    -------
-    owner : Tensor
-        int64, (X,): the range that each number belongs to, rising.
-    number : Tensor
-        int64, (X,).
+    Returns `owner`: int64, (X,): the range that each number belongs to, rising; `number`: int64,
+    (X,).
     """
     counts = end - start  # (Q,)
     owner = torch.repeat_interleave(counts)  # (X,)
@@ -82,37 +75,20 @@ def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 class KnowledgeGraph(nn.Module, TableHolder):
     """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
 
-    Parameters
-    ----------
-    sizes : dict of str to int
-        The entries of `SIZES`; the tables are filled by `load_state_dict`.
+    `sizes`: the entries of `SIZES`; the tables are filled by `load_state_dict`.
 
-    Attributes
-    ----------
-    cutoff : int
-        An entity counts as recent for this many tokens after its last one. It is kept here because
-        a model and its proposals have to agree on it.
-    entities : Tensor
-        (N, d), embeddings.
-    relations : Tensor
-        (R, d), embeddings.
-    edge_offsets : Tensor
-        int64, (N + 1,): edges [offsets[s], offsets[s + 1]) start at entity s.
-    edge_keys : Tensor
-        int64, (M,), rising: subject · N + object.
-    edge_relations : Tensor
-        int64, (M,).
-    words : Tensor
-        uint8: the distinct words of all aliases, sorted, packed: known to a vocabulary or not.
+    `cutoff`: an entity counts as recent for this many tokens after its last one. It is kept here
+    because a model and its proposals have to agree on it.
     """
 
-    entities: Tensor
-    relations: Tensor
-    edge_offsets: Tensor
-    edge_keys: Tensor
-    edge_relations: Tensor
+    entities: Tensor  # (N, d), embeddings
+    relations: Tensor  # (R, d), embeddings
+    edge_offsets: Tensor  # int64, (N + 1,): edges [offsets[s], offsets[s + 1]) start at entity s
+    edge_keys: Tensor  # int64, (M,), rising: subject · N + object
+    edge_relations: Tensor  # int64, (M,)
     names: Tensor
     relation_names: Tensor
+    # uint8: the distinct words of all aliases, sorted, packed: known to a vocabulary or not
     words: Tensor
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -215,10 +191,6 @@ class Spellings:
 
     ``<unk>`` written in a text (or in an alias that was taken from one) stands for some word that
     nobody knows, so it has no spelling and is never copied.
-
-    Parameters
-    ----------
-    graph : KnowledgeGraph
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
@@ -234,16 +206,9 @@ class Spellings:
 def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
     """Read what ``scripts.embed_graph`` wrote.
 
-    Returns
-    -------
-    graph : KnowledgeGraph
-    aliases : list of list of str
-        Of each entity, words joined by one blank, the foremost first.
+    Returns `aliases`: Of each entity, words joined by one blank, the foremost first.
 
-    Raises
-    ------
-    InputError
-        When the file is missing or foreign.
+    Raises InputError when the file is missing or foreign.
     """
     if not path.is_file():
         raise InputError(f"{path}: is missing; make it with python -m scripts.embed_graph")

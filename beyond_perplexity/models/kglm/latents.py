@@ -37,25 +37,14 @@ MASKS = 4  # ongoing possible (1) + related possible (2)
 
 @dataclass
 class Streams:
-    """What an encoder says about the positions of a batch.
+    """What an encoder says about the positions of a batch."""
 
-    Attributes
-    ----------
-    token : Tensor
-        (B, P, D).
-    head, relation : Tensor
-        (B, P, d).
-    lengths : Tensor
-        int64, (B,): T of each instance.
-    kept : dict or None
-        What was worked out from them, the same for every sample; None in training, where nothing
-        is kept and nothing is worked out that the annotated latents do not need.
-    """
-
-    token: Tensor
-    head: Tensor
+    token: Tensor  # (B, P, D)
+    head: Tensor  # head, relation: (B, P, d)
     relation: Tensor
-    lengths: Tensor
+    lengths: Tensor  # int64, (B,): T of each instance
+    # What was worked out from them, the same for every sample; None in training, where nothing is
+    # kept and nothing is worked out that the annotated latents do not need
     kept: dict[tuple[str, float], Tensor] | None = field(default=None, repr=False)
 
     @property
@@ -74,23 +63,13 @@ class Streams:
 
 @dataclass(frozen=True)
 class Reading:
-    """Latents of R rows, read.
+    """Latents of R rows, read."""
 
-    Attributes
-    ----------
-    kinds : Tensor
-        int64, (R, T): `NONE`, `ONGOING`, `NEW` or `RELATED`; `NONE` beyond the end.
-    entities : Tensor
-        int64, (R, T): the entity that each token mentions; −1 where it mentions none.
-    inside : Tensor
-        bool, (R, T): tokens of the instance.
-    possible : Tensor
-        bool, (R,): each token of the row has a code, and ongoing ones follow a mention.
-    """
-
-    kinds: Tensor
+    kinds: Tensor  # int64, (R, T): `NONE`, `ONGOING`, `NEW` or `RELATED`; `NONE` beyond the end
+    # int64, (R, T): the entity that each token mentions; −1 where it mentions none
     entities: Tensor
-    inside: Tensor
+    inside: Tensor  # bool, (R, T): tokens of the instance
+    # bool, (R,): each token of the row has a code, and ongoing ones follow a mention
     possible: Tensor
 
 
@@ -139,11 +118,7 @@ def segment_logsumexp(values: Tensor, owner: Tensor, count: int) -> Tensor:
 class LatentHeads(nn.Module):
     """The distribution of latents over the streams of an encoder.
 
-    Parameters
-    ----------
-    width : int
-        D.
-    graph : KnowledgeGraph
+    `width`: D.
     """
 
     def __init__(self, width: int, graph: KnowledgeGraph) -> None:
@@ -255,15 +230,7 @@ class LatentHeads(nn.Module):
     ) -> Tensor:
         """Return log p_τ(z) of rows of latents, nats, float64, (R, A).
 
-        Parameters
-        ----------
-        streams : Streams
-            With at least T positions.
-        owner : Tensor
-            int64, (R,).
-        reading : Reading
-            Of the R rows.
-        temperatures : sequence of float
+        `streams`: with at least T positions; `owner`: int64, (R,); `reading`: of the R rows.
         """
         width = reading.kinds.shape[1]
         place = torch.arange(width, device=owner.device)  # (T,)
@@ -327,15 +294,9 @@ class LatentHeads(nn.Module):
     ) -> Tensor:
         """Return log p_τ(o) of related entities, float64, (Q, A); −inf where no edge leads there.
 
-        Parameters
-        ----------
-        streams : Streams
-        places, entities : Tensor
-            int64, (Q,): flat positions, and the o that begin there.
-        parents : tuple of Tensor
-            int64, (X,) each: places in the list of Q, rising, and the recent entities with edges
-            there, each once. Their order decides how sums round: the most recent first.
-        temperatures : sequence of float
+        `places`, `entities`: int64, (Q,): flat positions, and the o that begin there; `parents`:
+        int64, (X,) each: places in the list of Q, rising, and the recent entities with edges there,
+        each once. Their order decides how sums round: the most recent first.
         """
         query, subjects = parents
         below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=places.device)  # (A,)

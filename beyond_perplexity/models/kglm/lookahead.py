@@ -40,18 +40,10 @@ GENERATED = math.log(0.5)  # of a word in a mention, beside one without: where n
 
 
 class AliasIndex(NamedTuple):
-    """Which entities have an alias with a word.
+    """Which entities have an alias with a word."""
 
-    Attributes
-    ----------
-    offsets : Tensor
-        int64, (W + 1,): entities [offsets[w], offsets[w + 1]) have spelling w.
-    entities : Tensor
-        int64, rising within a spelling.
-    """
-
-    offsets: Tensor
-    entities: Tensor
+    offsets: Tensor  # int64, (W + 1,): entities [offsets[w], offsets[w + 1]) have spelling w
+    entities: Tensor  # int64, rising within a spelling
 
     @classmethod
     def of(cls, model: KGLM) -> AliasIndex:
@@ -73,55 +65,25 @@ class AliasIndex(NamedTuple):
 
 
 class Others(NamedTuple):
-    """What stands for entities that are not looked at one by one; logarithms, float64, (B P,).
+    """What stands for entities that are not looked at one by one; logarithms, float64, (B P,)."""
 
-    Attributes
-    ----------
-    as_word : Tensor
-        log p(x | e) ρ(e) of each, about.
-    together : Tensor
-        log Σ p(e) p(x | e) ρ(e) over them as new ones, about.
-    total : Tensor
-        logsumexp of their logits as new ones.
-    """
-
-    as_word: Tensor
-    together: Tensor
-    total: Tensor
+    as_word: Tensor  # log p(x | e) ρ(e) of each, about
+    together: Tensor  # log Σ p(e) p(x | e) ρ(e) over them as new ones, about
+    total: Tensor  # logsumexp of their logits as new ones
 
 
 class LookAhead(NamedTuple):
-    """What the choices at each word of a batch are worth; logarithms, float64, with ρ.
+    """What the choices at each word of a batch are worth; logarithms, float64, with ρ."""
 
-    Attributes
-    ----------
-    keys : Tensor
-        int64, (X,), rising: flat position · N + entity, of the pairs that are looked at.
-    as_new : Tensor
-        (X,): log p(e) p(x | e) ρ(e).
-    as_word : Tensor
-        (X,): log p(x | e) ρ(e).
-    far_keys : Tensor
-        int64, (Y,), rising: of the far ones.
-    far_logits : Tensor
-        (Y,): as new ones.
-    nothing : Tensor
-        (B P,): log p(x) without a mention; 0 beyond the end.
-    again_keys : Tensor
-        int64, (X,), rising: (instance · N + entity) · P + position, of the pairs that are looked
-        at.
-    again : Tensor
-        (X,): how much better the text is with a related mention there, the entity being recent.
-    far, rest : Others
-    """
-
-    keys: Tensor
-    as_new: Tensor
-    as_word: Tensor
-    far_keys: Tensor
-    far_logits: Tensor
-    nothing: Tensor
+    keys: Tensor  # int64, (X,), rising: flat position · N + entity, of the pairs that are looked at
+    as_new: Tensor  # (X,): log p(e) p(x | e) ρ(e)
+    as_word: Tensor  # (X,): log p(x | e) ρ(e)
+    far_keys: Tensor  # int64, (Y,), rising: of the far ones
+    far_logits: Tensor  # (Y,): as new ones
+    nothing: Tensor  # (B P,): log p(x) without a mention; 0 beyond the end
+    # int64, (X,), rising: (instance · N + entity) · P + position, of the pairs that are looked at
     again_keys: Tensor
+    # (X,): how much better the text is with a related mention there, the entity being recent
     again: Tensor
     far: Others
     rest: Others
@@ -283,16 +245,9 @@ class _Messages:
 
         That is log p(x | e) ρ(e), about, of far ones and of the rest, (P,) each.
 
-        Parameters
-        ----------
-        words, new : Tensor
-            (X,): log p(x | e) and log p(e).
-        other : Tensor
-            (P,): log p(x | e) of an entity of the rest, about.
-        shares : tuple of Tensor
-            (P,) each: log p of a new entity that is far, or of the rest.
-        length : int
-            T.
+        `words`, `new`: (X,): log p(x | e) and log p(e); `other`: (P,): log p(x | e) of an entity of
+        the rest, about; `shares`: (P,) each: log p of a new entity that is far, or of the rest;
+        `length`: T.
         """
         rho, again = torch.zeros_like(words), torch.full_like(words, -math.inf)  # (X,), (X,)
         width = int(self.column.max()) + 1 if len(words) else 0

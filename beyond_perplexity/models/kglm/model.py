@@ -83,26 +83,14 @@ class KGLMOptions(AWDOptions):
 
 
 class EncodedLinks(NamedTuple):
-    """What does not depend on z.
-
-    Attributes
-    ----------
-    streams : Streams
-    targets : Targets
-        The words and the end.
-    generated : Tensor
-        float64, (B, P): log p of these without a mention.
-    scored : dict
-        Of the pairs of a place and an entity that were scored, ``keys``, rising, and ``pairs``.
-    cost : Tensor
-        float64, (B P,): nats that generating each word costs.
-    """
+    """What does not depend on z."""
 
     streams: Streams
-    targets: Targets
-    generated: Tensor
+    targets: Targets  # The words and the end
+    generated: Tensor  # float64, (B, P): log p of these without a mention
+    # Of the pairs of a place and an entity that were scored, ``keys``, rising, and ``pairs``
     scored: dict[str, Tensor]
-    cost: Tensor
+    cost: Tensor  # float64, (B P,): nats that generating each word costs
 
     @property
     def end(self) -> Tensor:
@@ -128,10 +116,7 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
 
     Parameters and errors are those of `GraphModule`; the options are `KGLMOptions`.
 
-    Attributes
-    ----------
-    unknown_cost : float
-        Nats that a word costs which is generated as ``<unk>``.
+    `unknown_cost`: nats that a word costs which is generated as ``<unk>``.
     """
 
     unknown_cost = 0.0

@@ -42,43 +42,27 @@ _NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first num
 
 
 class Listed(NamedTuple):
-    """What rows may choose at a word, each distinct row once; logarithms / τ, float64.
+    """What rows may choose at a word, each distinct row once; logarithms / τ, float64."""
 
-    Attributes
-    ----------
-    group : Tensor
-        int64, (K,): the distinct row that each row is like.
-    sums : Tensor
-        (G, 6): of nothing, ongoing, all related, all new ones that are looked at, the far ones, the
-        rest.
-    row, entity, related : Tensor
-        (X,) each: distinct row, entity and worth of each related one; in rising order.
-    promise : Tensor
-        (G,): how much better the text goes on because of what is recent, not divided by τ.
-    """
-
-    group: Tensor
+    group: Tensor  # int64, (K,): the distinct row that each row is like
+    # (G, 6): of nothing, ongoing, all related, all new ones that are looked at, the far ones, the
+    # rest
     sums: Tensor
+    # row, entity, related: (X,) each: distinct row, entity and worth of each related one; in rising
+    # order
     row: Tensor
     entity: Tensor
     related: Tensor
+    # (G,): how much better the text goes on because of what is recent, not divided by τ
     promise: Tensor
 
 
 class LinkWalk(NamedTuple):
-    """What rows have done so far.
-
-    Attributes
-    ----------
-    latents : LatentState
-    ahead : LookAhead
-        Of the documents.
-    listed : dict
-        What has been listed in this state, by word and temperature.
-    """
+    """What rows have done so far."""
 
     latents: LatentState
-    ahead: LookAhead
+    ahead: LookAhead  # Of the documents
+    # What has been listed in this state, by word and temperature
     listed: dict[tuple[int, float], Listed]
 
     def select(self, rows: Tensor) -> LinkWalk:
@@ -380,16 +364,8 @@ def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -m
 def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
     """Draw a place of each of some segments of (X,) logits, float64: int64, (Q,).
 
-    Parameters
-    ----------
-    logits : Tensor
-        (X,).
-    owner : Tensor
-        int64, (X,), rising: the segment of each.
-    wanted : Tensor
-        int64, (Q,): segments, none of them empty.
-    uniforms : Tensor
-        float64 in [0, 1), (Q,).
+    `logits`: (X,); `owner`: int64, (X,), rising: the segment of each; `wanted`: int64, (Q,):
+    segments, none of them empty; `uniforms`: float64 in [0, 1), (Q,).
     """
     start = torch.searchsorted(owner, wanted)  # (Q,)
     end = torch.searchsorted(owner, wanted, right=True)  # (Q,)

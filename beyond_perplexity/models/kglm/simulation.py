@@ -37,19 +37,10 @@ DRAWN_AT_ONCE = 64  # tokens whose random numbers are held
 
 
 class _Text(NamedTuple):
-    """What a block of documents has come to, int64, (R, T) each.
+    """What a block of documents has come to, int64, (R, T) each."""
 
-    Attributes
-    ----------
-    ids : Tensor
-        Of the vocabulary; `EOS` from the end on.
-    spellings : Tensor
-        Of words that are copied and of unknown ones, `UNSPELLED` for the others.
-    codes : Tensor
-    """
-
-    ids: Tensor
-    spellings: Tensor
+    ids: Tensor  # Of the vocabulary; `EOS` from the end on
+    spellings: Tensor  # Of words that are copied and of unknown ones, `UNSPELLED` for the others
     codes: Tensor
 
 
@@ -81,13 +72,7 @@ def simulate_links(
 ) -> list[Simulated]:
     """Draw documents; see `LatentModel.simulate`.
 
-    Parameters
-    ----------
-    model : LinkedWords
-    encoder : AWDLSTM
-        Its own.
-    seed, purpose, numbers, maximum_words, vocabulary
-        See there.
+    `encoder`: its own; `seed`, `purpose`, `numbers`, `maximum_words`, `vocabulary`: see there.
     """
     spellings, found = Spellings(model.graph), []
     types = model.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)

@@ -22,22 +22,13 @@ from beyond_perplexity.models.kglm.latents import (
 
 
 class RecentEntities(NamedTuple):
-    """What the latents of a token depend on, of those before it.
+    """What the latents of a token depend on, of those before it."""
 
-    Attributes
-    ----------
-    current : Tensor
-        int64, (K,): the entity of the token before; −1 for none.
-    recent : Tensor
-        int64, (K, C): a ring of the entities with edges of the last C tokens, that of token t in
-        place t mod C; −1 for none. An entity is in it once, where it came last.
-    able : Tensor
-        bool, (N,): entities with edges.
-    """
-
-    current: Tensor
+    current: Tensor  # int64, (K,): the entity of the token before; −1 for none
+    # int64, (K, C): a ring of the entities with edges of the last C tokens, that of token t in
+    # place t mod C; −1 for none. An entity is in it once, where it came last.
     recent: Tensor
-    able: Tensor
+    able: Tensor  # bool, (N,): entities with edges
 
     @classmethod
     def empty(cls, graph: KnowledgeGraph, count: int) -> RecentEntities:
@@ -76,19 +67,10 @@ class RecentEntities(NamedTuple):
 
 
 class LatentState(NamedTuple):
-    """What particles have done so far.
+    """What particles have done so far."""
 
-    Attributes
-    ----------
-    streams : Streams
-        Of the documents.
-    owner : Tensor
-        int64, (K,): the document of each particle.
-    memory : RecentEntities
-    """
-
-    streams: Streams
-    owner: Tensor
+    streams: Streams  # Of the documents
+    owner: Tensor  # int64, (K,): the document of each particle
     memory: RecentEntities
 
     @classmethod
@@ -140,21 +122,9 @@ def linked_entities(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """List where edges from recent entities lead, with log p_τ(o), float64.
 
-    Parameters
-    ----------
-    heads, streams
-    places : Tensor
-        int64, (K,): flat positions.
-    recent : Tensor
-        int64, (K, C): see `RecentEntities`.
-    temperature : float
+    `places`: int64, (K,): flat positions; `recent`: int64, (K, C): see `RecentEntities`.
 
-    Returns
-    -------
-    row, entity : Tensor
-        int64, (X,) each, rising.
-    log_prob : Tensor
-        Nats, float64, (X,).
+    Returns `row, entity`: int64, (X,) each, rising; `log_prob`: Nats, float64, (X,).
     """
     graph = heads.graph
     rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)

@@ -64,10 +64,7 @@ class KGLMTagger(GraphModule, Proposal):
 
     Parameters and errors are those of `GraphModule`; the options are `TaggerOptions`.
 
-    Attributes
-    ----------
-    word_draws : int
-        Random numbers of a word.
+    `word_draws`: random numbers of a word.
     """
 
     word_draws = TOKEN_DRAWS
@@ -192,10 +189,7 @@ class KGLMTagger(GraphModule, Proposal):
 
         Hypotheses of the same tokens compete; those that differ in parent or relation only are one.
 
-        Returns
-        -------
-        Tensor
-            int64, (B, size, T); rows of `FILLING` alone where there are fewer.
+        Returns int64, (B, size, T); rows of `FILLING` alone where there are fewer.
         """
         streams = self._prepared(batch)
         shape = (len(batch), size, batch.tokens.shape[1])

@@ -60,22 +60,10 @@ def embed(
     the triples, so that no true triple comes out. Entities are kept on the unit sphere; those
     without a triple, and relations without one, keep their random unit vectors.
 
-    Parameters
-    ----------
-    triples : numpy.ndarray
-        int64, (M, 3): subject, relation, object; distinct rows. M may be 0.
-    n_entities, n_relations : int
-        N and R.
-    options : TransEOptions
-    seed : int
-        Of the initial vectors, the order and the negatives.
+    `triples`: int64, (M, 3): subject, relation, object; distinct rows. M may be 0; `n_entities`,
+    `n_relations`: N and R; `seed`: of the initial vectors, the order and the negatives.
 
-    Returns
-    -------
-    entities : Tensor
-        float32, (N, d).
-    relations : Tensor
-        float32, (R, d).
+    Returns `entities`: float32, (N, d); `relations`: float32, (R, d).
     """
     draw = stream(seed, "embed_graph/initialize")
     tables = [
@@ -99,12 +87,7 @@ def embed(
 class Negatives:
     """Corruptions of triples that are no triples themselves.
 
-    Parameters
-    ----------
-    triples : numpy.ndarray
-        int64, (M, 3): all that is true.
-    n_relations : int
-        R.
+    `triples`: int64, (M, 3): all that is true; `n_relations`: R.
     """
 
     def __init__(self, triples: np.ndarray, n_relations: int) -> None:
@@ -144,15 +127,7 @@ def step(
 
     Only the rows that occur are touched; those of entities are put back on the unit sphere.
 
-    Parameters
-    ----------
-    entities : Tensor
-        float32, (N, d).
-    relations : Tensor
-        float32, (R, d).
-    true, false : Tensor
-        int64, (C, 3).
-    options : TransEOptions
+    `entities`: float32, (N, d); `relations`: float32, (R, d); `true`, `false`: int64, (C, 3).
     """
     both = torch.cat([true, false])  # (2C, 3)
     ends, rows = both[:, [0, 2]].unique(return_inverse=True)  # (U,), (2C, 2)

@@ -37,18 +37,10 @@ UNCOPIED = -2  # the place of an alias with a word that stands for others: it is
 
 
 class Targets(NamedTuple):
-    """The words of a batch with ``</s>`` after the last, filled up to P positions.
+    """The words of a batch with ``</s>`` after the last, filled up to P positions."""
 
-    Attributes
-    ----------
-    ids : Tensor
-        int64, (B, P): of the vocabulary.
-    spellings : Tensor
-        int64, (B, P): see `kglm.instances.SPELLINGS`.
-    """
-
-    ids: Tensor
-    spellings: Tensor
+    ids: Tensor  # int64, (B, P): of the vocabulary
+    spellings: Tensor  # int64, (B, P): see `kglm.instances.SPELLINGS`
 
     @classmethod
     def of(cls, batch: InstanceBatch, positions: int) -> Targets:
@@ -62,15 +54,7 @@ class Targets(NamedTuple):
 
 
 class LinkedWords(GraphModule):
-    """The words of KGLM; its layers are those that `KGLM` makes.
-
-    Attributes
-    ----------
-    alias_words : Tensor
-        int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied.
-    word_ids : Tensor
-        int32, (W,): the id in the vocabulary of each spelling.
-    """
+    """The words of KGLM; its layers are those that `KGLM` makes."""
 
     embedding: nn.Embedding
     mix_words: nn.Linear
@@ -78,8 +62,9 @@ class LinkedWords(GraphModule):
     bias: Tensor
     alias_encoder: nn.LSTM
     alias_output: nn.Linear
+    # int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied
     alias_words: Tensor
-    word_ids: Tensor
+    word_ids: Tensor  # int32, (W,): the id in the vocabulary of each spelling
 
     @property
     def unknown_spellings(self) -> Tensor:
@@ -107,14 +92,7 @@ class LinkedWords(GraphModule):
     ) -> Tensor:
         """Return log p(x | h, mention of e), generated and copied, float64, (X, 2).
 
-        Parameters
-        ----------
-        streams : Streams
-        targets : Targets
-        places : Tensor
-            int64, (X,): positions of the flat batch.
-        entities : Tensor
-            int64, (X,).
+        `places`: int64, (X,): positions of the flat batch; `entities`: int64, (X,).
         """
         hidden = streams.token.flatten(0, 1)[places]  # (X, D)
         mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
@@ -153,19 +131,9 @@ class LinkedWords(GraphModule):
     def mention_logits(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of all that a mention can say, and what is copied.
 
-        Parameters
-        ----------
-        hidden : Tensor
-            (X, D).
-        entities : Tensor
-            int64, (X,).
+        `hidden`: (X, D); `entities`: int64, (X,).
 
-        Returns
-        -------
-        logits : Tensor
-            (X, V + S · L).
-        spellings : Tensor
-            int64, (X, S · L): of the copies.
+        Returns `logits`: (X, V + S · L); `spellings`: int64, (X, S · L): of the copies.
         """
         mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
         generated = self.vocabulary_logits(mixed, [BOS, EOS])  # (X, V)

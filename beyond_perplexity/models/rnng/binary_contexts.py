@@ -31,18 +31,8 @@ def stack_contexts(
     All numbers of nodes are found beforehand, and words lie in their places from the start, so
     that a step is little more than its matrix products.
 
-    Parameters
-    ----------
-    network : BinaryNetwork
-        In evaluation mode.
-    tokens : Tensor
-        int64, (B, T).
-    owner : Tensor
-        int64, (R,).
-    latents : Tensor
-        int64, (R, W).
-    traced : Traced
-    prefixes : Prefixes
+    `network`: in evaluation mode; `tokens`: int64, (B, T); `owner`: int64, (R,); `latents`: int64,
+    (R, W).
     """
     row, step = prefixes.rows, prefixes.steps  # (M,)
     before = (step - 1).clamp(min=0)  # (M,)

@@ -24,27 +24,14 @@ FEWEST_TREES = 4096  # nodes that are never thrown away
 
 
 class BinaryNetwork(NamedTuple):
-    """The parts of an RNNG that make vectors of nodes.
-
-    Attributes
-    ----------
-    embedding : nn.Embedding
-    stack : StackLSTM
-    compose : function of two nodes' outputs and cells, (P, 2 D), to those of their composition
-    reduce : nn.Linear
-        Gives the logit of REDUCE.
-    word_bias : Tensor
-        (V,), of the output layer, whose weights are those of the embedding.
-    eos : bool
-        Sentences have an end.
-    """
+    """The parts of an RNNG that make vectors of nodes."""
 
     embedding: nn.Embedding
     stack: StackLSTM
     compose: Callable[[Tensor, Tensor], Tensor]
-    reduce: nn.Linear
-    word_bias: Tensor
-    eos: bool
+    reduce: nn.Linear  # Gives the logit of REDUCE
+    word_bias: Tensor  # (V,), of the output layer, whose weights are those of the embedding
+    eos: bool  # Sentences have an end
 
 
 class _Made(NamedTuple):
@@ -61,13 +48,8 @@ class _Made(NamedTuple):
 class BinaryCourse:
     """A growing set of nodes.
 
-    Parameters
-    ----------
-    network : BinaryNetwork
-        In evaluation mode.
-    count : int
-        First nodes, with nothing on their stacks: nodes 0, 1, ... One for each sentence that is
-        followed, so that different sentences share nothing.
+    `network`: in evaluation mode; `count`: first nodes, with nothing on their stacks: nodes 0, 1,
+    ... One for each sentence that is followed, so that different sentences share nothing.
     """
 
     def __init__(self, network: BinaryNetwork, count: int) -> None:

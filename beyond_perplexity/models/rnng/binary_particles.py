@@ -20,21 +20,11 @@ from beyond_perplexity.vocabulary import EOS
 
 
 class TreeParticles(NamedTuple):
-    """What particles have done so far.
-
-    Attributes
-    ----------
-    course : BinaryCourse
-    at : Tensor
-        int64, (K,): their nodes.
-    owner : Tensor
-        int64, (K,): the sentence of each.
-    batch : InstanceBatch
-    """
+    """What particles have done so far."""
 
     course: BinaryCourse
-    at: Tensor
-    owner: Tensor
+    at: Tensor  # int64, (K,): their nodes
+    owner: Tensor  # int64, (K,): the sentence of each
     batch: InstanceBatch
 
     @classmethod
@@ -53,11 +43,7 @@ def read_word(
 ) -> tuple[Tensor, TreeParticles]:
     """Join subtrees, as many as `closings`, (K,), says, and shift the next word.
 
-    Returns
-    -------
-    log_prob : Tensor
-        Nats, float64, (K,).
-    state : TreeParticles
+    Returns `log_prob`: Nats, float64, (K,).
     """
     course, at = state.course.pruned(state.at)
     log_prob, at = _close(course, at, closings)

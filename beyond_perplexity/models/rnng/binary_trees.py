@@ -28,35 +28,18 @@ from beyond_perplexity.vocabulary import Vocabulary
 
 
 class Traced(NamedTuple):
-    """The course of each row.
+    """The course of each row."""
 
-    Attributes
-    ----------
-    below : Tensor
-        int64, (R, W + 1): the node that each node lies on.
-    depth : Tensor
-        int64, (R, W + 1): nodes on the stack, this one included.
-    words : Tensor
-        int64, (R, W + 1): words shifted so far.
-    valid : Tensor
-        bool, (R,): the row is one binary tree over its words.
-    """
-
-    below: Tensor
-    depth: Tensor
-    words: Tensor
-    valid: Tensor
+    below: Tensor  # int64, (R, W + 1): the node that each node lies on
+    depth: Tensor  # int64, (R, W + 1): nodes on the stack, this one included
+    words: Tensor  # int64, (R, W + 1): words shifted so far
+    valid: Tensor  # bool, (R,): the row is one binary tree over its words
 
 
 def trace(latents: Tensor, lengths: Tensor) -> Traced:
     """Follow rows of actions.
 
-    Parameters
-    ----------
-    latents : Tensor
-        int64, (R, W).
-    lengths : Tensor
-        int64, (R,): T of each row.
+    `latents`: int64, (R, W); `lengths`: int64, (R,): T of each row.
     """
     shifts, reduces = latents == SHIFT, latents == REDUCE  # (R, W)
     start = (1, 0)
@@ -84,12 +67,8 @@ def trace(latents: Tensor, lengths: Tensor) -> Traced:
 def spans(latents: Tensor, traced: Traced) -> tuple[Tensor, Tensor, Tensor]:
     """List the words that each REDUCE covers.
 
-    Returns
-    -------
-    first, last : Tensor
-        int64, (R, W): the first and the last word; 0 where there is no REDUCE.
-    counts : Tensor
-        bool, (R, W): there is one.
+    Returns `first, last`: int64, (R, W): the first and the last word; 0 where there is no REDUCE;
+    `counts`: bool, (R, W): there is one.
     """
     counts = latents == REDUCE  # (R, W)
     first = traced.words.gather(1, traced.below)[:, 1:]  # (R, W)
@@ -100,17 +79,9 @@ def spans(latents: Tensor, traced: Traced) -> tuple[Tensor, Tensor, Tensor]:
 def from_closings(closings: Tensor, lengths: Tensor) -> Tensor:
     """Make rows of actions from the number of REDUCEs after each word.
 
-    Parameters
-    ----------
-    closings : Tensor
-        int64, (R, T of the longest).
-    lengths : Tensor
-        int64, (R,).
+    `closings`: int64, (R, T of the longest); `lengths`: int64, (R,).
 
-    Returns
-    -------
-    Tensor
-        int64, (R, 2 T − 1).
+    Returns int64, (R, 2 T − 1).
     """
     rows, longest = closings.shape
     places = torch.arange(2 * longest - 1, device=closings.device).expand(rows, -1)  # (R, W)
@@ -149,19 +120,10 @@ def readable_tree(latent: Tensor) -> dict[str, Any]:
 class BinaryTreeModule(LatentModule):
     """The binary RNNG and its proposal: how they are made and what they read.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `options_kind`.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
+    `vocabulary_size`: ids of the vocabulary; `architecture`: see `options_kind`; `unknown_classes`:
+    classes of unknown words: their ids come after those of the vocabulary.
 
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Raises InputError when an option is unknown or wrong.
     """
 
     options_kind: ClassVar[type[SentenceOptions]]

@@ -64,32 +64,20 @@ class SentenceOptions(Limited):
 
 
 class ParsedTree(NamedTuple):
-    """What a tree's brackets say.
+    """What a tree's brackets say."""
 
-    Attributes
-    ----------
-    words : list of str
-        As they are in the text of the document.
-    binary : list of int
-        `SHIFT` and `REDUCE`, 2T − 1 of them: a node of n children has its n − 1 REDUCEs when it
-        closes; nodes of one child leave no trace.
-    labelled : list of (int or str)
-        `SHIFT`, `REDUCE` or, where a node opens, its label.
-    """
-
-    words: list[str]
+    words: list[str]  # As they are in the text of the document
+    # `SHIFT` and `REDUCE`, 2T − 1 of them: a node of n children has its n − 1 REDUCEs when it
+    # closes; nodes of one child leave no trace
     binary: list[int]
-    labelled: list[int | str]
+    labelled: list[int | str]  # `SHIFT`, `REDUCE` or, where a node opens, its label
 
 
 def parse(tree: str) -> ParsedTree:
     """Turn the brackets of one tree into actions.
 
-    Raises
-    ------
-    ValueError
-        When the brackets are unbalanced, there are several roots or none, a phrase has no word, or
-        a word has no tag of its own.
+    Raises ValueError when the brackets are unbalanced, there are several roots or none, a phrase
+    has no word, or a word has no tag of its own.
     """
     found = ParsedTree([], [], [])
     children: list[int] = []  # of each open phrase
@@ -140,17 +128,10 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTr
 
     Documents without trees are passed over. Nothing is held but a batch of each table.
 
-    Yields
-    ------
-    instance_id : int
-        ``doc_id * 65536 + sentence``.
-    parsed : ParsedTree
+    Yields `instance_id`: ``doc_id * 65536 + sentence``.
 
-    Raises
-    ------
-    InputError
-        When a tree cannot be read, or the documents of the trees are not in the order of the
-        table of documents.
+    Raises InputError when a tree cannot be read, or the documents of the trees are not in the order
+    of the table of documents.
     """
     documents = _documents(corpus)
     current: tuple[int, str | None] = (-1, None)
@@ -186,10 +167,7 @@ def find_unknown_classes(
 ) -> tuple[str, ...]:
     """List the classes of unknown words of the training split, if the options want them.
 
-    Raises
-    ------
-    InputError
-        When the vocabulary is not one of words.
+    Raises InputError when the vocabulary is not one of words.
     """
     if vocabulary.kind != "closed":
         raise InputError("vocabulary: trees are over words; use a closed vocabulary")
@@ -215,15 +193,8 @@ def read_instances(
 ) -> Iterator[Instance]:
     """Read sentences with the arrays ``tokens`` and ``actions``.
 
-    Parameters
-    ----------
-    corpus : CorpusFiles
-    split : str
-        ``"train"``, ``"valid"`` or ``"test"``.
-    encode : function of words to their ids
-    options : SentenceOptions
-    actions : function of ParsedTree to the actions
-        None: the tree cannot be learnt from; it is left out except from the test split.
+    `split`: ``"train"``, ``"valid"`` or ``"test"``; `actions`: None: the tree cannot be learnt
+    from; it is left out except from the test split.
     """
     for number, one in read_parsed(corpus, split):
         if len(one.words) < options.minimum_words:
@@ -257,15 +228,9 @@ def labelled_actions(
 ) -> list[int] | None:
     """Put numbers for the labels of a tree; None when it breaks a limit.
 
-    Parameters
-    ----------
-    one : ParsedTree
-    labels : sequence of str
-        Label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`.
-    maximum_open : int
-        Phrases that may be open at once.
-    maximum_run : int
-        Phrases that may be opened one right after the other.
+    `labels`: label i has the number `FIRST_LABEL` + i; others count as `OTHER_LABEL`;
+    `maximum_open`: phrases that may be open at once; `maximum_run`: phrases that may be opened one
+    right after the other.
     """
     numbers = {label: number for number, label in enumerate(labels, FIRST_LABEL)}
     found, opened, run = [], 0, 0

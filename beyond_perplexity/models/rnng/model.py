@@ -130,10 +130,7 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     Parameters and errors are those of `BinaryTreeModule`; the options are `RNNGOptions`.
 
-    Attributes
-    ----------
-    proposal : SpanCRF or None
-        The proposal that unsupervised training has trained along.
+    `proposal`: the proposal that unsupervised training has trained along.
     """
 
     family = "rnng"
@@ -224,10 +221,7 @@ class RNNG(BinaryTreeModule, LatentModel):
     ) -> list[Simulated]:
         """Draw sentences with their trees; see `LatentModel.simulate`.
 
-        Raises
-        ------
-        InputError
-            When the model has no ends (``eos: false``).
+        Raises InputError when the model has no ends (``eos: false``).
         """
         if not self.options.eos:
             raise InputError(

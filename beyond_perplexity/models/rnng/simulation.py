@@ -27,13 +27,8 @@ _STEPS_AT_ONCE = 64  # whose random numbers are held
 class ActionNumbers:
     """The random numbers of sentences: two for each action, in the order of the actions.
 
-    Parameters
-    ----------
-    seed, purpose
-        See `invariance.streams.stream`.
-    items : Tensor
-        int64, (R,): numbers of the sentences.
-    device : torch.device
+    `seed`, `purpose`: see `invariance.streams.stream`; `items`: int64, (R,): numbers of the
+    sentences.
     """
 
     def __init__(self, seed: int, purpose: str, items: Tensor, device: torch.device) -> None:
@@ -50,24 +45,12 @@ class ActionNumbers:
 
 
 class DrawnSentences(NamedTuple):
-    """What was drawn.
+    """What was drawn."""
 
-    Attributes
-    ----------
-    actions : Tensor
-        int64, (R, W): rows of z, `FILLING` after their ends.
-    words : Tensor
-        int64, (R, at least T).
-    lengths : Tensor
-        int64, (R,): T of each.
-    truncated : Tensor
-        bool, (R,).
-    """
-
-    actions: Tensor
-    words: Tensor
-    lengths: Tensor
-    truncated: Tensor
+    actions: Tensor  # int64, (R, W): rows of z, `FILLING` after their ends
+    words: Tensor  # int64, (R, at least T)
+    lengths: Tensor  # int64, (R,): T of each
+    truncated: Tensor  # bool, (R,)
 
 
 def draw_words(
@@ -75,16 +58,8 @@ def draw_words(
 ) -> Tensor:
     """Draw a word after each context: int64, (R,).
 
-    Parameters
-    ----------
-    contexts : Tensor
-        (R, D).
-    weight, bias : Tensor
-        (V, D), (V,): of the output layer.
-    may_end : Tensor
-        bool, (R,): ``</s>`` is possible.
-    numbers : Tensor
-        float64 in [0, 1), (R,).
+    `contexts`: (R, D); `weight`, `bias`: (V, D), (V,): of the output layer; `may_end`: bool, (R,):
+    ``</s>`` is possible; `numbers`: float64 in [0, 1), (R,).
     """
     padded = round_up(contexts)  # (R', D)
     logits = (padded @ weight.T + bias)[: len(contexts)].double()  # (R, V)
@@ -113,14 +88,8 @@ def simulated_sentences(
 ) -> list[Simulated]:
     """Draw sentences in blocks, and say what they are.
 
-    Parameters
-    ----------
-    draw : function of the numbers of sentences, int64, (R,), in whole quanta
-    numbers : range
-    vocabulary : Vocabulary
-        Of V ids.
-    classes : sequence of str
-        Of unknown words; class i has the id V + i, and is written by its name.
+    `vocabulary`: of V ids; `classes`: of unknown words; class i has the id V + i, and is written by
+    its name.
     """
     found: list[Simulated] = []
     for start in range(0, len(numbers), TREES_AT_ONCE):

@@ -18,23 +18,14 @@ from beyond_perplexity.invariance.inversion import invert
 
 
 class Chart(NamedTuple):
-    """The inside scores of N charts.
+    """The inside scores of N charts."""
 
-    Attributes
-    ----------
-    by_first, by_last : Tensor
-        float64, (N, T, T + 1): log Σ exp(Σ score) over the trees of the span that begins (ends)
-        with a word, by its width.
-    log_z : Tensor
-        float64, (N,): of the whole sentences.
-    entropy : Tensor or None
-        float64, (N,), nats.
-    """
-
+    # by_first, by_last: float64, (N, T, T + 1): log Σ exp(Σ score) over the trees of the span that
+    # begins (ends) with a word, by its width
     by_first: Tensor
     by_last: Tensor
-    log_z: Tensor
-    entropy: Tensor | None
+    log_z: Tensor  # float64, (N,): of the whole sentences
+    entropy: Tensor | None  # float64, (N,), nats
 
 
 def diagonal(scores: Tensor, width: int) -> Tensor:
@@ -53,14 +44,9 @@ def _splits(first: Tensor, last: Tensor, width: int) -> Tensor:
 def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart:
     """Fill charts diagonal by diagonal.
 
-    Parameters
-    ----------
-    scores : Tensor
-        float64, (N, T, T): score of the span from the first word to the last, divided by τ.
-    lengths : Tensor
-        int64, (N,): words of each sentence; what lies beyond has no influence.
-    with_entropy : bool
-        Work out the entropy too, by the recursion of Hwa (2000).
+    `scores`: float64, (N, T, T): score of the span from the first word to the last, divided by τ;
+    `lengths`: int64, (N,): words of each sentence; what lies beyond has no influence;
+    `with_entropy`: work out the entropy too, by the recursion of Hwa (2000).
     """
     charts, length, _ = scores.shape
     first = scores.new_zeros(charts, length, length + 1)  # (N, T, T + 1)
@@ -86,15 +72,8 @@ def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart
 def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Draw trees from the top down: REDUCEs after each word, int64, (R, T).
 
-    Parameters
-    ----------
-    chart : Chart
-    owner : Tensor
-        int64, (R,): the chart of each row.
-    lengths : Tensor
-        int64, (R,): T of each row.
-    uniforms : Tensor
-        float64 in [0, 1), (R, at least T − 1): the i-th splits the i-th span in preorder.
+    `owner`: int64, (R,): the chart of each row; `lengths`: int64, (R,): T of each row; `uniforms`:
+    float64 in [0, 1), (R, at least T − 1): the i-th splits the i-th span in preorder.
     """
     length, device = chart.by_first.shape[1], owner.device
     closings = torch.zeros(len(owner), length, dtype=torch.int64, device=device)  # (R, T)
@@ -125,14 +104,7 @@ def best_closings(scores: Tensor, length: int, size: int) -> Tensor:
     Exact. Of the pairs of a left part of rank a and a right part of rank b only those with
     (a + 1)(b + 1) ≤ K can be among the K best of a span.
 
-    Parameters
-    ----------
-    scores : Tensor
-        float64, (T', T'), T' at least T.
-    length : int
-        T.
-    size : int
-        K; there are K' ≤ K trees.
+    `scores`: float64, (T', T'), T' at least T; `length`: T; `size`: K; there are K' ≤ K trees.
     """
     ranks = torch.arange(1, size + 1, device=scores.device)  # (K,)
     pairs = (ranks[:, None] * ranks <= size).nonzero()  # (pairs, 2)

@@ -72,10 +72,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
 
     Parameters and errors are those of `BinaryTreeModule`; the options are `SpanCRFOptions`.
 
-    Attributes
-    ----------
-    word_draws : int
-        Random numbers of a word, where it is drawn word by word.
+    `word_draws`: random numbers of a word, where it is drawn word by word.
     """
 
     family = "span-crf"

@@ -40,21 +40,12 @@ class _Columns(NamedTuple):
 
 
 class SpanTotals(NamedTuple):
-    """What is known of the spans of N sentences.
+    """What is known of the spans of N sentences."""
 
-    Attributes
-    ----------
-    scores : Tensor
-        float64, (N, T, T): of spans from the first word to the last, divided by τ.
-    inside : Tensor
-        float64, (N, T + 1, T): log Σ exp(Σ score) over the trees of a span, −inf where it is none.
-    lengths : Tensor
-        int64, (N,).
-    """
-
-    scores: Tensor
+    scores: Tensor  # float64, (N, T, T): of spans from the first word to the last, divided by τ
+    # float64, (N, T + 1, T): log Σ exp(Σ score) over the trees of a span, −inf where it is none
     inside: Tensor
-    lengths: Tensor
+    lengths: Tensor  # int64, (N,)
 
     @classmethod
     def of(cls, scores: Tensor, chart: Chart, lengths: Tensor) -> SpanTotals:
@@ -105,18 +96,10 @@ class Chains:
     def choices(self, top: Tensor, last: int) -> Tensor:
         """Weigh how many subtrees are joined, none, one, ..., before the next word.
 
-        Parameters
-        ----------
-        top : Tensor
-            int64, (R,): chains.
-        last : int
-            The newest word.
+        `top`: int64, (R,): chains; `last`: the newest word.
 
-        Returns
-        -------
-        Tensor
-            float64, (R, C): log of the total of all that follows each; −inf where the stack holds
-            too few.
+        Returns float64, (R, C): log of the total of all that follows each; −inf where the stack
+        holds too few.
         """
         chain = self._columns.chain[top]  # (R, T)
         deepest = int((chain >= 0).sum(1).max())
@@ -175,20 +158,11 @@ class Chains:
 
 
 class ChainParticles(NamedTuple):
-    """What particles have done so far.
-
-    Attributes
-    ----------
-    batch : InstanceBatch
-    chains : Chains or None
-        None before the first word.
-    top : Tensor
-        int64, (K,): the chain of each; before the first word its sentence.
-    """
+    """What particles have done so far."""
 
     batch: InstanceBatch
-    chains: Chains | None
-    top: Tensor
+    chains: Chains | None  # None before the first word
+    top: Tensor  # int64, (K,): the chain of each; before the first word its sentence
 
     def select(self, rows: Tensor) -> ChainParticles:
         """Return the state whose row i is row ``rows[i]`` of this one."""

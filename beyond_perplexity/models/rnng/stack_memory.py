@@ -23,36 +23,22 @@ ROWS_AT_ONCE = 512
 
 
 class Prefixes(NamedTuple):
-    """The distinct prefixes of rows.
+    """The distinct prefixes of rows."""
 
-    Attributes
-    ----------
-    nodes : Tensor
-        int64, (R, W + 1): the node of each row after so many actions; after its last action the
-        node stays.
-    rows : Tensor
-        int64, (M,): a row that has the node.
-    steps : Tensor
-        int64, (M,): actions that lead to it.
-    sizes : list of int
-        Nodes of each step, W + 1 of them, all multiples of `quantum.QUANTUM`: some are there twice.
-    """
-
+    # int64, (R, W + 1): the node of each row after so many actions; after its last action the node
+    # stays
     nodes: Tensor
-    rows: Tensor
-    steps: Tensor
+    rows: Tensor  # int64, (M,): a row that has the node
+    steps: Tensor  # int64, (M,): actions that lead to it
+    # Nodes of each step, W + 1 of them, all multiples of `quantum.QUANTUM`: some are there twice
     sizes: list[int]
 
 
 def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     """Find the distinct prefixes of rows of actions.
 
-    Parameters
-    ----------
-    owner : Tensor
-        int64, (R,): the instance of each row; rows of different ones share nothing.
-    latents : Tensor
-        int64, (R, W): actions from 0 up, then `FILLING`.
+    `owner`: int64, (R,): the instance of each row; rows of different ones share nothing; `latents`:
+    int64, (R, W): actions from 0 up, then `FILLING`.
     """
     rows, width = latents.shape
     # Sorted, rows that begin alike lie beside each other.
@@ -110,14 +96,8 @@ class StackMemory:
     the steps. Here all reads add into one gradient. A scalar that runs through all writes and reads
     makes autograd go back in order: a node's gradient is taken when all its readers have added.
 
-    Parameters
-    ----------
-    nodes : int
-        M, as far as it is known; there may be more.
-    width : int
-        D.
-    like : Tensor
-        Gives dtype and device.
+    `nodes`: M, as far as it is known; there may be more; `width`: D; `like`: gives dtype and
+    device.
     """
 
     def __init__(self, nodes: int, width: int, like: Tensor) -> None:
@@ -159,14 +139,8 @@ class StackMemory:
 class StackLSTM(nn.Module):
     """LSTM layers that step rows from any states.
 
-    Parameters
-    ----------
-    size : int
-        Width of the inputs and of each layer.
-    layers : int
-        L.
-    dropout : float
-        Probability of dropping an element between two layers in training.
+    `size`: width of the inputs and of each layer; `layers`: L; `dropout`: probability of dropping
+    an element between two layers in training.
     """
 
     def __init__(self, size: int, layers: int, dropout: float) -> None:
@@ -178,19 +152,10 @@ class StackLSTM(nn.Module):
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Step once.
 
-        Parameters
-        ----------
-        inputs : Tensor
-            (P, size).
-        state : Tensor, optional
-            (P, width): output and cell of each layer; zeros when left out.
+        `inputs`: (P, size); `state`: (P, width): output and cell of each layer; zeros when left
+        out.
 
-        Returns
-        -------
-        output : Tensor
-            (P, size), of the last layer.
-        state : Tensor
-            (P, width).
+        Returns `output`: (P, size), of the last layer; `state`: (P, width).
         """
         if state is None:
             state = inputs.new_zeros(len(inputs), self.width)  # (P, width)

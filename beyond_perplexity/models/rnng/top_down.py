@@ -48,13 +48,7 @@ def word_lstm(options: TopDownOptions) -> nn.LSTM:
 class StackEncoder(nn.Module):
     """The vectors of stack and actions (Dyer et al. 2016, sections 2.4 and 3.1).
 
-    Parameters
-    ----------
-    ids : int
-        Words.
-    labels : int
-        Labels.
-    options : TopDownOptions
+    `ids`: Words; `labels`: Labels.
     """
 
     def __init__(self, ids: int, labels: int, options: TopDownOptions) -> None:
@@ -81,15 +75,8 @@ class StackEncoder(nn.Module):
 class Course:
     """A growing set of nodes with their vectors.
 
-    Parameters
-    ----------
-    encoder : StackEncoder
-    tokens : Tensor
-        int64, (B, T).
-    reading : Tensor
-        (B, T + 1, D): what the words before (or from) each place come to.
-    owner : Tensor
-        int64, (P,): makes the first nodes.
+    `tokens`: int64, (B, T); `reading`: (B, T + 1, D): what the words before (or from) each place
+    come to; `owner`: int64, (P,): makes the first nodes.
     """
 
     def __init__(
@@ -201,19 +188,8 @@ def follow(
 ) -> Course:
     """Build the course of known rows of actions; node i is node i of the prefixes.
 
-    Parameters
-    ----------
-    encoder : StackEncoder
-    tokens : Tensor
-        int64, (B, T).
-    reading : Tensor
-        (B, T + 1, D).
-    owner : Tensor
-        int64, (R,).
-    latents : Tensor
-        int64, (R, W), without unknown actions.
-    prefixes : Prefixes
-        Of these rows.
+    `tokens`: int64, (B, T); `reading`: (B, T + 1, D); `owner`: int64, (R,); `latents`: int64, (R,
+    W), without unknown actions; `prefixes`: of these rows.
     """
     row, step = prefixes.rows, prefixes.steps  # (M,)
     before = (step - 1).clamp(min=0)  # (M,)
@@ -229,21 +205,11 @@ def follow(
 class LabelledTreeModule(LatentModule):
     """The labelled, top-down RNNG and its proposal: how they are made and what they read.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        See `options_kind`; the limits of a proposal have to be those of the model.
-    labels : sequence of str
-        Labels of phrases.
-    unknown_classes : sequence of str
-        Classes of unknown words: their ids come after those of the vocabulary.
+    `vocabulary_size`: ids of the vocabulary; `architecture`: see `options_kind`; the limits of a
+    proposal have to be those of the model; `labels`: labels of phrases; `unknown_classes`: classes
+    of unknown words: their ids come after those of the vocabulary.
 
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    Raises InputError when an option is unknown or wrong.
     """
 
     options_kind: ClassVar[type[TopDownOptions]]

@@ -100,22 +100,10 @@ def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, A
 class Nodes:
     """What is known of the nodes of a course, by number; int64, (P,) for P numbers.
 
-    Attributes
-    ----------
-    owner : Tensor
-        Place of the instance in the batch.
-    below : Tensor
-        The node beneath on the stack; a first node lies on itself.
-    innermost : Tensor
-        The node that opened the phrase which is open now; itself for a first node.
-    opened : Tensor
-        Phrases open.
-    run : Tensor
-        Phrases opened since the last other action.
-    words : Tensor
-        Words shifted.
-    action : Tensor
-        What made the node, `FILLING` for a first node.
+    `owner`: place of the instance in the batch; `below`: the node beneath on the stack; a first
+    node lies on itself; `innermost`: the node that opened the phrase which is open now; itself for
+    a first node; `opened`: phrases open; `run`: phrases opened since the last other action;
+    `words`: words shifted; `action`: what made the node, `FILLING` for a first node.
     """
 
     NAMES = ("owner", "below", "innermost", "opened", "run", "words", "action")
@@ -160,13 +148,8 @@ class Nodes:
     def pruned(self, at: Tensor) -> tuple[Nodes, Tensor, Tensor]:
         """Keep the nodes that lie on the stacks of some, (R,).
 
-        Returns
-        -------
-        nodes : Nodes
-        chosen : Tensor
-            int64, (N,): the old numbers of its nodes.
-        number : Tensor
-            int64, (M,): the new numbers of the old nodes, of meaning for those kept.
+        Returns `chosen`: int64, (N,): the old numbers of its nodes; `number`: int64, (M,): the new
+        numbers of the old nodes, of meaning for those kept.
         """
         needed = torch.zeros(self._end, dtype=torch.bool, device=at.device)  # (M,)
         level = torch.unique(at)  # (P,)
@@ -206,16 +189,8 @@ def check_rows(
 ) -> Tensor:
     """Tell which rows of a followed course are trees over their words, bool, (R,).
 
-    Parameters
-    ----------
-    nodes : Nodes
-    prefixes : Prefixes
-    latents : Tensor
-        int64, (R, W).
-    lengths : Tensor
-        int64, (R,): T of each row.
-    possible : Tensor
-        bool, (M, A): actions that can be taken at each node.
+    `latents`: int64, (R, W); `lengths`: int64, (R,): T of each row; `possible`: bool, (M, A):
+    actions that can be taken at each node.
     """
     filled = latents != FILLING  # (R, W)
     taken = possible[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
@@ -237,14 +212,8 @@ def known_actions(latents: Tensor, labels: int) -> tuple[Tensor, Tensor]:
 def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0) -> Tensor:
     """Return log p of every action at nodes (P,), nats, float64, (P, A).
 
-    Parameters
-    ----------
-    scores : Tensor
-        (P, A).
-    possible : Tensor
-        bool, (P, A); where nothing is possible the first action counts as if it were.
-    temperature : float
-        Divides the scores.
+    `scores`: (P, A); `possible`: bool, (P, A); where nothing is possible the first action counts as
+    if it were; `temperature`: divides the scores.
     """
     first = torch.zeros_like(possible)  # (P, A)
     first[:, 0] = ~possible.any(1)

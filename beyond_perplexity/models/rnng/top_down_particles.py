@@ -25,28 +25,14 @@ from beyond_perplexity.models.rnng.top_down import Course, StackEncoder
 
 
 class LabelledParticles(NamedTuple):
-    """What particles have done so far.
-
-    Attributes
-    ----------
-    course : Course
-    choice : nn.Linear
-        Scores actions.
-    batch : InstanceBatch
-    at : Tensor
-        int64, (K,): their nodes.
-    context : Tensor
-        (K, D): at those nodes.
-    scores : Tensor
-        (K, A): of the next action, before anything is impossible.
-    """
+    """What particles have done so far."""
 
     course: Course
-    choice: nn.Linear
+    choice: nn.Linear  # Scores actions
     batch: InstanceBatch
-    at: Tensor
-    context: Tensor
-    scores: Tensor
+    at: Tensor  # int64, (K,): their nodes
+    context: Tensor  # (K, D): at those nodes
+    scores: Tensor  # (K, A): of the next action, before anything is impossible
 
     @classmethod
     def of(
@@ -99,17 +85,7 @@ def read_actions(
 ) -> tuple[Tensor, LabelledParticles]:
     """Take the actions of a word, (K, C).
 
-    Parameters
-    ----------
-    state : LabelledParticles
-    choice : Tensor
-    score : function of a state, rows, (R,), and their actions, (R,), to log probabilities, (R,)
-
-    Returns
-    -------
-    log_prob : Tensor
-        Nats, float64, (K,).
-    state : LabelledParticles
+    Returns `log_prob`: Nats, float64, (K,).
     """
     state = state.pruned()
     log_prob = torch.zeros(len(choice), dtype=torch.float64, device=choice.device)  # (K,)

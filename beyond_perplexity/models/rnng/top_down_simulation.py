@@ -31,22 +31,12 @@ from beyond_perplexity.vocabulary import BOS
 
 
 class LabelledNetwork(NamedTuple):
-    """The parts of a top-down RNNG.
-
-    Attributes
-    ----------
-    encoder : StackEncoder
-    terminals : nn.LSTM
-    choice : nn.Linear
-    word_bias : Tensor
-        (V,), of the output layer, whose weights are those of the embedding.
-    labels : int
-    """
+    """The parts of a top-down RNNG."""
 
     encoder: StackEncoder
     terminals: nn.LSTM
     choice: nn.Linear
-    word_bias: Tensor
+    word_bias: Tensor  # (V,), of the output layer, whose weights are those of the embedding
     labels: int
 
 

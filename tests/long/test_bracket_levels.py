@@ -24,9 +24,9 @@ from beyond_perplexity.importance.enclosing import doubts, enclose
 from beyond_perplexity.importance.gaps import shown_lack
 from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.pooled_tail import PooledTail
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from tests.long.test_particle_levels import case
 from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm, test_rnng
 from tests.unit import test_rnng_top_down as top_down

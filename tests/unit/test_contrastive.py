@@ -21,7 +21,6 @@ from scipy.stats import t
 from torch import Tensor
 
 from beyond_perplexity.contrastive.entropy import contrast_rows
-from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,
@@ -30,7 +29,13 @@ from beyond_perplexity.contrastive.scores import (
     score_texts,
 )
 from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
-from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
+from beyond_perplexity.contrastive.versions import (
+    Substitutes,
+    read_versions,
+    score_versions,
+    types_of_split,
+)
+from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.sentences import (
     CutDocument,
     cut_sentences,

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from beyond_perplexity.models.likelihoods import score_documents
 from scipy.stats import t
 from torch import Tensor
 
@@ -40,6 +39,7 @@ from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.likelihoods import score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.scoring.intervals import (
     INTERVAL_LEVEL,
@@ -22,7 +23,6 @@ from beyond_perplexity.scoring.intervals import (
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.scoring.score_files import FileScores, same_documents
 from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
 from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS

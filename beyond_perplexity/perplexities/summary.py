@@ -16,7 +16,8 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.scoring.documents import (
+from beyond_perplexity.models.likelihoods import check_window
+from beyond_perplexity.perplexities.documents import (
     DocumentRow,
     ScoredText,
     Spell,
@@ -29,7 +30,6 @@ from beyond_perplexity.scoring.intervals import (
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.scoring.scores import check_window
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary

@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.schemas.corpora import DOCUMENTS
@@ -26,7 +27,6 @@ from beyond_perplexity.scoring.documents import (
     texts_of_split,
     write_rows,
 )
-from beyond_perplexity.scoring.intervals import ratio_interval, sum_groups
 from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard

@@ -16,7 +16,6 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.resampling import effective_size, systematic
 from beyond_perplexity.importance.drawing.smc import run_smc, smc_log_prob
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
@@ -28,6 +27,7 @@ from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.kglm.model import KGLM
 from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm

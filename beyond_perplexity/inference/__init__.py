@@ -21,14 +21,14 @@ from beyond_perplexity.inference.intervals import (
 )
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp, log_sum_exp
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
-from beyond_perplexity.inference.permutation_test import (
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.two_sample_test import (
     PermutationTest,
     ks_distance,
     ks_of_samples,
     mean_difference,
     permutation_test,
 )
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
 from beyond_perplexity.inference.weight_diagnostics import (
     Diagnostics,
     bootstrap_instances,

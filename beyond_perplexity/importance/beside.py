@@ -20,8 +20,8 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, d
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.scores import check_window, cut_windows, score_windows
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK
 

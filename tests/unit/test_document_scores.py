@@ -13,6 +13,13 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from beyond_perplexity.perplexities.documents import (
+    ScoredText,
+    score_rows,
+    texts_of_split,
+    write_rows,
+)
+from beyond_perplexity.perplexities.summary import measure
 from scipy import stats
 
 from beyond_perplexity.errors import InputError
@@ -21,13 +28,6 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.documents import (
-    ScoredText,
-    score_rows,
-    texts_of_split,
-    write_rows,
-)
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary

@@ -15,7 +15,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.scoring.documents import ScoredText, score_rows
+from beyond_perplexity.perplexities.documents import ScoredText, score_rows
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 _AT_ONCE = 64  # texts that are scored again

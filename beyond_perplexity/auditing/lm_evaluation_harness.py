@@ -21,9 +21,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.rosetta.numbers import PrintedNumber
-from beyond_perplexity.rosetta.speech import Speech, after_beginning, power_of
-from beyond_perplexity.scoring.scores import ScoreWindow
+from beyond_perplexity.auditing.rosetta_programs import PrintedNumber
+from beyond_perplexity.auditing.rosetta_speech import Speech, after_beginning, power_of
+from beyond_perplexity.models.likelihoods import ScoreWindow
 
 _WINDOWS = (
     "windows of {context} tokens that share one token; the beginning of text is seen; the end of a "

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import POOL, DocumentScore, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.scores import POOL, DocumentScore, score_documents
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, read_batches
 from beyond_perplexity.vocabulary import Vocabulary, split_words

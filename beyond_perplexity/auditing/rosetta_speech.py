@@ -9,21 +9,23 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.scoring.documents import TextKind
-from beyond_perplexity.scoring.scores import ScoreWindow, score_windows
-from beyond_perplexity.scoring.special_tokens import finder, said_words
-from beyond_perplexity.scoring.summary import perplexity_of
+from beyond_perplexity.models.likelihoods import ScoreWindow, score_windows
+from beyond_perplexity.perplexities.documents import TextKind
+from beyond_perplexity.perplexities.special_tokens import finder, said_words
+from beyond_perplexity.perplexities.summary import measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
 
 POSITIONS = 4096  # of a batch
@@ -34,16 +36,8 @@ LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluati
 class Speech:
     """A model, its tokenizer and a text, as another program sees them.
 
-    Attributes
-    ----------
-    model : LanguageModel
-    vocabulary : Vocabulary
-    texts : sequence of str
-        The documents; they are held, as the other programs do.
-    kind : "cleaned" or "raw"
-        Whether the texts are words joined by one blank, or any strings.
-    context_length : int or None
-        Tokens that a prediction sees at most; None: what the model can.
+    `texts` are documents, held as the other programs hold them; `kind` tells whether they are words
+    joined by one blank; `context_length` limits what a prediction sees, None: as the model does.
     """
 
     model: LanguageModel
@@ -65,14 +59,8 @@ class Speech:
     def encode(self, text: str, special: bool = False, literal: bool = False) -> np.ndarray:
         """Return the ids of a text, int64.
 
-        Parameters
-        ----------
-        text : str
-        special : bool
-            As the model's tokenizer does unless it is told otherwise: it may add a beginning and an
-            end of text. A tokenizer of this package adds nothing.
-        literal : bool
-            A special token that the text says is read as characters, not as that token.
+        With `special` the model's tokenizer may add a beginning and an end of text, as it does
+        unless told otherwise; with `literal` a special token that the text says is characters.
         """
         if self.tokenizer is None:
             return np.asarray(self.vocabulary.encode([text])[0], np.int64)
@@ -140,5 +128,53 @@ def after_beginning(ids: np.ndarray) -> np.ndarray:
 
 
 def power_of(log_prob: float, n: int) -> float:
-    """Return exp(−log_prob / n), as `scoring.summary.perplexity_of`; NaN where there is no unit."""
+    """Return exp(−log_prob / n); NaN where there is no unit."""
     return perplexity_of(log_prob, n) if n else math.nan
+
+
+def translate_own(speech: Speech) -> list[PrintedNumber]:
+    """Return our own perplexities and bits per byte: ends of documents are in log P and in N."""
+    found: dict[str, Any] = measure(
+        speech.model,
+        speech.vocabulary,
+        speech.texts,
+        text=speech.kind,
+        context_length=speech.context_length,
+    )
+    context = found["context_length"]
+    windows = f"windows of {context} tokens, half of them new" if context else "no limit of context"
+    how = f"<s> is seen, </s> is scored and counts in N; {windows}"
+    numbers = {
+        "perplexity per token": found["perplexity"]["token"],
+        "perplexity per word": found["perplexity"]["word"],
+        "bits per byte": found["bits"]["byte"],
+    }
+    numbers = {name: math.inf if value is None else value for name, value in numbers.items()}
+    return [
+        PrintedNumber(
+            "beyond-perplexity",
+            name,
+            math.inf if value is None else value,
+            found["n"]["token"],
+            how,
+        )
+        for name, value in numbers.items()
+    ]
+
+
+def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
+    """Return the numbers that the programs, or some of them, would print.
+
+    A definition also names special tokens that the text says, where the program reads them as
+    tokens: ours does not.
+    """
+    numbers: list[PrintedNumber] = []
+    for name, row in PROGRAMS.items():
+        if programs is not None and name not in programs:
+            continue
+        function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
+        cause = ""
+        if speech.said and row.reads_special:
+            cause = f"; the text says {speech.said}: a token to this program, characters to ours"
+        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
+    return numbers

@@ -8,32 +8,77 @@ in the same way at all higher ones, and levels, models and runs are compared on 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 
-from beyond_perplexity.contrastive.options import DistortionOptions, check_level
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.options import Limited, Share
 
+EVENTS = ("substitution", "transposition", "deletion", "insertion")
 _NUMBERS = 3  # uniform numbers of a place
 
 
-class DistortionCounts(NamedTuple):
-    """What was done to each sentence.
+@dataclass(frozen=True)
+class DistortionOptions(Limited):
+    """What happens to a word that is hit; a word is hit with probability d, the level.
+
+    The shares add up to 1. In the paper's terms x_N = 1 − d, x_S = d · substitution and
+    x_T = d · transposition: for x_S = 0.1 and x_T = 0.3 take the level 0.4 and the shares 0.25 and
+    0.75.
 
     Attributes
     ----------
-    substituted : ndarray of int64, shape (B,)
-        Words that were replaced, by themselves included.
-    transposed : ndarray of int64, shape (B,)
-        Exchanges; each touches two words. A sentence of one word has none.
-    deleted, inserted : ndarray of int64, shape (B,)
+    substitution : float
+        Share of the hit words that are replaced by a word drawn uniformly from the substitutes,
+        which may be the same word.
+    transposition : float
+        Share that change places with another word of their sentence, drawn uniformly.
+    deletion : float
+        Share that are left out; for scores of whole sentences only, as the number of words changes.
+    insertion : float
+        Share that are followed by a new word, drawn as a substitute is; as deletion.
+    substitutes : str
+        Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
+        text says), or text, the types of the text that is scored (as the authors' program does).
     """
 
-    substituted: np.ndarray
-    transposed: np.ndarray
+    substitution: Share = 0.5
+    transposition: Share = 0.5
+    deletion: Share = 0.0
+    insertion: Share = 0.0
+    substitutes: Literal["vocabulary", "text"] = "vocabulary"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        total = sum(self.shares)
+        if not math.isclose(total, 1.0, abs_tol=1e-9):
+            raise ValueError(f"{', '.join(EVENTS)}: the shares add up to {total:g}, not to 1")
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares of `EVENTS`."""
+        return self.substitution, self.transposition, self.deletion, self.insertion
+
+    @property
+    def keeps_length(self) -> bool:
+        """Whether sentences keep their number of words."""
+        return self.deletion == self.insertion == 0
+
+
+def check_level(level: float) -> None:
+    """Raise `InputError` for a level that is no probability."""
+    if not 0 <= level <= 1:
+        raise InputError(f"level: is {level}, expected 0 (nothing) to 1 (every word is hit)")
+
+
+class DistortionCounts(NamedTuple):
+    """What was done to each sentence, int64, (B,)."""
+
+    substituted: np.ndarray  # words that were replaced, by themselves included
+    transposed: np.ndarray  # exchanges, each of two words; a sentence of one word has none
     deleted: np.ndarray
     inserted: np.ndarray
 
@@ -94,11 +139,18 @@ def distort(
     Arora and Rangarajan (2016). Contrastive entropy: a new evaluation metric for unnormalized
     language models, section 5.
     """
+    import torch  # late: plans read the options alone
+
+    from beyond_perplexity.invariance.uniforms import uniforms
+
     check_level(level)
     if not len(candidates):
         raise InputError("substitutes: there are none; the vocabulary or text has no words")
     held = np.arange(tokens.shape[1]) < lengths[:, None]  # (B, T)
-    numbers = _uniforms(seed, f"{purpose}/{draw}", items, tokens.shape[1])  # (B, T, 3)
+    # how wide the batch is does not change the numbers of a place
+    of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
+    found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * tokens.shape[1])
+    numbers = found.numpy().reshape(*tokens.shape, _NUMBERS)  # (B, T, 3)
     bounds = np.cumsum(options.shares)
     lots = np.searchsorted(bounds[:-1] / bounds[-1], numbers[..., 1], side="right")  # (B, T)
     hit = held & (numbers[..., 0] < level)  # (B, T)
@@ -115,18 +167,10 @@ def distort(
     return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events))
 
 
-def _uniforms(seed: int, purpose: str, items: np.ndarray, width: int) -> np.ndarray:
-    """Return the numbers of every place; how wide the batch is does not change them."""
-    of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
-    found = uniforms(seed, purpose, of_items, 0, _NUMBERS * width)
-    return found.numpy().reshape(len(items), width, _NUMBERS)
-
-
 def _partners(numbers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return for each place another one of its sentence, (B, T); of one word, nonsense."""
-    places = np.arange(numbers.shape[1])  # (T,)
     others = (numbers * (lengths[:, None] - 1)).astype(np.int64)
-    return others + (others >= places)
+    return others + (others >= np.arange(numbers.shape[1]))
 
 
 def _in_place(

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
@@ -26,6 +25,7 @@ from beyond_perplexity.inference.intervals import (
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.sign_flips import sign_flip_p_values
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.verdicts import joined_facts
 

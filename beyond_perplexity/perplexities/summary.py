@@ -13,14 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from beyond_perplexity.models.likelihoods import check_window
-from beyond_perplexity.perplexities.documents import (
-    DocumentRow,
-    ScoredText,
-    Spell,
-    TextKind,
-    score_rows,
-)
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import effective_groups
@@ -32,6 +24,14 @@ from beyond_perplexity.inference.intervals import (
 )
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import check_window
+from beyond_perplexity.perplexities.documents import (
+    DocumentRow,
+    ScoredText,
+    Spell,
+    TextKind,
+    score_rows,
+)
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
 
 UNITS = ("token", "word", "character", "byte")

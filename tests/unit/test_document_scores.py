@@ -13,6 +13,12 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.perplexities.documents import (
     ScoredText,
     score_rows,
@@ -20,12 +26,6 @@ from beyond_perplexity.perplexities.documents import (
     write_rows,
 )
 from beyond_perplexity.perplexities.summary import measure
-from scipy import stats
-
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import hash_bytes

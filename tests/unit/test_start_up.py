@@ -70,7 +70,7 @@ NEEDS = {
     "probe_evaluator": set(),
     "reduce_weights": set(),
     "relate_measures": set(),
-    "score_beside": {"torch", "scipy"},
+    "score_beside": {"torch"},
     "score_contrast": {"torch"},
     "score_semantics": set(),
     "similarity": set(),

@@ -15,11 +15,11 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance import gaps
-from beyond_perplexity.importance.diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.importance.drawing.bidirectional import (
     estimate_simulated,
     generate_known,

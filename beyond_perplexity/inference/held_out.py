@@ -16,15 +16,61 @@ e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvin
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import Groups, effective_groups, group_sums
+from beyond_perplexity.inference.p_values import student_quantile, student_tail
+from beyond_perplexity.inference.thresholds import HALVINGS
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.inference.thresholds import HALVINGS
-from beyond_perplexity.tendencies.inference.units import effective_groups, group_sums
-from beyond_perplexity.tendencies.resampling import student_quantile, student_tail
-from beyond_perplexity.tendencies.unigrams import DocumentCounts, Kept
+
+# Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
+Kept = tuple[np.ndarray | None, np.ndarray | None]
+
+
+class TypeCounts(Protocol):
+    """Counts of V types in the documents of two texts: body 0 the reference, 1 the samples."""
+
+    def n_documents(self, body: int) -> int:
+        """Count the documents of a body."""
+
+    def values(self, body: int) -> Mapping[str, np.ndarray]:
+        """Return what is kept of every document of a body, ``length`` (tokens) among it: (D,)."""
+
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
+        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
+
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Add up the counts of documents whose unit (codes, (D,)) has a label (U, w): (V, w)."""
+
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+        """Sum counts times numbers of types (V, w): (D, w), some documents at a time."""
+
+
+class _Matrices(NamedTuple):
+    """`TypeCounts` of two arrays in memory, (D, V) each."""
+
+    bodies: tuple[np.ndarray, np.ndarray]
+
+    def n_documents(self, body: int) -> int:
+        return len(self.bodies[body])
+
+    def values(self, body: int) -> Mapping[str, np.ndarray]:
+        return {"length": self.bodies[body].sum(axis=1)}
+
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
+        counts = self.bodies[body]
+        total: np.ndarray = (counts if kept is None else counts[kept]).sum(axis=0)
+        return total
+
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.bodies[body].T @ labels[codes].astype(float)
+        return found
+
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+        yield self.bodies[body] @ marks
 
 
 class HeldOut(NamedTuple):
@@ -103,8 +149,8 @@ def _halves(n: int, seed: int, name: str) -> np.ndarray:
 
 
 def held_out_distance(
-    documents: DocumentCounts,
-    groups: tuple[np.ndarray | None, np.ndarray | None],
+    documents: TypeCounts,
+    groups: Groups,
     seed: int,
     kept: Kept = (None, None),
 ) -> HeldOut:
@@ -112,7 +158,7 @@ def held_out_distance(
 
     Parameters
     ----------
-    documents : DocumentCounts
+    documents : TypeCounts
         Counts of every document.
     groups : tuple of two numpy.ndarray of int, shape (D,), or None
         The unit of each document; None where each is one of its own.
@@ -150,7 +196,7 @@ def held_out_distance(
 
 
 def _tokens_inside(
-    documents: DocumentCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
+    documents: TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
 ) -> list[np.ndarray]:
     """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
     halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
@@ -174,3 +220,54 @@ def _tokens_inside(
                 sums[:, h] += np.bincount(unit, own[:, h], minlength=len(sums))
         found.append(sums)
     return found
+
+
+def held_out_total_variation(
+    reference: np.ndarray,
+    samples: np.ndarray,
+    *,
+    groups: Groups = (None, None),
+    seed: int = 0,
+) -> HeldOut:
+    """Bound the total variation between two texts from below, and test whether it is 0.
+
+    The plug-in distance of two samples is above 0 even for equal distributions; this one is at
+    most the true distance on average, and its standard error is that of whole groups. See the
+    module for the formula.
+
+    Parameters
+    ----------
+    reference, samples : numpy.ndarray of int, shape (D, V)
+        Counts of the same V types in the documents of either text.
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document; None where each is one of its own.
+    seed : int
+        Of the random halvings.
+
+    Returns
+    -------
+    HeldOut
+        With `p_value` (upper tail) and `lower_limit(confidence)`.
+
+    Raises
+    ------
+    ValueError
+        When the texts have not the same number of types, or a group is missing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.multinomial(50, [0.5, 0.3, 0.2], size=60)
+    >>> model = rng.multinomial(50, [0.4, 0.3, 0.3], size=60)
+    >>> found = held_out_total_variation(human, model)
+    >>> round(found.lower_limit(0.95), 3), bool(found.p_value < 0.01)  # the true distance is 0.1
+    (0.041, True)
+    """
+    if reference.ndim != 2 or samples.ndim != 2 or reference.shape[1] != samples.shape[1]:
+        raise ValueError(
+            f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
+        )
+    for counts, codes in zip((reference, samples), groups, strict=True):
+        if codes is not None and len(codes) != len(counts):
+            raise ValueError(f"{len(codes)} groups of {len(counts)} documents; give one for each")
+    return held_out_distance(_Matrices((reference, samples)), groups, seed)

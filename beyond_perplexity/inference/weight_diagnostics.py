@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.importance.log_space import log_mean_exp, log_sum_exp, to_perplexity
+from beyond_perplexity.inference.log_space import log_mean_exp, log_sum_exp, to_perplexity
 
 # Values of the column `tail`: what the largest weights are, and so whether k̂ is defined.
 FITTED = "fitted"
@@ -55,7 +55,17 @@ class Diagnostics(NamedTuple):
 
 
 def effective_samples(log_weights: np.ndarray) -> float:
-    """Return (Σ w)² / Σ w², from 1 to K, of log weights (K,); 0 when all weights are 0."""
+    """Return (Σ w)² / Σ w², from 1 to K, of log weights (K,); 0 when all weights are 0.
+
+    References
+    ----------
+    Kong (1992), "A note on importance sampling using standardized weights".
+
+    Examples
+    --------
+    >>> round(effective_samples(np.log([1.0, 1.0, 2.0])), 3)
+    2.667
+    """
     total = log_sum_exp(log_weights)
     if np.isneginf(total):
         return 0.0
@@ -75,6 +85,12 @@ def diagnose(log_weights: np.ndarray, latent_hash: np.ndarray | None = None) -> 
     Returns
     -------
     Diagnostics
+
+    Examples
+    --------
+    >>> found = diagnose(np.log([1.0, 1.0, 2.0, 4.0]))
+    >>> round(found.ess, 3), round(found.largest_weight, 3), found.tail
+    (2.909, 0.5, 'short')
     """
     total = log_sum_exp(log_weights)
     unique = float("nan") if latent_hash is None else len(np.unique(latent_hash)) / len(latent_hash)
@@ -91,6 +107,11 @@ def k_hat_threshold(n_samples: int) -> float:
     References
     ----------
     Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling".
+
+    Examples
+    --------
+    >>> k_hat_threshold(100), k_hat_threshold(10_000)
+    (0.5, 0.7)
     """
     return min(1.0 - 1.0 / float(np.log10(n_samples)), 0.7) if n_samples > 1 else float("nan")
 
@@ -125,6 +146,13 @@ def pareto_k_hat(log_weights: np.ndarray) -> tuple[float, str]:
     The fit is that of arviz-stats, which takes −log w. Weights of discrete latents tie; the fit
     divides by the lower quartile of the excess over the threshold, so that must be positive. What
     differs by `rounding` ties too: equal sums in another order are no tail.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> k_hat, tail = pareto_k_hat(rng.exponential(size=4000) / 2)  # weights with tail index 2
+    >>> round(k_hat, 1), tail
+    (0.6, 'fitted')
     """
     size = tail_size(len(log_weights))
     largest = log_weights.max()
@@ -242,6 +270,13 @@ def bootstrap_samples(
     -------
     ndarray, shape (B,), float64
         log p̂ of each resample; −inf where it has positive weights no more.
+
+    Examples
+    --------
+    >>> weights = np.log(np.random.default_rng(0).gamma(2, size=500))
+    >>> found = bootstrap_samples(weights, 1000, np.random.default_rng(1))
+    >>> round(float(found.std()), 2)
+    0.03
     """
     counts = np.array([len(log_weights)]) if counts is None else counts
     starts = np.cumsum(counts) - counts
@@ -280,6 +315,13 @@ def bootstrap_instances(
     -------
     ndarray, shape (B,), float64
         exp(−Σ log p̂ / Σ T) of each resample.
+
+    Examples
+    --------
+    >>> lengths = np.arange(10, 40)
+    >>> found = bootstrap_instances(-5.0 * lengths, lengths, 100, np.random.default_rng(0))
+    >>> bool(np.allclose(found, np.exp(5)))
+    True
     """
     n = len(log_likelihoods)
     found = np.empty(n_replicates)

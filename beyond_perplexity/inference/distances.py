@@ -25,6 +25,11 @@ def ks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     -------
     numpy.ndarray, shape (...)
         Between 0 and 1.
+
+    Examples
+    --------
+    >>> float(ks(np.array([2, 1, 1]), np.array([1, 1, 2])))
+    0.25
     """
     return ks_to_cdf(first, np.cumsum(_shares(second), axis=-1))
 
@@ -59,6 +64,11 @@ def rank_ks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     -------
     numpy.ndarray, shape (...)
         The shorter one is continued with zeros.
+
+    Examples
+    --------
+    >>> float(rank_ks(np.array([8, 2]), np.array([5, 3, 2])).round(6))
+    0.3
     """
     width = max(first.shape[-1], second.shape[-1])
     return ks(_pad(first, width), _pad(second, width))

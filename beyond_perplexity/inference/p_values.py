@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 _Key = TypeVar("_Key")
@@ -43,6 +42,11 @@ def permutation_p(observed: float, permuted: np.ndarray, *, two_sided: bool = Fa
     References
     ----------
     Phipson and Smyth (2010). Permutation p-values should never be zero.
+
+    Examples
+    --------
+    >>> permutation_p(0.9, np.array([0.1, 0.5, 0.9, 0.3]))
+    0.4
     """
     if len(permuted) == 0 or np.isnan(observed):
         return float("nan")
@@ -66,6 +70,11 @@ def monte_carlo_p(observed: float, drawn: np.ndarray) -> float:
     -------
     float
         NaN without draws or when the distance is not defined.
+
+    Examples
+    --------
+    >>> monte_carlo_p(0.2, np.array([0.1, 0.3, 0.15]))
+    0.5
     """
     if len(drawn) == 0 or np.isnan(observed):
         return float("nan")
@@ -74,11 +83,15 @@ def monte_carlo_p(observed: float, drawn: np.ndarray) -> float:
 
 def student_quantile(level: float, df: float | np.ndarray) -> np.ndarray:
     """Return the quantile of Student's t at a level, normal for infinite degrees of freedom."""
+    from scipy.special import stdtrit  # late, as everywhere in this package
+
     found: np.ndarray = stdtrit(df, level)
     return found
 
 
 def student_tail(t: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Return the upper tail of Student's t: P(T >= t)."""
+    from scipy.special import stdtr
+
     tail: np.ndarray = stdtr(df, -t)
     return tail

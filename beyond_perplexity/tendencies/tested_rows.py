@@ -1,15 +1,18 @@
-"""P-values of the rows that compare two texts, or the reason why there is none."""
+"""P-values of the rows that compare two texts, adjusted, or the reason why there is none.
+
+Primary tests of a body are its distances to the reference. Further tests of the same null are
+children of one of them: a child is rejected only together with its parent, so a false rejection of
+a child is one of the parent, and the error over all is that of the primary tests.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
-from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
-from beyond_perplexity.tendencies.inference.units import (
+from beyond_perplexity.inference.exchanged_units import (
     ExchangedUnits,
     GroupDraws,
     Groups,
@@ -19,18 +22,22 @@ from beyond_perplexity.tendencies.inference.units import (
     scheme_of,
     unlike_groups,
 )
+from beyond_perplexity.inference.held_out import held_out_distance
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
+from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
 from beyond_perplexity.tendencies.measured import (
     SIGNED,
     MeasureKey,
     MeasureRow,
     compares_texts,
 )
-from beyond_perplexity.tendencies.notes import EXCHANGE, REASON_FOLLOWS, joined_facts
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import observed_words
+from beyond_perplexity.verdicts import EXCHANGE, REASON_FOLLOWS, joined_facts
 
 _TVD = ("unigram", "tvd")
 # What swaps of groups with independent documents have no sound test for.
@@ -49,6 +56,8 @@ EXCHANGED = {
     "documents": f"{EXCHANGE}documents",
     "draws": f"{EXCHANGE}one document per group of the samples with single documents",
 }
+# Measure -> the measure of the same tendency whose child it is.
+PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
 _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
 NullDrawer = Callable[[BodyPair, MeasurementOptions, int], Mapping[MeasureKey, np.ndarray]]
@@ -200,3 +209,56 @@ def _p_values(
         for key, drawn in null.items()
         if key in observed
     }
+
+
+def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
+    parent = key[0], PARENTS.get(key[1], key[1])
+    return parent if parent in tested else key
+
+
+def adjusted_p_values(
+    p_values: Mapping[MeasureKey, float], bodies: int = 1
+) -> dict[MeasureKey, float]:
+    """Adjust the p-values of a body; see the module.
+
+    Parameters
+    ----------
+    p_values : mapping of (tendency, measure) to float
+        NaN where there is no test. A child whose parent has none is a primary test.
+    bodies : int
+        Bodies of text whose tests are one family.
+
+    Returns
+    -------
+    dict of (tendency, measure) to float
+        Of those that have a p-value.
+    """
+    tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
+    primary = [key for key in tested if _parent(key, tested) == key]
+    found = dict(zip(primary, holm([tested[key] for key in primary], bodies), strict=True))
+    return {key: max(float(found[_parent(key, tested)]), p) for key, p in tested.items()}
+
+
+def adjusted_rows(
+    rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+) -> list[MeasureRow]:
+    """Fill in the adjusted p-values of a body's rows, and say where no star can appear."""
+    adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, bodies)
+    warning = star_warning(rows, permutations, bodies)
+    found = []
+    for row in rows:
+        if row.key in adjusted:
+            note = joined_facts(row.note, warning)
+            row = row._replace(p_adjusted=adjusted[row.key], note=note)
+        found.append(row)
+    return found
+
+
+def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
+    """Say which stars so few permutations cannot give to a body's rows; empty when all can appear.
+
+    `bodies` is the number of bodies of text whose tests are one family.
+    """
+    tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
+    size = bodies * sum(_parent(key, tested) == key for key in tested)
+    return draw_warning(size, permutations, "permutations")

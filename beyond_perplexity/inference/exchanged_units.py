@@ -37,10 +37,10 @@ from typing import Literal
 
 import numpy as np
 
+from beyond_perplexity.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
-from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
+SIDE_BY_SIDE = 32  # randomizations at a time: 32 numbers of 16 bits are a line of the cache
 Scheme = Literal["documents", "groups", "swaps", "draws"]
 Groups = tuple[np.ndarray | None, np.ndarray | None]
 
@@ -90,7 +90,17 @@ def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> str:
 
 
 def effective_groups(weights: np.ndarray) -> float:
-    """Return (sum w)^2 / sum w^2 of weights (G,): so many equal groups vary as much; 0 of none."""
+    """Return (Σ w)² / Σ w² of weights (G,): so many equal groups vary as much; 0 of none.
+
+    References
+    ----------
+    Kish (1965). Survey sampling.
+
+    Examples
+    --------
+    >>> effective_groups(np.array([10, 10, 10])), effective_groups(np.array([28, 1, 1]))
+    (3.0, 1.1450381679389312)
+    """
     weights = np.asarray(weights, float)
     total = weights.sum()
     return float(total**2 / np.sum(weights**2)) if total else 0.0

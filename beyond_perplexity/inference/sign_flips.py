@@ -82,6 +82,12 @@ def sign_flip_p_values(
     ----------
     Fisher (1935). The design of experiments, §21. Phipson and Smyth (2010). Permutation p-values
     should never be zero.
+
+    Examples
+    --------
+    >>> bits = np.array([[10.0, 9.0], [12.0, 10.0], [8.0, 7.5], [11.0, 9.5], [9.0, 8.8]])
+    >>> sign_flip_p_values(bits, [(0, 1)], flips=999, seed=0)
+    [0.0625]
     """
     first, second = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
     centred = columns - columns.mean(axis=1, keepdims=True)

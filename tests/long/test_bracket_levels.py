@@ -17,13 +17,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
-from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 
 from beyond_perplexity.importance.drawing.smc import numbers_needed, smc_log_prob
 from beyond_perplexity.importance.enclosing import doubts, enclose
 from beyond_perplexity.importance.gaps import shown_lack
 from beyond_perplexity.importance.pooled_tail import PooledTail
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF

@@ -15,7 +15,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
@@ -40,6 +39,7 @@ from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table, gaps_table
+from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm import KGLM

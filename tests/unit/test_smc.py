@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.particle_resampling import effective_size, systematic
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Pair
@@ -28,6 +27,7 @@ from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm

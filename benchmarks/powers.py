@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from benchmarks.levels import LEVEL, SEED, TESTS, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import histograms
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift

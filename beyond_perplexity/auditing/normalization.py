@@ -7,7 +7,7 @@ from torch import Tensor
 
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 _ALL = 2048  # so many ids are all scored; of more, some
 _LIKELIEST, _DRAWN = 256, 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 CUT_AT = 1000  # characters of a document: enough for a window or two
 

@@ -15,7 +15,7 @@ import torch
 
 from beyond_perplexity.contrastive.options import DistortionOptions, check_level
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.invariant_tensors import uniforms
 
 _NUMBERS = 3  # uniform numbers of a place
 

@@ -22,9 +22,9 @@ from beyond_perplexity.importance.diagnostics import (
     diagnose,
     k_hat_threshold,
 )
-from beyond_perplexity.importance.estimators.jackknife import jackknife
+from beyond_perplexity.importance.jackknife import jackknife
 from beyond_perplexity.importance.log_space import log_mean_exp
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
 from beyond_perplexity.tendencies.resampling import student_quantile
 

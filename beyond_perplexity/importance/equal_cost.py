@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.estimators.contract import ALL_TEMPERATURES, SAMPLES
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.wording import sampling_error
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimate_wording import sampling_error
+from beyond_perplexity.importance.estimator import ALL_TEMPERATURES, SAMPLES
+from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 
 TARGET = 0.01  # standard error, nats a token
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.tendencies.inference.units import effective_groups
 

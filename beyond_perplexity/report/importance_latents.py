@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from beyond_perplexity.corpus.latent_instances import document_of
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.instances.store import document_of
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.scoring.intervals import ratio_interval, sum_groups

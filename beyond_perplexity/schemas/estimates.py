@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
-# One row per estimated perplexity; see importance/tables.py for what each column means.
+# One row per estimated perplexity; see importance/reduction.py for what each column means.
 ESTIMATES = columns(
     "estimates",
     model=pa.string(),
@@ -107,7 +107,8 @@ IMPORTANCE_DIAGNOSTICS = columns(
 )
 
 # One row per proposal, way to estimate and number of samples: log p of simulated documents from
-# both sides, nats per token, and the bracket of the same samples; see importance/gaps.py.
+# both sides, nats per token, and the bracket of the same samples; see
+# importance/bidirectional_gaps.py.
 IMPORTANCE_GAPS = columns(
     "importance_gaps",
     model=pa.string(),

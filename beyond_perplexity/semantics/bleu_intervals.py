@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS

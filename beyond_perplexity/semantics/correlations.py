@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
-from beyond_perplexity.schemas.semantics import PREDICTED
+from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
 from beyond_perplexity.scoring.intervals import jackknife_interval
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues

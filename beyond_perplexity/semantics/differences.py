@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
+from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES
 from beyond_perplexity.scoring.intervals import (
     RatioInterval,
     jackknife_interval,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.scoring.intervals import (
     INTERVAL_LEVEL,

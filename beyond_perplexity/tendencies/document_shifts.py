@@ -10,7 +10,7 @@ from abc import abstractmethod
 import numpy as np
 from scipy.sparse import csc_matrix
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.distances import rank_ks
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.resampling import joined_draws

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_draws import documents_within
 from beyond_perplexity.tendencies.inference.limits import INDEPENDENT, Spread, widest_spread
 from beyond_perplexity.tendencies.inference.units import Groups

@@ -20,7 +20,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.distances import ks
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.inference.held_out import combine

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.distances import ks
 from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.rows import TENDENCIES, TendencyKind

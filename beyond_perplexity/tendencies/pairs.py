@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.counting import value_counter
 from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.inference.units import Groups, alike_groups, scheme_of

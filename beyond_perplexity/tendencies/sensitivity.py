@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.counting import value_counter

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.distances import ks
 from beyond_perplexity.tendencies.rows import LENGTH

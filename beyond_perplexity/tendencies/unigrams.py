@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_blocks import DocumentBlock, count_block, store_block
 from beyond_perplexity.tendencies.document_draws import (
     DocumentLabels,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincinv
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES
 from beyond_perplexity.tendencies.poisson_counts import PoissonTables, SeldomCounts
 from beyond_perplexity.tendencies.power_laws import ExponentTable

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.distances import ks_to_cdf
 from beyond_perplexity.tendencies.inference.jackknife import (
     NOT_DEFINED,

@@ -21,8 +21,7 @@ from scipy.stats import t as student
 from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
 from beyond_perplexity.tendencies.embeddings.discrepancy import (

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import MentionSpan
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     CorpusFiles,
     Instance,
     InstanceBatch,
     InstanceStore,
+    MentionSpan,
     WholeInstances,
 )
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.entitynlm.instances import (
     RADIX,
     chosen_mentions,

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_draws import documents_within
 from beyond_perplexity.tendencies.equal_tokens import equal_tokens
 from beyond_perplexity.tendencies.inference.limits import spread_of

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.floors import (
     least_tokens,
     reference_floors,

@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
-from beyond_perplexity.importance.drawing.smc import smc_log_prob
+from beyond_perplexity.importance.particle_runs import smc_log_prob
 from beyond_perplexity.models.kglm import lookahead
 from beyond_perplexity.models.kglm.instances import NEW
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import histograms, type_token, unigrams, word_distances
 from beyond_perplexity.tendencies.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.tendencies.power_laws import Heaps

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import genpareto
 
 from beyond_perplexity.importance.diagnostics import diagnose, tail_size
-from beyond_perplexity.importance.pooled_tail import PooledTail, largest_mean_excess
+from beyond_perplexity.importance.two_sided_bounds import PooledTail, largest_mean_excess
 from tests.unit.uneven_weights import claim, diagnose_all, gaussian, lognormal
 
 

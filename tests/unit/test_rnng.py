@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     Instance,
     InstanceBatch,
 )
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.instances import find_labels, parse
 from beyond_perplexity.models.rnng.model import RNNG

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.rnng.instances import labelled_actions, parse

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies import unigrams
 from beyond_perplexity.tendencies.document_draws import DocumentGroups

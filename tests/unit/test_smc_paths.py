@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from beyond_perplexity.importance.drawing.resampling import conditional_systematic, systematic
-from beyond_perplexity.importance.drawing.smc import (
+from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
     smc_log_prob,

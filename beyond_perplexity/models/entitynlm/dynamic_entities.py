@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance
 from beyond_perplexity.models.entitynlm.instances import RADIX, entity_documents
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.vocabulary import Vocabulary

@@ -11,8 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from beyond_perplexity.instances.mentions import MentionSpan, encode_mentioned, without_overlaps
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    MentionSpan,
+    encode_mentioned,
+    without_overlaps,
+)
 from beyond_perplexity.vocabulary import Vocabulary
 
 RADIX = 1024

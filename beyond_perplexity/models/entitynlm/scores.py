@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.invariant_tensors import sum_rows
 from beyond_perplexity.models.entitynlm.dynamic_entities import Codes, DynamicEntities, Steps
 from beyond_perplexity.models.layers.class_softmax import to_rows
 

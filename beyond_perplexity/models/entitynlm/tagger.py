@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, InstanceBatch
 from beyond_perplexity.models.entitynlm.beam import beam_codes
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,

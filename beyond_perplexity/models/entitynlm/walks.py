@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.entitynlm.dynamic_entities import (
     DynamicEntities,
     EntityMemory,

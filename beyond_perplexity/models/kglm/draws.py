@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.kglm.instances import NEW, RELATED
 from beyond_perplexity.models.kglm.latents import LatentHeads, Streams, join_link_codes
 from beyond_perplexity.models.kglm.steps import LatentState

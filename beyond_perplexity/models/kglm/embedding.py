@@ -19,10 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, read_mentioned
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import read_mentioned
-from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.kglm.knowledge_graph import pack_strings
 from beyond_perplexity.models.kglm.transe import TransEOptions, embed
 from beyond_perplexity.options import Count

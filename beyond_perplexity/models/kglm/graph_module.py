@@ -13,8 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.kglm.instances import linked_documents
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.models.kglm.latents import LatentHeads, Streams
@@ -73,7 +73,7 @@ class GraphModule(LatentModule):
         """Read each document by itself.
 
         The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `invariance.quantum`.
+        batch; see `invariant_tensors`.
         """
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [

@@ -15,13 +15,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import (
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
     encode_with_text,
     name_mention,
     without_overlaps,
 )
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph, Spellings
 from beyond_perplexity.vocabulary import Vocabulary, split_words
 

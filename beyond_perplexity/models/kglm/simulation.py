@@ -18,10 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.kglm.draws import TOKEN_DRAWS, draw_links
 from beyond_perplexity.models.kglm.instances import SPELLINGS, UNSPELLED
 from beyond_perplexity.models.kglm.knowledge_graph import Spellings

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.models.kglm.draws import TOKEN_DRAWS, draw_links
 from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import (

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.options import Count, Limited, Natural, Positive, Width
+from beyond_perplexity.random_streams import stream
 
 ATTEMPTS = 20
 

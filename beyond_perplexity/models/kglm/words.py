@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.kglm.graph_module import GraphModule
 from beyond_perplexity.models.kglm.instances import SPELLINGS, UNSPELLED
 from beyond_perplexity.models.kglm.latents import LINK_CHUNK, Streams

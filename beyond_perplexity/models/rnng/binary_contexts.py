@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.rnng.binary_course import BinaryNetwork
 from beyond_perplexity.models.rnng.binary_trees import Traced
 from beyond_perplexity.models.rnng.instances import REDUCE

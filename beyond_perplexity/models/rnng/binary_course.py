@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import round_up
+from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.rnng.stack_memory import StackLSTM
 from beyond_perplexity.vocabulary import BOS
 

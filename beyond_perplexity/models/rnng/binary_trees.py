@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.rnng.instances import (
     REDUCE,

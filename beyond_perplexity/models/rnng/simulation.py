@@ -12,10 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import TOKENS, Instance
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.rnng.instances import ACTIONS, REDUCE
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -30,7 +28,7 @@ class ActionNumbers:
     Parameters
     ----------
     seed, purpose
-        See `invariance.streams.stream`.
+        See `random_streams.stream`.
     items : Tensor
         int64, (R,): numbers of the sentences.
     device : torch.device

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariant_tensors import invert
 
 
 class Chart(NamedTuple):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.models.rnng.span_charts import Chart
 
 FEWEST_CHAINS = 1024  # chains that are never thrown away

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import round_up
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.rnng.instances import (
     FIRST_LABEL,

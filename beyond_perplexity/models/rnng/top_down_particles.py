@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.quantum import round_up
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.instances import FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.rnng.top_down import Course, StackEncoder

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.rnng.instances import FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.rnng.simulation import (

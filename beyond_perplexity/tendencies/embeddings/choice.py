@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.units import Groups, scheme_of
 
 _PURPOSE = "embeddings/documents"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.embeddings.discrepancy import distances
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.rows import EMBEDDING

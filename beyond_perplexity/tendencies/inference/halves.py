@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_draws import documents_within
 from beyond_perplexity.tendencies.document_measures import CellComparison, cell_comparisons
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS

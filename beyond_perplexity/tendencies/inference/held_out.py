@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.thresholds import HALVINGS
 from beyond_perplexity.tendencies.inference.units import effective_groups, group_sums
 from beyond_perplexity.tendencies.resampling import student_quantile, student_tail

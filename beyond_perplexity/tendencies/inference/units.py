@@ -37,7 +37,7 @@ from typing import Literal
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
 from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 

@@ -38,20 +38,10 @@ def number(value: float | None) -> str:
 
 
 def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
-    """Choose the error over samples that is to be read beside an estimate.
+    """Choose the error over samples of an estimate that is to be read, and say which (of `ERRORS`).
 
-    Parameters
-    ----------
-    row : mapping
-        A row of schema ``estimates``; null may be NaN.
-
-    Returns
-    -------
-    error : float or None
-        Of ``value``: the standard error by the delta method where it holds, else by bootstrap over
-        the samples; of random pairings the standard deviation of one. None when none is known.
-    source : str
-        Which it is, a value of `ERRORS`; empty for none.
+    The standard error by the delta method where it holds, else by bootstrap over the samples; of
+    random pairings the standard deviation of one. None and nothing when none is known.
     """
     for name, source in ERRORS.items():
         value = row[name]
@@ -156,18 +146,7 @@ def _trust(row: _Row) -> Iterator[str]:
 
 
 def describe_estimate(row: _Row) -> str:
-    """Say one estimate in words.
-
-    Parameters
-    ----------
-    row : mapping
-        A row of schema ``estimates``.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Say one estimate, a row of schema ``estimates``, in words, on one line."""
     note = f"Note: {row['note']}." if row["note"] else ""
     if row["measure"] == "unknown_penalized_perplexity":
         bound = "" if row["basis"] is None else f", {row['bound']}"
@@ -186,19 +165,9 @@ def describe_estimate(row: _Row) -> str:
 
 
 def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
-    """Write how many sets of weights have a k̂ above its limit, of those where it is defined.
+    """Write how many of the sets of weights whose k̂ is defined have it above its limit.
 
-    Parameters
-    ----------
-    above, undefined : int or None
-        Columns ``k_hat_above`` and ``k_hat_undefined``; None for an estimate without k̂.
-    units : int
-        Sets of weights: the instances, or 1 at the level of the corpus.
-
-    Returns
-    -------
-    str
-        Such as ``26/30 (10 undefined)``.
+    Such as ``26/30 (10 undefined)``; sets are the instances, or 1 at the level of the corpus.
     """
     if above is None or undefined is None:
         return "–"
@@ -240,17 +209,9 @@ def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def report(estimates: pa.Table) -> str:
-    """Write all estimates as a table and, below it, each in words.
+    """Write all estimates as a table and, below it, each in words, for the terminal.
 
-    Parameters
-    ----------
-    estimates : pyarrow.Table
-        Schema ``estimates``; rows of a measure that is not known are left out.
-
-    Returns
-    -------
-    str
-        For the terminal.
+    Rows of a measure that is not known are left out.
     """
     charged = ("n_unknown", "unknown_types")
     rows = [

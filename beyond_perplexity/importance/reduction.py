@@ -1,4 +1,7 @@
-"""Reduce the samples of all instances: one pass over them, of each a few numbers are kept."""
+"""Reduce the samples of all instances, in one pass, to estimates, curves, replicates, diagnostics.
+
+What the columns mean stands in `schemas.estimates`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from beyond_perplexity.schemas.estimates import (
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduced samples of one model and proposal; `tables` turns them into tables.
+    """The reduced samples of one model and proposal.
 
     Attributes
     ----------
@@ -64,27 +67,8 @@ def reduce_weights(
 ) -> Reduction:
     """Reduce all samples of one model and one proposal.
 
-    Parameters
-    ----------
-    reader : WeightReader
-        The samples.
-    draws : dict of str to object, optional
-        Other kinds of draws of the same instances, `reading.rows.DRAW_READERS`.
-    options : ReductionOptions, optional
-        How much is drawn.
-    seed : int
-        Seed of the subsets, pairings and bootstraps.
-    progress : bool
-        Whether to show a bar on stderr.
-
-    Returns
-    -------
-    Reduction
-
-    Raises
-    ------
-    InputError
-        When a row of the files is not as it must be.
+    `draws` are other draws of the same instances, as `read_draws` reads them; the seed is that of
+    the subsets, pairings and bootstraps; `progress` shows a bar on stderr.
     """
     inputs = Inputs(reader, draws or {}, options or ReductionOptions(), seed)
     estimators = tuple(
@@ -104,18 +88,8 @@ def reduce_files(
 ) -> Reduction:
     """Reduce the files that flags name: twice where copies are spared the unknown penalty.
 
-    Parameters
-    ----------
-    given : argparse.Namespace
-        With ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`.
-    labels : WeightLabels
-        In place of the footers'.
-    options : ReductionOptions
-
-    Raises
-    ------
-    InputError
-        When a row of the files is not as it must be.
+    `given` has ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`; `labels` stand
+    in place of the footers'.
     """
     reader = WeightReader(given.weights, labels, log_q=given.log_q)
     found = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
@@ -127,19 +101,7 @@ def reduce_files(
 
 
 def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order statistics that have at least a share of the replicates between them.
-
-    Parameters
-    ----------
-    values : ndarray, shape (R, ...)
-        Replicates; may be infinite.
-    confidence : float
-        The share.
-
-    Returns
-    -------
-    low, high : ndarray, shape (...)
-    """
+    """Return the order statistics of replicates, (R, ...), with at least a share between them."""
     ordered = np.sort(values, axis=0)
     last = len(values) - 1
     below = math.floor((1 - confidence) / 2 * last)
@@ -160,16 +122,9 @@ class _Measures:
         self._total = int(self._t.sum())
 
     def rows(self, estimate: CorpusEstimate, own: Fields | None) -> Iterator[Fields]:
-        """Give the row of each measure.
-
-        Parameters
-        ----------
-        estimate : CorpusEstimate
-        own : dict or None
-            Its numbers with unknown words penalized, where they are estimated anew.
-        """
+        """Give the row of each measure; `own` are its numbers where they are estimated."""
         unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
-        yield {"measure": "perplexity", **self.uncharged(estimate)}
+        yield {"measure": "perplexity", **self.numbers(estimate)}
         penalized = {"measure": "unknown_penalized_perplexity"}
         if own is not None:
             yield own | penalized
@@ -177,15 +132,12 @@ class _Measures:
             note = "the number of unknown tokens or of unknown types is not known"
             yield {**penalized, **estimate.labels, "note": note}
         else:
-            yield penalized | self._values(estimate, unknown * math.log(max(1, types)))
+            yield penalized | self.numbers(estimate, unknown * math.log(max(1, types)))
 
-    def uncharged(self, estimate: CorpusEstimate) -> Fields:
-        """Compute the numbers of a row of an estimate as it stands."""
-        return self._values(estimate, np.zeros(len(self._t)))
-
-    def _values(self, estimate: CorpusEstimate, penalty: np.ndarray) -> Fields:
+    def numbers(self, estimate: CorpusEstimate, penalty: np.ndarray | None = None) -> Fields:
         """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
         options = self._inputs.options
+        penalty = np.zeros(len(self._t)) if penalty is None else penalty
         if estimate.ends is not None:
             ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
             low, high = to_perplexity(ends, self._total)
@@ -247,11 +199,11 @@ def _charged(reduction: Reduction) -> Sequence[Sequence[Fields] | None]:
         return [None] * len(reduction.estimators)
     measures = _Measures(reduction.penalized.inputs)
     held = reduction.penalized.estimators
-    return [[measures.uncharged(one) for one in estimator.estimates()] for _, estimator in held]
+    return [[measures.numbers(one) for one in estimator.estimates()] for _, estimator in held]
 
 
 def estimates_table(reduction: Reduction) -> pa.Table:
-    """Make the table of schema ``estimates``; the module says what its columns mean.
+    """Make the table of schema ``estimates``.
 
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
@@ -363,11 +315,7 @@ def replicates_table(reduction: Reduction) -> pa.Table:
 
 
 def instances_table(reduction: Reduction) -> pa.Table:
-    """Make the table of schema ``importance_diagnostics``, a row an instance and estimator.
-
-    ``log_likelihood`` is log p̂ in nats, without a penalty; its standard errors are nats too, that
-    by the delta method null where `diagnostics.delta_variance` says that it does not hold.
-    """
+    """Make the table of schema ``importance_diagnostics``, a row an instance and estimator."""
     rows = (
         {"method": method, **found}
         for method, estimator in reduction.estimators

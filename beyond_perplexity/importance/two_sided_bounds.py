@@ -4,7 +4,12 @@ For any ψ > 0, log p ≤ log ψ + p/ψ − 1: the tangent of the logarithm at �
 Where ψ is independent of weights whose mean is p, that mean in place of p makes the right side an
 unbiased estimate of something that is not below log p, as a log p̂ alone is of something not above.
 
-N instances, K samples of one.
+That the ends hold rests on errors that are estimated from the same weights. Where these have a
+heavy tail, what the errors miss is what the mean misses: the rare weights. So the tail of all
+instances' weights together is fitted, and the upper end goes up to the largest mean that its
+likelihood bears out (`PooledTail`).
+
+N instances, K samples of one, M weights of the tail, G shapes, H scales.
 """
 
 from __future__ import annotations
@@ -35,6 +40,12 @@ FEWEST_RUNS = 10  # of all instances: with 6 of a heavy tail, 12% of claims miss
 LARGEST_VARIANCE = 4.0  # of log p̂ between runs, nats²
 LARGEST_LOW_SHARE = 0.1  # of the tokens, in instances with fewer effective samples
 LEAST_FREEDOM = 0.5  # of the errors over instances: below it, their quantile says nothing
+# 3.29 standard errors: the region of a likelihood ratio that leaves 0.001 out. With less, few
+# claims miss, but many of those that are made because the weights look better than they are.
+_LARGEST_DEVIANCE = 3.29**2
+# A heavier tail is for k̂ to refute. The scales are those of the median excess times a factor.
+_SHAPES = np.linspace(-0.6, 0.85, 31)  # (G,), none of them 0
+_FACTORS = np.exp(np.linspace(-1.6, 1.6, 49))  # (H,)
 
 
 def tangent_bound(log_halves: np.ndarray, log_constant: np.ndarray | float) -> np.ndarray:
@@ -70,18 +81,10 @@ def half_ratio(log_halves: np.ndarray) -> np.ndarray:
 
 
 def tuned_constant(ratios: np.ndarray) -> np.ndarray:
-    """Choose log c of each instance by the others.
+    """Choose log c of each instance, (N,), by the ratios of the others (`half_ratio`).
 
-    Parameters
-    ----------
-    ratios : ndarray, shape (N,), float64
-        From `half_ratio`.
-
-    Returns
-    -------
-    ndarray, shape (N,), float64
-        The bound is lowest in expectation at c = E[p̂/ψ]: the mean ratio of the other instances,
-        those that are infinite left out. 0 (c = 1) where fewer than two others are finite.
+    The bound is lowest in expectation at c = E[p̂/ψ]: the mean ratio of the other instances, those
+    that are infinite left out. 0 (c = 1) where fewer than two others are finite.
     """
     finite = np.isfinite(ratios)
     kept = np.where(finite, ratios, 0.0)
@@ -178,21 +181,16 @@ def doubts(
     between_runs: np.ndarray,
     n_runs: int = 1,
 ) -> list[str]:
-    """Say why no two-sided claim is made.
+    """Say why no two-sided claim is made of ends from the halves of samples, (2, N).
 
     Parameters
     ----------
     ends : Ends
     log_halves : ndarray, shape (2, N), float64
-        What they were made of.
     diagnostics : sequence of Diagnostics
-        Of each instance.
-    n_tokens, n_samples : ndarray, shape (N,), int64
-        T and K of each.
+        Of each instance, with T and K, int64, (N,).
     between_runs : ndarray, shape (N,), float64
-        Variance of log p̂ between the runs of each; of no concern for samples.
-    n_runs : int
-        Runs of each; of no concern for samples.
+        Variance of log p̂ between the `n_runs` runs of each; of no concern for samples.
 
     Returns
     -------
@@ -289,14 +287,6 @@ def _known_k_hat(one: Diagnostics) -> float:
     return math.inf if math.isnan(one.k_hat) else one.k_hat
 
 
-# 3.29 standard errors: the region of a likelihood ratio that leaves 0.001 out. With less, few
-# claims miss, but many of those that are made because the weights look better than they are.
-_LARGEST_DEVIANCE = 3.29**2
-# A heavier tail is for k̂ to refute. The scales are those of the median excess times a factor.
-_SHAPES = np.linspace(-0.6, 0.85, 31)  # (G,), none of them 0
-_FACTORS = np.exp(np.linspace(-1.6, 1.6, 49))  # (H,)
-
-
 class PooledTail:
     """The largest weights of all instances, each over the mean of the others of its instance.
 
@@ -307,7 +297,7 @@ class PooledTail:
     """
 
     def __init__(self, n_weights: int) -> None:
-        self._size, self._n_weights = tail_size(n_weights), n_weights
+        self._size = tail_size(n_weights)
         self._largest = np.empty((2, 0))  # ratios, and what share each is of those of its instance
         self._log_others = self._mean = 0.0
         self._n = 0
@@ -362,18 +352,11 @@ def _log_mean_others(log_weights: np.ndarray) -> np.ndarray:
 
 
 def largest_mean_excess(excess: np.ndarray) -> float:
-    """Return the largest mean of a generalized Pareto distribution that excesses bear out.
+    """Return the largest mean of a generalized Pareto distribution that M excesses bear out.
 
-    Parameters
-    ----------
-    excess : ndarray, shape (M,), float64
-        Over a threshold, positive.
-
-    Returns
-    -------
-    float
-        The largest σ / (1 − k) of those k and σ whose twice log likelihood is within
-        `_LARGEST_DEVIANCE` of the best; k from −0.6 to 0.85, as with more it may be anything.
+    They are over a threshold, positive. It is the largest σ / (1 − k) of those k and σ whose twice
+    log likelihood is within `_LARGEST_DEVIANCE` of the best; k from −0.6 to 0.85, as with more it
+    may be anything.
     """
     fits, means = [], []
     for shape in _SHAPES:

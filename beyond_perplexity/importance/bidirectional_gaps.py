@@ -50,22 +50,10 @@ SETTING = ("method", "temperature", "n_samples")
 class SimulatedEstimates(NamedTuple):
     """The estimates of D documents with one setting, F runs each.
 
-    Attributes
-    ----------
-    setting : dict
-        Its `SETTING`.
-    n_cut : int
-        Documents that have none: they were cut, or have no word.
-    n_tokens : ndarray, shape (D,), int64
-        T of each document.
-    log_forward, log_reverse : ndarray, shape (D, F), float64
-        log p̂ of draws alone, and of draws with the z of the document, nats.
-    log_halves : ndarray, shape (2, D), float64
-        log p̂ of both halves of plain samples; NaN of runs.
-    log_q : ndarray, shape (D,), float64
-        Of the z of the document; −inf where q misses it.
-    diagnostics : list of Diagnostics
-        Of the draws alone.
+    `n_cut` documents have none: they were cut, or have no word. `n_tokens`, (D,), is T. Log p̂ is
+    of draws alone and of draws with the z of the document, (D, F), and of both halves of plain
+    samples, (2, D), NaN of runs, nats. `log_q`, (D,), of that z is −∞ where q misses it.
+    Diagnostics are of the draws alone.
     """
 
     setting: dict[str, Any]
@@ -81,22 +69,8 @@ class SimulatedEstimates(NamedTuple):
 class SimulatedRuns:
     """The estimates of simulated documents of one model and proposal, in shards of `scripts.draw`.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Parquet files of schema ``bidirectional``, cut in any way.
-    reader : WeightReader
-        Samples of the same model and proposal, for instances of the corpus.
-
-    Attributes
-    ----------
-    settings : list
-        Empty: no estimate of the instances is made of them.
-
-    Raises
-    ------
-    InputError
-        When a file is of another model or proposal, or runs are missing or there twice.
+    Files are cut in any way, and of the model and proposal that the samples of the reader are of.
+    No estimate of the instances is made of them, so that there are no settings.
     """
 
     settings: Sequence[dict[str, Any]] = ()
@@ -178,15 +152,10 @@ def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
 class GapRange(NamedTuple):
     """What is known of a setting beside the others of its model, nats per token.
 
-    Attributes
-    ----------
-    least, most : float
-        What its ``forward`` may lack of the true cross-entropy: as seen from the least ``forward``
-        and from the greatest ``reverse`` of the model.
-    below, above : float
-        That ``reverse`` and that ``forward``: in expectation the true value is between them.
-    surely_above, surely_below : float
-        What the true value is above and below, with what is known of their errors.
+    `least` and `most` are what its ``forward`` may lack of the true cross-entropy, as seen from the
+    least ``forward`` and the greatest ``reverse`` of the model, `above` and `below`: in expectation
+    the true value is between these. `surely_above` and `surely_below` allow for what is known of
+    errors.
     """
 
     least: float
@@ -255,7 +224,7 @@ def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
 
 
 def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | float = 0.0) -> float:
-    """Return what draws alone lack of log p of all documents at least, as their z show.
+    """Return what draws alone lack of log p of all documents at least, as their z show, nats.
 
     Parameters
     ----------
@@ -265,19 +234,13 @@ def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | fl
         1 over the effective samples less 1/K, where both sides have K − 1 samples in common; 0
         where they are independent.
 
-    Returns
-    -------
-    float
-        Nats: −D log r, r an upper limit (97.5%) of the mean of exp(forward − reverse) + shared: of
-        Student's t, and not below 1 − 0.025^(1/D), what D times nothing leaves open. 0 where that
-        is negative, and of one document.
-
-    Notes
-    -----
-    1/p̂ with a z from p(z | x) has the mean 1/p, so that given its draws alone the ratio of a
-    document has the mean exp(forward − log p). By Jensen's inequality −log of the mean over
-    documents is not above the mean of what `forward` lacks. Samples in common take from the mean
-    of a ratio the mean share of a sample drawn in proportion to the weights, `shared`.
+    Notes ----- It is −D log r, r an upper limit (97.5%) of the mean of exp(forward − reverse) +
+    shared: of Student's t, and not below 1 − 0.025^(1/D), what D times nothing leaves open. 0 where
+    that is negative, and of one document. 1/p̂ with a z from p(z | x) has the mean 1/p, so that
+    given its draws alone the ratio of a document has the mean exp(forward − log p). By Jensen's
+    inequality −log of the mean over documents is not above the mean of what `forward` lacks.
+    Samples in common take from the mean of a ratio the mean share of a sample drawn in proportion
+    to the weights, `shared`.
     """
     from scipy.special import stdtrit  # most of what starting the command would take
 

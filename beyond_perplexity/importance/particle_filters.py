@@ -82,20 +82,11 @@ def join_rows(model: Any, choices: Tensor, lengths: Tensor) -> Tensor:
 
 
 class Filters:
-    """Filters on their way through the words of their instances.
+    """Filters on their way through the words of their instances, of `lengths`, int64, (F,).
 
-    Attributes
-    ----------
-    lengths : Tensor
-        int64, (F,).
-    log_probs, effective : Tensor
-        See `particle_runs.Estimate`.
-    final, prefixes : Tensor
-        See `particle_runs.ParticlePaths`; prefixes are filled where there is a history.
-    history : History or None
-        Set it to have the paths.
-    given, kept : Tensor or None
-        Choices, (F, T) or (F, T, C), that one particle of each filter follows, and its place, (F,).
+    `log_probs` and `effective` are those of `particle_runs.Estimate`, `final` and `prefixes` those
+    of `ParticlePaths`; a `history`, where it is set, has the paths. One particle of each filter
+    follows the choices `given`, (F, T) or (F, T, C), from the places `kept`, (F,).
     """
 
     def __init__(self, setting: FilterSetting, numbers: Tensor, instances: Tensor | None) -> None:

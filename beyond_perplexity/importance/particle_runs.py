@@ -124,17 +124,11 @@ class Estimate(NamedTuple):
 class ParticlePaths(NamedTuple):
     """The particles at the end.
 
-    Attributes
-    ----------
-    latents : Tensor
-        int64, (F, K, W): rows of z. Particles of one ancestor begin alike.
-    log_weights : Tensor
-        Nats, float64, (F, K): their mean (not of the logarithms) is p̂(x); divided by their sum,
-        the weights are those of an average over p(z | x).
-    estimate : Estimate
-    prefixes : Tensor
-        Nats, float64, (F, T + 1): log p̂(x_1, ..., x_t) after each word, p̂ being as unbiased; in
-        the place after the last word log p̂(x), and NaN after that.
+    `latents`, int64, (F, K, W), are rows of z; particles of one ancestor begin alike. The mean of
+    the weights, given by their logarithms, nats, float64, (F, K), is p̂(x); divided by their sum,
+    they are those of an average over p(z | x). `prefixes`, nats, float64, (F, T + 1), has log
+    p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there; in the place after the last word
+    log p̂(x), and NaN after that.
     """
 
     latents: Tensor

@@ -51,18 +51,9 @@ _FACTORS = np.exp(np.linspace(-1.6, 1.6, 49))  # (H,)
 def tangent_bound(log_halves: np.ndarray, log_constant: np.ndarray | float) -> np.ndarray:
     """Estimate an upper bound of log p with ψ from one half of the samples, p̂ from the other.
 
-    Parameters
-    ----------
-    log_halves : ndarray, shape (2, ...), float64
-        log p̂ of both halves, a and b.
-    log_constant : ndarray, shape (...), or float
-        log c, c > 0, which does not depend on these samples.
-
-    Returns
-    -------
-    ndarray, shape (...), float64
-        The mean of log ψ + p̂/ψ − 1 with ψ = c eᵃ, p̂ = eᵇ and the other way round, nats: its
-        expectation is not below log p, whatever c is. Infinite where a half has no positive weight.
+    For log p̂ of both halves, a and b, (2, ...), the mean of log ψ + p̂/ψ − 1 with ψ = c eᵃ, p̂ =
+    eᵇ and the other way round, nats, (...): its expectation is not below log p, whatever log c is,
+    as long as it does not depend on these samples. Infinite where a half has no positive weight.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = half_ratio(log_halves)
@@ -96,18 +87,11 @@ def tuned_constant(ratios: np.ndarray) -> np.ndarray:
 class Ends(NamedTuple):
     """Both ends of log p of the corpus, nats.
 
-    Attributes
-    ----------
-    low, high : float
-        Σ_n log p̂ less, and Σ_n `tangent_bound` plus, `factor` standard errors; `high` at least the
-        end that allows for the tail. Infinite where an instance has a half without a positive
-        weight, or there is but one instance, or one that has nearly all tokens.
-    factor : float
-        Quantile of Student's t: 1.960 for many instances.
-    log_constants : ndarray, shape (N,), float64
-        From `tuned_constant`.
-    of_tail : bool
-        Whether `high` is the end that allows for the tail.
+    `low` is Σ_n log p̂ less, `high` Σ_n `tangent_bound` plus, `factor` standard errors (a quantile
+    of Student's t: 1.960 for many instances). `high` is at least the end that allows for the tail,
+    which `of_tail` says that it is. Infinite where an instance has a half without a positive
+    weight, or there is but one instance, or one that has nearly all tokens. `log_constants`, (N,),
+    are those of `tuned_constant`.
     """
 
     low: float
@@ -123,22 +107,17 @@ def enclose(
     n_tokens: np.ndarray | None = None,
     tail_end: float = -math.inf,
 ) -> Ends:
-    """Enclose log p of the corpus.
+    """Enclose log p of the corpus by log p̂ of each instance, (N,), and of its halves, (2, N).
 
     Parameters
     ----------
     log_likelihood : ndarray, shape (N,), float64
-        log p̂ of each instance, from all its samples.
+        From all samples.
     log_halves : ndarray, shape (2, N), float64
-        From its halves.
     n_tokens : ndarray, shape (N,), int64, optional
         T of each; without, all are alike.
     tail_end : float
-        From `pooled_tail.PooledTail.upper_end`, where the weights are known.
-
-    Returns
-    -------
-    Ends
+        From `PooledTail.upper_end`, where the weights are known.
 
     Notes
     -----
@@ -183,26 +162,13 @@ def doubts(
 ) -> list[str]:
     """Say why no two-sided claim is made of ends from the halves of samples, (2, N).
 
-    Parameters
-    ----------
-    ends : Ends
-    log_halves : ndarray, shape (2, N), float64
-    diagnostics : sequence of Diagnostics
-        Of each instance, with T and K, int64, (N,).
-    between_runs : ndarray, shape (N,), float64
-        Variance of log p̂ between the `n_runs` runs of each; of no concern for samples.
+    Nothing where the ends are finite and in order; at least 5 effective samples are the median and
+    what the instances with 90% of the tokens have; the median of k̂ is at most min(1 − 1/log₁₀ K,
+    0.7), and k̂ at most 0.7 in 80% of the instances and in those with 80% of the tokens (an
+    undefined k̂ counts as above, unless the tail is constant); or, of runs, the mean variance of
+    log p̂ between the `n_runs` of each, (N,), is at most 4 nats², and there are 10 of them in all
+    instances.
 
-    Returns
-    -------
-    list of str
-        Empty where the ends are finite and in order; at least 5 effective samples are the median
-        and what the instances with 90% of the tokens have; the median of k̂ is at most
-        min(1 − 1/log₁₀ K, 0.7), and k̂ at most 0.7 in 80% of the instances and in those with 80%
-        of the tokens (an undefined k̂ counts as above, unless the tail is constant); or, of runs,
-        the mean variance of log p̂ is at most 4, and there are 10 of them in all instances.
-
-    Notes
-    -----
     k̂ alone does not keep claims from missing: where the tail is too heavy, it is the samples that
     lack the largest weights that look good. So the upper end allows for the tail as well; how
     often claims miss, `tests/long/test_bracket_levels.py` counts.
@@ -288,13 +254,7 @@ def _known_k_hat(one: Diagnostics) -> float:
 
 
 class PooledTail:
-    """The largest weights of all instances, each over the mean of the others of its instance.
-
-    Parameters
-    ----------
-    n_weights : int
-        Of all instances together.
-    """
+    """The largest weights of all instances, each over the mean of the others of its instance."""
 
     def __init__(self, n_weights: int) -> None:
         self._size = tail_size(n_weights)
@@ -316,19 +276,12 @@ class PooledTail:
             self._largest = self._largest[:, kept]
 
     def upper_end(self) -> float:
-        """Return log p of all instances if the tail is as heavy as its likelihood bears out.
+        """Return log p of all instances, nats, if the tail is as heavy as its likelihood bears out.
 
-        Returns
-        -------
-        float
-            Σ_n E_k log p̂ without sample k, plus N log of the mean of the ratios, nats, after the
-            mean excess of the tail is replaced by `largest_mean_excess`.
-
-        Notes
-        -----
-        A weight and the mean m of the others are independent, so that E[w/m] = p E[1/m] and, by
-        Jensen's inequality, log p ≤ E log m + log E[w/m]; over instances, Σ_n log E_n ≤ N log of
-        the mean of E_n.
+        Σ_n E_k log p̂ without sample k, plus N log of the mean of the ratios, after the mean excess
+        of the tail is replaced by `largest_mean_excess`. A weight and the mean m of the others are
+        independent, so that E[w/m] = p E[1/m] and, by Jensen's inequality, log p ≤ E log m + log
+        E[w/m]; over instances, Σ_n log E_n ≤ N log of the mean of E_n.
         """
         order = np.argsort(self._largest[0])
         (threshold, *ratios), (_, *shares) = self._largest[:, order].tolist()

@@ -165,42 +165,24 @@ _SCHEMAS = "beyond_perplexity.schemas.draws"
 
 @dataclass(frozen=True)
 class Draw:
-    """What is known of a way to draw.
+    """What is known of a way to draw; functions are named as ``module:function``."""
 
-    Attributes
-    ----------
-    title : str
-        For people.
-    run : str
-        ``module:function`` of a pair, instances, options and, where `cut_by` names something, a
-        range of that; it yields columns.
-    options : str
-        ``module:Dataclass`` of its options. Those named ``temperatures`` have a column each.
-    schema : str
-        ``module:NAME`` of the columns.
-    settings : callable
-        The options of each of its jobs on a block, by a name that stands in their path; from the
-        configuration of ``importance`` and the temperatures of the proposal, ascending.
-    cut_by : callable
-        What of an instance is cut into blocks too in a setting: "samples", "runs" or nothing, "".
-    sequential : bool
-        Whether the model must be one that goes through a text word by word.
-    documents : str or None
-        ``module:function`` that makes the documents which it draws for, of a pair, a range of
-        numbers, options and the vocabulary; None: it draws for instances of the corpus.
-    reduced : bool
-        Whether estimates of the likelihood are made of it.
-    """
-
-    title: str
+    title: str  # for people
+    # Of a pair, instances, options and, where `cut_by` names something, a range of that; it yields
+    # columns of the schema.
     run: str
-    options: str
+    options: str  # a dataclass; those named ``temperatures`` have a column each
     schema: str
+    # The options of each of its jobs on a block, by a name that stands in their path; from the
+    # configuration of ``importance`` and the temperatures of the proposal, ascending.
     settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
+    # What of an instance is cut into blocks too in a setting: "samples", "runs" or nothing, "".
     cut_by: Callable[[str], str] = lambda _: ""
-    sequential: bool = False
+    sequential: bool = False  # whether the model must go through a text word by word
+    # Makes the documents that it draws for, of a pair, a range of numbers, options and the
+    # vocabulary; None: it draws for instances of the corpus.
     documents: str | None = None
-    reduced: bool = True
+    reduced: bool = True  # whether estimates of the likelihood are made of it
 
     @property
     def code(self) -> list[str]:

@@ -96,10 +96,7 @@ def _column_values(file: TableFile) -> dict[str, object]:
 
 
 def file_labels(file: TableFile) -> WeightLabels:
-    """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`.
-
-    An `InputError` says where a column has several values, or another than the footer says.
-    """
+    """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`."""
     footer = read_labels(file.path)
     columns = _column_values(file)
     for name, value in columns.items():

@@ -10,7 +10,7 @@ from beyond_perplexity.importance.estimator import (
     InstanceEstimate,
     SampledInstance,
 )
-from beyond_perplexity.importance.log_space import log_sum_exp
+from beyond_perplexity.inference.log_space import log_sum_exp
 
 
 def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:

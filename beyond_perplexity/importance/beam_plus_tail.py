@@ -13,7 +13,7 @@ from beyond_perplexity.importance.estimator import (
     InstanceEstimate,
     SampledInstance,
 )
-from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.inference.log_space import log_mean_exp
 
 
 def beam_plus_tail(

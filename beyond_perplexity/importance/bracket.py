@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES
 from beyond_perplexity.importance.estimate_notes import summarize_diagnostics
 from beyond_perplexity.importance.estimator import (
     TWO_SIDED,
@@ -20,8 +19,9 @@ from beyond_perplexity.importance.estimator import (
     InstanceEstimate,
 )
 from beyond_perplexity.importance.estimator_registry import find_estimator
-from beyond_perplexity.importance.log_space import log_half_means
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
+from beyond_perplexity.inference.log_space import log_half_means
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.estimator import SampledInstance

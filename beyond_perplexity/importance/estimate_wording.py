@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from beyond_perplexity.importance.bound_claims import least_strict
-from beyond_perplexity.importance.diagnostics import FEW_EFFECTIVE
 from beyond_perplexity.importance.estimator import BOUNDS
 from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE
 
 _Row = Mapping[str, Any]
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import bootstrap_samples, diagnose, error_variance
 from beyond_perplexity.importance.estimate_notes import corpus_notes, summarize_diagnostics
 from beyond_perplexity.importance.estimator import (
     SAMPLES,
@@ -21,11 +20,15 @@ from beyond_perplexity.importance.estimator import (
     Fields,
     Inputs,
     InstanceEstimate,
+    SampledInstance,
     mean_of_weights,
 )
-from beyond_perplexity.importance.jackknife import jackknife
-from beyond_perplexity.importance.log_space import log_mean_exp, log_sum_exp
-from beyond_perplexity.importance.weight_files import SampledInstance
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp, log_sum_exp
+from beyond_perplexity.inference.weight_diagnostics import (
+    bootstrap_samples,
+    diagnose,
+    error_variance,
+)
 
 VALUES_HELD = 2**25  # log weights of all pairings that are summed over the corpus: 256 MiB
 LEAST_ORDERS = 8

@@ -14,12 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
-from beyond_perplexity.importance.drawing.resampling import (
-    conditional_systematic,
-    effective_size,
-    systematic,
-)
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 
 
 class FilterSetting(NamedTuple):

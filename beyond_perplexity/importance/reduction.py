@@ -22,14 +22,14 @@ from beyond_perplexity.importance.bound_claims import (
     refuted_settings,
     withdrawn,
 )
-from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.importance.draw_files import read_draws
 from beyond_perplexity.importance.estimator import CorpusEstimate, Estimator, Fields, Inputs
 from beyond_perplexity.importance.estimator_registry import load_estimators
-from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.inference.log_space import to_perplexity
+from beyond_perplexity.inference.weight_diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
     IMPORTANCE_CURVES,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.estimator import (
     STOCHASTIC,
     Estimator,
     InstanceEstimate,
     SampledInstance,
 )
-from beyond_perplexity.importance.jackknife import jackknife
-from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 
 
 class SequentialMonteCarlo(Estimator):

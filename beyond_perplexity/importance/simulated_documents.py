@@ -22,20 +22,16 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, diagnose
-from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair
-from beyond_perplexity.importance.particle_runs import (
-    conditional_smc,
-    run_numbers,
-    run_smc,
-)
+from beyond_perplexity.importance.particle_runs import conditional_smc, run_numbers, run_smc
 from beyond_perplexity.importance.sample_draws import weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,
     SMCOptions,
     WeightOptions,
 )
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, diagnose
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.vocabulary import Vocabulary
 

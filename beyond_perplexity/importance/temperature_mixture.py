@@ -12,7 +12,7 @@ from beyond_perplexity.importance.estimator import (
     SampledInstance,
     mean_of_weights,
 )
-from beyond_perplexity.importance.log_space import log_sum_exp
+from beyond_perplexity.inference.log_space import log_sum_exp
 
 
 def mixture_log_weights(

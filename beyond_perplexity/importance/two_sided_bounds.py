@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.importance.estimate_notes import share_below
+from beyond_perplexity.inference.log_space import log_sum_exp
+from beyond_perplexity.inference.weight_diagnostics import (
     CONSTANT,
     FEW_EFFECTIVE,
     NOT_OF_SAMPLES,
@@ -29,8 +31,6 @@ from beyond_perplexity.importance.diagnostics import (
     rounding,
     tail_size,
 )
-from beyond_perplexity.importance.estimate_notes import share_below
-from beyond_perplexity.importance.log_space import log_sum_exp
 
 CONFIDENCE = 0.975  # of each end, so that both hold in 95 of 100
 # What a claim needs beside `FEW_EFFECTIVE` effective samples.

@@ -12,11 +12,6 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
-from beyond_perplexity.importance.diagnostics import (
-    FEW_EFFECTIVE,
-    LARGEST_RELATIVE_VARIANCE,
-    LEAST_EFFECTIVE,
-)
 from beyond_perplexity.importance.estimate_wording import (
     interval,
     k_hat_cell,
@@ -26,6 +21,11 @@ from beyond_perplexity.importance.estimate_wording import (
 )
 from beyond_perplexity.importance.estimator import STRICT
 from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
+from beyond_perplexity.inference.weight_diagnostics import (
+    FEW_EFFECTIVE,
+    LARGEST_RELATIVE_VARIANCE,
+    LEAST_EFFECTIVE,
+)
 from beyond_perplexity.report.layout import Column, Table
 
 # Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.

@@ -18,11 +18,8 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.commands import estimate
-from beyond_perplexity.importance import diagnostics
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.draw_files import SMCRuns
 from beyond_perplexity.importance.estimator import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
-from beyond_perplexity.importance.log_space import log_half_means
 from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
 from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.importance.two_sided_bounds import (
@@ -34,6 +31,9 @@ from beyond_perplexity.importance.two_sided_bounds import (
 )
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.inference import weight_diagnostics as diagnostics
+from beyond_perplexity.inference.log_space import log_half_means
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights

@@ -24,8 +24,8 @@ from beyond_perplexity.importance.ways_to_draw import (
     WeightOptions,
 )
 from beyond_perplexity.importance.weight_labels import WeightLabels
-from beyond_perplexity.models.kglm.optimal import OptimalLinks
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard

@@ -23,9 +23,9 @@ from beyond_perplexity.importance.importance_sampling import (
     rows_at_once,
     subset_sizes,
 )
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.inference.log_space import log_mean_exp
 
 
 def reduced(path):

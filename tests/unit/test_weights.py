@@ -21,9 +21,9 @@ from beyond_perplexity.importance.sample_draws import score_temperatures, search
 from beyond_perplexity.importance.ways_to_draw import BeamOptions, LogQOptions, WeightOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.importance.weight_labels import WeightLabels
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import (
     LOG_Q,

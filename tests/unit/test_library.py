@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from beyond_perplexity.random_streams import stream
 from matplotlib.figure import Figure
 
 import beyond_perplexity
@@ -24,7 +25,6 @@ from beyond_perplexity import errors
 from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import compare as compare_command
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.library.audit import Audit
 from beyond_perplexity.library.given import GivenFiles
 from beyond_perplexity.library.result import Result
